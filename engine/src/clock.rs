@@ -1,0 +1,148 @@
+//! The engine's clock: the only place that reads one.
+//!
+//! `Instant` counts from boot and goes on while the machine is suspended (`CLOCK_BOOTTIME`), since a lease
+//! on the server goes on running out too. `std::time::Instant` stops during suspend and would keep a dead lease alive.
+
+use std::{
+    fmt,
+    ops::{Add, Sub},
+    sync::LazyLock,
+    time::Duration,
+};
+
+/// A moment on the engine's own clock, in nanoseconds. Moments of different machines cannot be compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// A moment by its count of nanoseconds; for pure tests and for storing in an atomic.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
+    pub const fn since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// `self - time`, stopping at the origin.
+    pub fn before(self, time: Duration) -> Instant {
+        Instant(self.0.saturating_sub(nanos(time)))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    /// Saturates: a wait of `Duration::MAX` is a moment that never comes.
+    fn add(self, time: Duration) -> Instant {
+        Instant(self.0.saturating_add(nanos(time)))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+    fn sub(self, earlier: Instant) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}s", Duration::from_nanos(self.0).as_secs_f64())
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Which clock an engine reads. Chosen once by the builder: boot time with the engine's own threads,
+/// tokio's clock (which tests can pause) on the caller's runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_BOOTTIME`: goes on during suspend.
+    Boot,
+    /// tokio's clock: stands still under `tokio::time::pause`. Readable only inside a tokio runtime.
+    Tokio,
+}
+
+impl Clock {
+    /// The present moment.
+    pub fn now(self) -> Instant {
+        match self {
+            Clock::Boot => boot_now(),
+            Clock::Tokio => tokio_now(),
+        }
+    }
+
+    /// Sleeps until `moment`; returns at once if it has passed. Needs a tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    /// Dropping it forgets the sleep and nothing else.
+    pub async fn sleep_until(self, moment: Instant) {
+        tokio::time::sleep(moment.since(self.now())).await;
+    }
+}
+
+fn boot_now() -> Instant {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Instant(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+}
+
+// A paused tokio clock may lag behind the moment this origin was taken, so the origin lies one day in.
+#[allow(clippy::disallowed_methods)]
+fn tokio_now() -> Instant {
+    static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    let origin = *ORIGIN;
+    let now = tokio::time::Instant::now().into_std();
+    let day = Instant(ORIGIN_NANOS);
+    match now.checked_duration_since(origin) {
+        Some(later) => day + later,
+        None => day.before(origin - now),
+    }
+}
+
+/// Whether tokio's clock stands still: it does not move while real time does.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn tokio_clock_is_paused() -> bool {
+    let (real, virtual_) = (std::time::Instant::now(), tokio::time::Instant::now());
+    while real.elapsed() < PAUSE_PROBE {
+        std::hint::spin_loop();
+    }
+    tokio::time::Instant::now() == virtual_
+}
+
+const ORIGIN_NANOS: u64 = 86_400_000_000_000;
+const PAUSE_PROBE: Duration = Duration::from_micros(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let moment = Instant::from_nanos(5);
+        assert_eq!(moment + Duration::MAX, Instant::from_nanos(u64::MAX));
+        assert_eq!(moment.before(Duration::from_secs(1)), Instant::from_nanos(0));
+        assert_eq!(Instant::from_nanos(3) - moment, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tokio_clock_moves_with_paused_time() {
+        let before = Clock::Tokio.now();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(Clock::Tokio.now() - before, Duration::from_secs(3));
+        assert!(tokio_clock_is_paused());
+    }
+
+    #[tokio::test]
+    async fn a_running_clock_is_not_taken_for_a_paused_one() {
+        assert!(!tokio_clock_is_paused());
+        assert!(Clock::Boot.now() > Instant::from_nanos(0));
+    }
+}

@@ -1,0 +1,147 @@
+//! Which node serves which slot, as one value with an epoch. Pure; transports publish it, the engine reads it.
+
+use std::{fmt, time::Duration};
+
+use super::slot::Slot;
+use crate::clock::Instant;
+
+/// A node (a primary server), numbered by its transport. The number of an address never changes within a lane's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// Names the clock that a server time was read from: a node and its epoch.
+///
+/// A node's epoch rises with every run id or role that its transport sees for the first time on it. Server times
+/// with different `ClockId`s are never compared, and an answer of an older epoch proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClockId {
+    /// The node that answered.
+    pub node: NodeId,
+    /// Its epoch at that time.
+    pub epoch: u32,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub id: NodeId,
+    /// Its address or another name that an operator recognises. Holds no secret.
+    pub address: String,
+    /// Its present clock: node and epoch.
+    pub clock: ClockId,
+    /// Since when, on our clock and rather too late than too early, this run of the server is up.
+    /// `None`: cannot be known.
+    pub up_since: Option<Instant>,
+    /// Whether a checked connection stands at this moment.
+    pub connected: bool,
+    /// How many leases one renewal batch may hold.
+    pub batch_leases_max: usize,
+}
+
+impl Node {
+    /// How long this run of the server has been up at `now`, at least.
+    pub fn uptime(&self, now: Instant) -> Option<Duration> {
+        self.up_since.map(|since| now - since)
+    }
+}
+
+/// Nodes and the slots they serve.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    epoch: u64,
+    nodes: Vec<Node>,
+    ranges: Vec<SlotRange>,
+}
+
+/// A run of slots and the node that serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotRange {
+    /// First slot of the range.
+    pub first: Slot,
+    /// Last slot of the range, included.
+    pub last: Slot,
+    /// The node that serves it.
+    pub node: NodeId,
+}
+
+impl Topology {
+    /// One node that serves every slot.
+    pub fn single(epoch: u64, node: Node) -> Self {
+        let all = SlotRange { first: slot(0), last: slot(super::slot::SLOTS - 1), node: node.id };
+        Self { epoch, nodes: vec![node], ranges: vec![all] }
+    }
+
+    /// Any mapping; `ranges` must not overlap. Slots in none of them have no node.
+    pub fn new(epoch: u64, nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
+        ranges.sort_by_key(|range| range.first);
+        Self { epoch, nodes, ranges }
+    }
+
+    /// Rises with every change.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node with this number.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// The node that serves `slot`.
+    pub fn serving(&self, slot: Slot) -> Option<&Node> {
+        let behind = self.ranges.partition_point(|range| range.first <= slot);
+        let range = self.ranges[..behind].last()?;
+        if slot <= range.last { self.node(range.node) } else { None }
+    }
+
+    /// Whether an answer that carries `clock` came from the node's present epoch.
+    pub fn is_current(&self, clock: ClockId) -> bool {
+        self.node(clock.node).is_some_and(|node| node.clock == clock)
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Topology(epoch {}, {} nodes, {} ranges)", self.epoch, self.nodes.len(), self.ranges.len())
+    }
+}
+
+fn slot(number: u16) -> Slot {
+    Slot::from_number(number).expect("a constant below 16384")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: u32, epoch: u32) -> Node {
+        let id = NodeId(id);
+        let clock = ClockId { node: id, epoch };
+        Node { id, address: format!("node-{}", id.0), clock, up_since: None, connected: true, batch_leases_max: 100 }
+    }
+
+    #[test]
+    fn a_slot_in_no_range_has_no_node() {
+        let ranges = vec![
+            SlotRange { first: slot(100), last: slot(199), node: NodeId(1) },
+            SlotRange { first: slot(0), last: slot(49), node: NodeId(0) },
+        ];
+        let topology = Topology::new(7, vec![node(0, 1), node(1, 1)], ranges);
+        let served = |number| topology.serving(slot(number)).map(|node| node.id.0);
+        assert_eq!([served(0), served(49), served(50), served(100), served(200)], [Some(0), Some(0), None, Some(1), None]);
+    }
+
+    #[test]
+    fn an_older_epoch_is_not_current() {
+        let topology = Topology::single(1, node(3, 2));
+        assert!(topology.is_current(ClockId { node: NodeId(3), epoch: 2 }));
+        assert!(!topology.is_current(ClockId { node: NodeId(3), epoch: 1 }));
+        assert!(!topology.is_current(ClockId { node: NodeId(4), epoch: 2 }));
+    }
+}
