@@ -1,0 +1,136 @@
+//! A lane to the table. Each request is executed when the call is made, so the order is that of the calls, and its
+//! future is ready at once. Dropping the future therefore gives up the answer and never the request.
+
+use std::{
+    future::ready,
+    sync::{Arc, Weak},
+};
+
+use leasehold::{
+    clock::Clock,
+    key::LockKey,
+    routing::topology::{NodeId, Topology},
+    transport::{
+        Acquire, AcquireReply, BoxFuture, ErrorKind, Inspection, Lane, Release, ReleaseReply, Renewal,
+        RenewalAnswer, TransportError, Watch,
+    },
+};
+use tokio::sync::watch;
+
+use crate::{
+    server::{NODE, Server},
+    watchers::{Watches, notify},
+};
+
+/// A lane of either purpose; they do not differ.
+#[derive(Debug)]
+pub(crate) struct MemoryLane {
+    server: Arc<Server>,
+    clock: Clock,
+}
+
+impl MemoryLane {
+    pub(crate) fn new(server: Arc<Server>, clock: Clock) -> Self {
+        Self { server, clock }
+    }
+
+    fn execute_release(&self, request: &Release) -> ReleaseReply {
+        let mut state = self.server.lock();
+        let at = state.moment(self.clock).server;
+        if !state.table.release(request, at) {
+            return ReleaseReply::NotYours { at };
+        }
+        let watches = state.watchers.of(&request.key).cloned();
+        drop(state);
+        ReleaseReply::Released { listeners: Some(notify_all(watches)), at }
+    }
+
+    fn execute_force_release(&self, key: &Arc<LockKey>) -> bool {
+        let mut state = self.server.lock();
+        let at = state.moment(self.clock).server;
+        let was_held = state.table.force_release(key, at);
+        let watches = state.watchers.of(key).filter(|_| was_held).cloned();
+        drop(state);
+        notify_all(watches);
+        was_held
+    }
+
+    fn execute_renewals(&self, batch: &mut [Renewal]) {
+        let mut state = self.server.lock();
+        let now = state.moment(self.clock);
+        for member in batch {
+            member.answer = state.table.renew(member, now);
+        }
+    }
+}
+
+impl Lane for MemoryLane {
+    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
+        self.server.topology()
+    }
+
+    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
+        let mut state = self.server.lock();
+        let now = state.moment(self.clock);
+        let reply = state.table.acquire(request, now);
+        drop(state);
+        Box::pin(ready(Ok(reply)))
+    }
+
+    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
+        Box::pin(ready(Ok(self.execute_release(&request))))
+    }
+
+    fn renew(&self, node: NodeId, mut batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+        if node == NODE {
+            self.execute_renewals(&mut batch);
+        } else {
+            refuse(node, &mut batch);
+        }
+        Box::pin(ready(batch))
+    }
+
+    fn watch(&self, key: &Arc<LockKey>) -> Watch {
+        let state = self.server.lock().watchers.watch(key);
+        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
+    }
+
+    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
+        let state = self.server.lock();
+        let at = state.moment(self.clock).server;
+        Box::pin(ready(Ok(state.table.inspect(key, at))))
+    }
+
+    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
+        Box::pin(ready(Ok(self.execute_force_release(key))))
+    }
+}
+
+/// Dropped with its watch, after the watch's receiver.
+#[derive(Debug)]
+struct Interest {
+    server: Weak<Server>,
+    key: Arc<LockKey>,
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.upgrade() {
+            server.lock().watchers.forget_unwatched(&self.key);
+        }
+    }
+}
+
+fn notify_all(watches: Option<Watches>) -> u32 {
+    let Some(watches) = watches else { return 0 };
+    notify(&watches);
+    u32::try_from(watches.receiver_count()).unwrap_or(u32::MAX)
+}
+
+fn refuse(node: NodeId, batch: &mut [Renewal]) {
+    let detail: Arc<str> = format!("the memory transport has node 0 only, not node {}", node.0).into();
+    for member in batch {
+        let error = TransportError::without_effect(ErrorKind::Misconfigured, Some(node), detail.clone());
+        member.answer = RenewalAnswer::Failed(error);
+    }
+}
