@@ -116,8 +116,9 @@ mod tests {
         assert!((0..1000).all(|_| release(&mut turns, 1) == Turn::AtOnce));
         for listeners in [Some(2), None] {
             turns.handle_listeners(listeners, true);
-            assert_eq!(release(&mut turns, 1), Turn::StandBack);
-            turns.handle_listeners(Some(0), false);
+            assert_eq!(release(&mut turns, 1), Turn::StandBack, "the row is long");
+            turns.handle_listeners(Some(1), true);
+            assert!((0..ROW_MAX).all(|_| release(&mut turns, 1) == Turn::AtOnce));
         }
     }
 
