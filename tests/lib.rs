@@ -1,1 +1,3 @@
 //! Leasehold's tests.
+
+pub mod conformance;
