@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn known_slots() {
-        for (key, slot) in [("foo", 12182), ("bar", 5061), ("{foo}bar", 12182), ("", 0), ("123456789", 12739)] {
+        for (key, slot) in [("foo", 12182), ("bar", 5061), ("{foo}bar", 12182), ("", 0), ("123456789", 12739)]
+        {
             assert_eq!(Slot::of(key.as_bytes()).number(), slot, "{key}");
         }
     }

@@ -123,7 +123,14 @@ mod tests {
     fn node(id: u32, epoch: u32) -> Node {
         let id = NodeId(id);
         let clock = ClockId { node: id, epoch };
-        Node { id, address: format!("node-{}", id.0), clock, up_since: None, connected: true, batch_leases_max: 100 }
+        Node {
+            id,
+            address: format!("node-{}", id.0),
+            clock,
+            up_since: None,
+            connected: true,
+            batch_leases_max: 100,
+        }
     }
 
     #[test]
@@ -134,7 +141,10 @@ mod tests {
         ];
         let topology = Topology::new(7, vec![node(0, 1), node(1, 1)], ranges);
         let served = |number| topology.serving(slot(number)).map(|node| node.id.0);
-        assert_eq!([served(0), served(49), served(50), served(100), served(200)], [Some(0), Some(0), None, Some(1), None]);
+        assert_eq!(
+            [served(0), served(49), served(50), served(100), served(200)],
+            [Some(0), Some(0), None, Some(1), None]
+        );
     }
 
     #[test]

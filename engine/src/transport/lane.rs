@@ -2,9 +2,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{
-    Acquire, AcquireReply, Inspection, Release, ReleaseReply, Renewal, TransportError, Watch,
-};
+use super::{Acquire, AcquireReply, Inspection, Release, ReleaseReply, Renewal, TransportError, Watch};
 use crate::{
     clock::Clock,
     key::LockKey,

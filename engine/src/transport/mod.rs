@@ -41,8 +41,6 @@ mod watch;
 
 pub use error::{Effect, ErrorKind, TransportError};
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
-pub use reply::{
-    AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime,
-};
+pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime};
 pub use request::{Acquire, Fencing, Release, Renewal};
 pub use watch::{Watch, WatchState};

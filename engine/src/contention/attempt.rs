@@ -1,0 +1,62 @@
+//! One attempt to get a lock: an owner, and what of it was never answered. Pure.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Instant,
+    lease::{open_sends::OpenSends, state},
+    owner::Owner,
+};
+
+/// An attempt in progress.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) owner: Owner,
+    pub(crate) ttl: Duration,
+    pub(crate) open: OpenSends,
+    first_sent: Option<Instant>,
+}
+
+/// An owner that holds nothing any more, as far as we are concerned, but whose sends may yet be executed, or whose
+/// release has not been answered.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    pub(crate) owner: Owner,
+    pub(crate) open: OpenSends,
+    /// Whether a hold of it may be on the server: then a release must be answered before it is closed.
+    pub(crate) may_hold: bool,
+    /// When the server has forgotten it by itself, if nothing is executed late.
+    pub(crate) gone_by: Instant,
+}
+
+impl Attempt {
+    pub(crate) fn new(owner: Owner, ttl: Duration) -> Self {
+        Self { owner, ttl, open: OpenSends::default(), first_sent: None }
+    }
+
+    pub(crate) fn note_sent(&mut self, sent: Instant) {
+        self.first_sent.get_or_insert(sent);
+    }
+
+    /// Half a ttl after the first send: a grant would come too late to be of much use.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.first_sent.is_some_and(|first| now >= first + self.ttl / 2)
+    }
+
+    /// What is left to be closed, if anything was never answered.
+    pub(crate) fn into_closing(self) -> Option<Closing> {
+        let last = self.open.execute_by()?;
+        Some(self.closing(last))
+    }
+
+    /// It was granted, and nobody wants it.
+    pub(crate) fn into_give_back(self, execute_by: Instant) -> Closing {
+        let last = self.open.execute_by().map_or(execute_by, |open| open.max(execute_by));
+        self.closing(last)
+    }
+
+    fn closing(self, last: Instant) -> Closing {
+        let gone_by = last + self.ttl + state::margin(self.ttl);
+        Closing { owner: self.owner, open: self.open, may_hold: true, gone_by }
+    }
+}

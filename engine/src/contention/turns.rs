@@ -1,0 +1,144 @@
+//! Whose turn is it: when this process asks again right behind its own release, and when it stands back. Pure.
+//!
+//! Who releases is a round trip ahead of every other process, so without a rule one process keeps the lock for ever
+//! (measured: 0 changes of process in 41,421 grants). While nobody else listens there is nobody to wait for. Otherwise
+//! a process asks behind its own release at most [`ROW_MAX`] times or for a third of the ttl in a row; then it stands
+//! back until a notice that is not its own, or for 2 ms and one round trip.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// Grants in a row after which a process stands back if others listen.
+pub(crate) const ROW_MAX: u32 = 32;
+
+/// When to ask after a release of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    AtOnce,
+    StandBack,
+}
+
+/// The turns of one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns {
+    row: u32,
+    row_since: Instant,
+    nobody_listens: bool,
+    own_notices: u64,
+}
+
+impl Turns {
+    /// How long to stand back.
+    pub(crate) fn pause(round_trip: Duration) -> Duration {
+        STAND_BACK + round_trip
+    }
+
+    pub(crate) fn handle_grant(&mut self, now: Instant) {
+        if self.row == 0 {
+            self.row_since = now;
+        }
+        self.row += 1;
+    }
+
+    /// Somebody else had a turn.
+    pub(crate) fn handle_held(&mut self) {
+        self.row = 0;
+    }
+
+    /// A release of ours goes out; `subscribed`: its notice will reach ourselves too.
+    pub(crate) fn handle_release(&mut self, now: Instant, ttl: Duration, subscribed: bool) -> Turn {
+        self.own_notices += u64::from(subscribed);
+        let in_a_row = self.row < ROW_MAX && now - self.row_since < ttl / 3;
+        if self.nobody_listens || in_a_row {
+            return Turn::AtOnce;
+        }
+        self.row = 0;
+        Turn::StandBack
+    }
+
+    /// The release told how many listeners its notice reached; `None`: not known.
+    pub(crate) fn handle_listeners(&mut self, listeners: Option<u32>, subscribed: bool) {
+        self.nobody_listens = listeners.is_some_and(|count| count <= u32::from(subscribed));
+    }
+
+    /// Some notice of ours may never come: stop expecting any.
+    pub(crate) fn forget_own_notices(&mut self) {
+        self.own_notices = 0;
+    }
+
+    /// How many of these notices are not our own.
+    pub(crate) fn take_foreign(&mut self, notices: u64) -> u64 {
+        let own = notices.min(self.own_notices);
+        self.own_notices -= own;
+        notices - own
+    }
+}
+
+const STAND_BACK: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn release(turns: &mut Turns, ms: u64) -> Turn {
+        turns.handle_grant(at(ms));
+        turns.handle_release(at(ms), TTL, true)
+    }
+
+    #[test]
+    fn it_stands_back_after_32_grants_in_a_row() {
+        let mut turns = Turns::default();
+        for _ in 1..ROW_MAX {
+            assert_eq!(release(&mut turns, 5), Turn::AtOnce);
+        }
+        assert_eq!(release(&mut turns, 5), Turn::StandBack);
+        assert_eq!(release(&mut turns, 5), Turn::AtOnce, "a new row");
+    }
+
+    #[test]
+    fn it_stands_back_after_a_third_of_the_ttl() {
+        let mut turns = Turns::default();
+        assert_eq!(release(&mut turns, 1), Turn::AtOnce);
+        assert_eq!(release(&mut turns, 10_001), Turn::StandBack);
+    }
+
+    #[test]
+    fn it_never_stands_back_for_nobody() {
+        let mut turns = Turns::default();
+        turns.handle_listeners(Some(1), true);
+        assert!((0..1000).all(|_| release(&mut turns, 1) == Turn::AtOnce));
+        for listeners in [Some(2), None] {
+            turns.handle_listeners(listeners, true);
+            assert_eq!(release(&mut turns, 1), Turn::StandBack, "the row is long");
+            turns.handle_listeners(Some(1), true);
+            assert!((0..ROW_MAX).all(|_| release(&mut turns, 1) == Turn::AtOnce));
+        }
+    }
+
+    #[test]
+    fn another_holder_begins_a_new_row() {
+        let mut turns = Turns::default();
+        for _ in 1..ROW_MAX {
+            release(&mut turns, 1);
+        }
+        turns.handle_held();
+        assert_eq!(release(&mut turns, 1), Turn::AtOnce);
+    }
+
+    #[test]
+    fn only_what_we_released_is_our_own_notice() {
+        let mut turns = Turns::default();
+        release(&mut turns, 1);
+        assert_eq!((turns.take_foreign(1), turns.take_foreign(2)), (0, 2));
+        release(&mut turns, 1);
+        turns.forget_own_notices();
+        assert_eq!(turns.take_foreign(1), 1);
+    }
+}

@@ -1,0 +1,359 @@
+//! What a lease and the renewal shard share: the one file with atomics.
+//!
+//! The deadline only rises. The phase only goes held ⇄ jeopardy → ended, and an ended lease stays ended; whoever wins
+//! the change to ended is the one who reports it. The holder reads both itself, so it needs no task of ours to be alive.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    open_sends::OpenSends,
+    state::{self, LeaseState, LossReason},
+};
+use crate::{clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner, transport::TransportError};
+
+/// What a caller asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// How long the server keeps the lock unless it is renewed.
+    pub(crate) ttl: Duration,
+    /// Whether it is renewed.
+    pub(crate) renewed: bool,
+    /// For how long it is renewed at most.
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// A grant as it came from the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Granted {
+    pub(crate) owner: Owner,
+    pub(crate) token: FencingToken,
+    /// When the command that was answered was sent, and until when it could be executed.
+    pub(crate) sent: Instant,
+    pub(crate) execute_by: Instant,
+    /// When the answer came.
+    pub(crate) received: Instant,
+}
+
+/// What came of taking a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// By its first holder.
+    First,
+    /// By a further one of the same scope.
+    Again,
+    /// It had ended, or its deadline had passed.
+    TooLate,
+}
+
+/// One lease, shared by its holders, the key's entry and its renewal shard.
+#[derive(Debug)]
+pub(crate) struct LeaseCore {
+    pub(crate) key: Arc<LockKey>,
+    pub(crate) owner: Owner,
+    pub(crate) token: FencingToken,
+    pub(crate) terms: Terms,
+    pub(crate) granted_at: Instant,
+    deadline: AtomicU64,
+    renewed_until: AtomicU64,
+    last_execute_by: AtomicU64,
+    ticket: AtomicU64,
+    holds: AtomicU32,
+    phase: AtomicU8,
+    open: Mutex<OpenSends>,
+    ended: Notify,
+}
+
+impl LeaseCore {
+    pub(crate) fn new(key: Arc<LockKey>, terms: Terms, grant: Granted, open: OpenSends, holds: u32) -> Self {
+        Self {
+            key,
+            owner: grant.owner,
+            token: grant.token,
+            terms,
+            granted_at: grant.received,
+            deadline: AtomicU64::new(state::deadline(grant.sent, terms.ttl).as_nanos()),
+            renewed_until: AtomicU64::new(u64::MAX),
+            last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
+            ticket: AtomicU64::new(NO_TICKET),
+            holds: AtomicU32::new(holds),
+            phase: AtomicU8::new(HELD), // not taken
+            open: Mutex::new(open),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Until when the holder may believe.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// A command sent at `sent` and asking for `ttl` was confirmed. Never moves the deadline back.
+    pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) {
+        self.deadline.fetch_max(state::deadline(sent, ttl).as_nanos(), Ordering::AcqRel);
+        self.change_phase(|phase| (phase == JEOPARDY).then_some(HELD));
+    }
+
+    /// Whether the holder may act at `now`. False for ever once it was false.
+    pub(crate) fn is_held(&self, now: Instant) -> bool {
+        self.is_live() && now < self.deadline()
+    }
+
+    /// Whether nobody has ended it yet; its deadline may have passed all the same.
+    pub(crate) fn is_live(&self) -> bool {
+        self.phase() <= JEOPARDY
+    }
+
+    pub(crate) fn is_in_jeopardy(&self) -> bool {
+        self.phase() == JEOPARDY
+    }
+
+    /// What the holder is told at `now`.
+    pub(crate) fn state(&self, now: Instant) -> LeaseState {
+        match (self.loss(), self.is_held(now)) {
+            (Some(reason), _) => LeaseState::Lost(reason),
+            (None, false) => LeaseState::Lost(self.reason_at_deadline()),
+            (None, true) if self.is_in_jeopardy() => LeaseState::Jeopardy,
+            (None, true) => LeaseState::Held,
+        }
+    }
+
+    /// Why a lease that ends at its deadline ends there.
+    pub(crate) fn reason_at_deadline(&self) -> LossReason {
+        let stopped = self.renewed_until.load(Ordering::Acquire) <= self.deadline().as_nanos();
+        if stopped { LossReason::MaxHold } else { LossReason::Expired }
+    }
+
+    /// The reason, once it is lost. A released lease has none.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        REASONS.get(usize::from(self.phase()).checked_sub(LOST)?).copied()
+    }
+
+    /// Ends it as lost. `true`: this call did it, and reports it.
+    pub(crate) fn lose(&self, reason: LossReason) -> bool {
+        let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
+        self.end((LOST + place) as u8)
+    }
+
+    /// Ends it as released. `false`: it had ended before.
+    pub(crate) fn release(&self) -> bool {
+        self.end(RELEASED)
+    }
+
+    fn end(&self, phase: u8) -> bool {
+        let ended = self.change_phase(|old| (old <= JEOPARDY).then_some(phase));
+        if ended {
+            self.ended.notify_waiters();
+        }
+        ended
+    }
+
+    fn phase(&self) -> u8 {
+        self.phase.load(Ordering::Acquire) & !TAKEN
+    }
+
+    // Whether it was taken stays as it is.
+    fn change_phase(&self, change: impl Fn(u8) -> Option<u8>) -> bool {
+        let change = |old: u8| change(old & !TAKEN).map(|new| new | (old & TAKEN));
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+
+    /// A renewal got no answer. `true`: it was not in jeopardy before.
+    pub(crate) fn enter_jeopardy(&self) -> bool {
+        self.change_phase(|phase| (phase == HELD).then_some(JEOPARDY))
+    }
+
+    /// Resolves once the lease is lost. Never resolves for a lease that was released.
+    pub(crate) async fn lost(&self) -> LossReason {
+        loop {
+            let ended = self.ended.notified();
+            if let Some(reason) = self.loss() {
+                return reason;
+            }
+            ended.await;
+        }
+    }
+
+    /// Its holder takes it, if it is still held at `now` (promise S7). From then on `max_hold` counts.
+    pub(crate) fn take(&self, now: Instant) -> Taken {
+        if !self.is_held(now) {
+            return Taken::TooLate;
+        }
+        let taken = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+            (old & !TAKEN <= JEOPARDY).then_some(old | TAKEN)
+        });
+        match taken {
+            Err(_) => Taken::TooLate,
+            Ok(before) if before & TAKEN != 0 => Taken::Again,
+            Ok(_) => {
+                self.start_max_hold(now);
+                Taken::First
+            }
+        }
+    }
+
+    fn start_max_hold(&self, now: Instant) {
+        if let Some(time) = self.terms.max_hold {
+            self.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a holder ever took it. Settled once the lease has ended.
+    pub(crate) fn was_taken(&self) -> bool {
+        self.phase.load(Ordering::Acquire) & TAKEN != 0
+    }
+
+    /// Whether it is to be renewed at `now`.
+    pub(crate) fn wants_renewal(&self, now: Instant) -> bool {
+        self.terms.renewed && now.as_nanos() < self.renewed_until.load(Ordering::Acquire)
+    }
+
+    /// How many holders there are. Changed under the lock of the key's entry only.
+    pub(crate) fn holds(&self) -> u32 {
+        self.holds.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn add_hold(&self) {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes one hold back and says how many are left.
+    pub(crate) fn remove_hold(&self) -> u32 {
+        self.holds.fetch_sub(1, Ordering::AcqRel) - 1
+    }
+
+    /// A command of this owner is about to be sent that may be executed until `execute_by`.
+    pub(crate) fn note_send(&self, execute_by: Instant) {
+        self.last_execute_by.fetch_max(execute_by.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// When the server has certainly forgotten this owner if nothing more is sent.
+    pub(crate) fn gone_by(&self) -> Instant {
+        let last = Instant::from_nanos(self.last_execute_by.load(Ordering::Acquire));
+        last + self.terms.ttl + state::margin(self.terms.ttl)
+    }
+
+    /// A send of this owner was not answered.
+    pub(crate) fn note_unanswered(&self, error: &TransportError, execute_by: Instant, ttl: Duration) {
+        if let crate::transport::Effect::Unknown { not_after } = error.effect {
+            self.lock_open().add(not_after, execute_by, ttl);
+        }
+    }
+
+    pub(crate) fn take_open(&self) -> OpenSends {
+        std::mem::take(&mut *self.lock_open())
+    }
+
+    /// What is left to be closed once the lease has ended: its hold may still be on the server.
+    pub(crate) fn to_closing(&self) -> Closing {
+        Closing { owner: self.owner, open: self.take_open(), may_hold: true, gone_by: self.gone_by() }
+    }
+
+    // The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
+    fn lock_open(&self) -> MutexGuard<'_, OpenSends> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its place in its renewal shard; written by the shard only.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        Some(self.ticket.load(Ordering::Relaxed)).filter(|ticket| *ticket != NO_TICKET)
+    }
+
+    pub(crate) fn set_ticket(&self, ticket: Option<u64>) {
+        self.ticket.store(ticket.unwrap_or(NO_TICKET), Ordering::Relaxed);
+    }
+}
+
+const HELD: u8 = 0;
+const JEOPARDY: u8 = 1;
+const RELEASED: u8 = 2;
+const LOST: usize = 3;
+const TAKEN: u8 = 0x80;
+const REASONS: [LossReason; 5] = [
+    LossReason::Expired,
+    LossReason::NotOurs,
+    LossReason::MaxHold,
+    LossReason::Shutdown,
+    LossReason::RenewalStopped,
+];
+const NO_TICKET: u64 = u64::MAX;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::owner::OwnerMint;
+
+    pub(crate) fn core(name: &str, terms: Terms, sent: Instant) -> Arc<LeaseCore> {
+        let grant = Granted {
+            owner: OwnerMint::new().mint(),
+            token: FencingToken::at_server_micros(1),
+            sent,
+            execute_by: sent + Duration::from_secs(1),
+            received: sent + Duration::from_millis(1),
+        };
+        Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, OpenSends::default(), 1))
+    }
+
+    const TERMS: Terms = Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None };
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn s2_held_ends_at_the_deadline_by_the_clock_alone() {
+        let lease = core("a", TERMS, at(0));
+        assert!(lease.is_held(at(9_499)) && !lease.is_held(at(9_500)));
+        assert_eq!(lease.state(at(9_500)), LeaseState::Lost(LossReason::Expired));
+    }
+
+    #[test]
+    fn s2_the_deadline_never_moves_back() {
+        let lease = core("a", TERMS, at(5_000));
+        lease.confirm(at(1_000), Duration::from_secs(10));
+        assert_eq!(lease.deadline(), at(14_500));
+    }
+
+    #[test]
+    fn s2_an_ended_lease_stays_ended() {
+        let lease = core("a", TERMS, at(0));
+        assert!(lease.lose(LossReason::NotOurs));
+        lease.confirm(at(9_000), Duration::from_secs(10));
+        assert!(!lease.is_held(at(1)) && !lease.release() && !lease.lose(LossReason::Expired));
+        assert_eq!(lease.loss(), Some(LossReason::NotOurs));
+    }
+
+    #[test]
+    fn max_hold_counts_from_the_moment_the_lease_is_taken() {
+        let lease = core("a", Terms { max_hold: Some(Duration::from_secs(3)), ..TERMS }, at(0));
+        assert!(lease.wants_renewal(at(1_000_000)), "not taken yet");
+        lease.take(at(2_000));
+        assert!(lease.wants_renewal(at(4_999)) && !lease.wants_renewal(at(5_000)));
+        assert_eq!(lease.reason_at_deadline(), LossReason::MaxHold);
+    }
+
+    #[test]
+    fn s7_a_lease_is_not_taken_after_its_deadline() {
+        let lease = core("a", TERMS, at(0));
+        assert_eq!((lease.take(at(9_500)), lease.was_taken()), (Taken::TooLate, false));
+        assert_eq!((lease.take(at(1)), lease.take(at(2))), (Taken::First, Taken::Again));
+        lease.enter_jeopardy();
+        lease.confirm(at(3), Duration::from_secs(10));
+        assert!(lease.release() && lease.was_taken());
+        assert_eq!(lease.take(at(4)), Taken::TooLate);
+    }
+
+    #[tokio::test]
+    async fn lost_resolves_also_for_who_comes_late() {
+        let lease = core("a", TERMS, at(0));
+        lease.lose(LossReason::Shutdown);
+        assert_eq!(lease.lost().await, LossReason::Shutdown);
+    }
+}

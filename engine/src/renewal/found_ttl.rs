@@ -1,0 +1,70 @@
+//! The ttl that a renewal should find on the server, from the last confirmed command. Pure.
+//!
+//! Another ttl means that somebody else touched the lock or that the server's clock stepped (promise S12).
+
+use std::time::Duration;
+
+use crate::{clock::Instant, lease::state::margin};
+
+/// The last confirmed command of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Baseline {
+    /// When it was sent.
+    pub(crate) sent: Instant,
+    /// When its answer came; the server executed it in between.
+    pub(crate) received: Instant,
+    /// The ttl in force after it.
+    pub(crate) ttl: Duration,
+    /// The largest ttl of a send since then that was not answered: it may have been executed.
+    unanswered: Duration,
+}
+
+impl Baseline {
+    pub(crate) fn new(sent: Instant, received: Instant, ttl: Duration) -> Self {
+        Self { sent, received, ttl, unanswered: Duration::ZERO }
+    }
+
+    /// After a renewal asking for `ttl` found `found`: the larger of the two is in force, since nothing shortens.
+    pub(crate) fn after(ttl: Duration, found: Duration, sent: Instant, received: Instant) -> Self {
+        let in_force = if found == Duration::MAX { ttl } else { ttl.max(found) };
+        Self::new(sent, received, in_force)
+    }
+
+    pub(crate) fn note_unanswered(&mut self, ttl: Duration) {
+        self.unanswered = self.unanswered.max(ttl);
+    }
+
+    /// The smallest and the largest ttl that a renewal sent at `sent` and answered at `received` may find.
+    pub(crate) fn expected(&self, sent: Instant, received: Instant) -> (Duration, Duration) {
+        let slack = margin(self.ttl);
+        let least = self.ttl.saturating_sub(received - self.sent).saturating_sub(slack);
+        let most = self.ttl.saturating_sub(sent - self.received).max(self.unanswered) + slack;
+        (least, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn s12_a_healthy_renewal_is_expected_and_a_step_beyond_the_margin_is_not() {
+        let baseline = Baseline::new(at(0), at(10), Duration::from_secs(30));
+        let (least, most) = baseline.expected(at(10_000), at(10_020));
+        assert!(least <= Duration::from_millis(19_980) && Duration::from_millis(20_010) <= most);
+        assert!(least > Duration::from_secs(18) && most < Duration::from_secs(22));
+    }
+
+    #[test]
+    fn s12_a_send_without_an_answer_widens_the_upper_bound_only() {
+        let mut baseline = Baseline::new(at(0), at(10), Duration::from_secs(10));
+        let before = baseline.expected(at(5_000), at(5_010));
+        baseline.note_unanswered(Duration::from_secs(10));
+        let after = baseline.expected(at(5_000), at(5_010));
+        assert_eq!((before.0, Duration::from_millis(10_500)), (after.0, after.1));
+    }
+}

@@ -1,0 +1,472 @@
+//! A renewal shard: which of its leases is renewed when, and what an answer means. Pure: `now` is passed in.
+//!
+//! A live lease is in exactly one bucket of exactly one wheel: at `renew_at` while idle, at its *deadline* while it
+//! waits for its batch or a renewal of it is in flight. So it is never renewed twice at once, and its loss is noticed
+//! without any reply. Lost is final: a late "renewed" changes nothing.
+//!
+//! It sends nothing. `take_batches` says what to send, `handle_answers` what came of it; the driver does the rest.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    batch::{Batch, Ready, ReadyQueue},
+    found_ttl::Baseline,
+    slab::Slab,
+    wheel::Wheel,
+};
+use crate::{
+    clock::Instant,
+    lease::{
+        shared::LeaseCore,
+        state::{self, LossReason},
+    },
+    routing::topology::{ClockId, Node, NodeId, Topology},
+    transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
+};
+
+/// The scheduler's resolution. Loss is told at most two of them after the deadline.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+
+/// What other parts of the engine tell a shard.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A new lease, with its baseline for the found ttl.
+    Register(Arc<LeaseCore>, Baseline),
+    /// The lease was released.
+    Cancel(Arc<LeaseCore>),
+    /// The holder wants at least this long from now on.
+    Renew(Arc<LeaseCore>, Duration, oneshot::Sender<ByHand>),
+}
+
+/// The answer to a renewal by hand.
+#[derive(Debug)]
+pub(crate) enum ByHand {
+    Renewed,
+    Lost(LossReason),
+    Failed(TransportError),
+}
+
+/// What happened to a lease that others must hear of.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Lost(Arc<LeaseCore>, LossReason),
+    Jeopardy(Arc<LeaseCore>),
+    /// A renewal found another ttl than the one we left: a step of the server's clock, or a foreign hand.
+    FoundTtl {
+        lease: Arc<LeaseCore>,
+        found: Duration,
+        expected: (Duration, Duration),
+        clock: ClockId,
+    },
+}
+
+/// How the members of an answered batch fared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) renewed: u64,
+    pub(crate) not_yours: u64,
+    pub(crate) too_late: u64,
+    pub(crate) failed: u64,
+}
+
+#[derive(Debug)]
+struct Record {
+    lease: Arc<LeaseCore>,
+    stage: Stage,
+    /// In a row.
+    too_late: u8,
+    baseline: Baseline,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Ready,
+    InFlight,
+}
+
+#[derive(Debug)]
+struct Wish {
+    ttl: Duration,
+    answer_to: oneshot::Sender<ByHand>,
+    sent: bool,
+}
+
+/// The leases of one shard.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    wheel: Wheel,
+    records: Slab<Record>,
+    ready: ReadyQueue,
+    command_timeout: Duration,
+    fired: Vec<u32>,
+    wishes: HashMap<u64, Wish>,
+    happenings: Vec<Happening>,
+}
+
+impl Shard {
+    pub(crate) fn new(now: Instant, command_timeout: Duration) -> Self {
+        Self {
+            wheel: Wheel::new(tick_at(now)),
+            records: Slab::default(),
+            ready: ReadyQueue::default(),
+            command_timeout,
+            fired: Vec::new(),
+            wishes: HashMap::new(),
+            happenings: Vec::new(),
+        }
+    }
+
+    /// How many leases it keeps.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn handle_order(&mut self, order: Order, now: Instant) {
+        match order {
+            Order::Register(lease, baseline) => self.register(lease, baseline, now),
+            Order::Cancel(lease) => self.remove(lease.ticket()),
+            Order::Renew(lease, ttl, answer_to) => self.wish(&lease, ttl, answer_to),
+        }
+    }
+
+    fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant) {
+        if !lease.is_live() {
+            return; // released within the tick
+        }
+        let due = if lease.wants_renewal(now) {
+            state::renew_at(baseline.sent, baseline.ttl)
+        } else {
+            lease.deadline()
+        };
+        let record = Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, baseline };
+        let ticket = self.records.insert(record);
+        lease.set_ticket(Some(ticket));
+        self.wheel.insert(number(ticket), due_tick(due));
+    }
+
+    fn remove(&mut self, ticket: Option<u64>) {
+        let Some(ticket) = ticket else { return };
+        let Some(record) = self.records.remove(ticket) else { return };
+        self.wheel.cancel(number(ticket));
+        record.lease.set_ticket(None);
+        if let Some(wish) = self.wishes.remove(&ticket) {
+            let _ = wish.answer_to.send(ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs)));
+        }
+    }
+
+    /// Moves the wheel to `now`: leases whose deadline has come are lost, leases that are due become ready.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        let mut fired = std::mem::take(&mut self.fired);
+        self.wheel.advance(tick_at(now), &mut fired);
+        for entry in fired.drain(..) {
+            self.handle_fired(entry, now);
+        }
+        self.fired = fired;
+    }
+
+    fn handle_fired(&mut self, entry: u32, now: Instant) {
+        let Some((ticket, record)) = self.records.at(entry) else { return };
+        let (lease, idle) = (record.lease.clone(), record.stage == Stage::Idle);
+        if !lease.is_live() {
+            self.remove(Some(ticket));
+        } else if now >= lease.deadline() {
+            self.lose(ticket, lease.reason_at_deadline());
+        } else {
+            if idle && lease.wants_renewal(now) {
+                self.make_ready(ticket);
+            } else {
+                self.wheel.insert(entry, due_tick(lease.deadline()));
+            }
+        }
+    }
+
+    // Its loss stays in the wheel while it waits and while it is in flight.
+    fn make_ready(&mut self, ticket: u64) {
+        let Some(record) = self.records.get_mut(ticket) else { return };
+        record.stage = Stage::Ready;
+        let deadline = record.lease.deadline();
+        self.ready.push(Ready { deadline, ticket, slot: record.lease.key.slot() });
+        self.wheel.insert(number(ticket), due_tick(deadline));
+    }
+
+    fn lose(&mut self, ticket: u64, reason: LossReason) {
+        let Some(record) = self.records.get(ticket) else { return };
+        let lease = record.lease.clone();
+        if lease.lose(reason) {
+            self.happenings.push(Happening::Lost(lease, reason));
+        }
+        self.remove(Some(ticket));
+    }
+
+    /// Batches of ready leases to be sent at `now`, the most urgent first, at most `room(node)` for a node. What does
+    /// not go out stays ready, its loss still in the wheel. Leases that no connected node serves are in jeopardy.
+    pub(crate) fn take_batches(
+        &mut self,
+        now: Instant,
+        topology: &Topology,
+        mut room: impl FnMut(NodeId) -> usize,
+    ) -> Vec<Batch> {
+        for ticket in self.ready.regroup(topology) {
+            self.enter_jeopardy(ticket);
+        }
+        let mut batches = Vec::new();
+        for node in topology.nodes().iter().filter(|node| node.connected) {
+            for _ in 0..room(node.id) {
+                let batch = self.take_batch(now, node);
+                if batch.members.is_empty() {
+                    break;
+                }
+                batches.push(batch);
+            }
+        }
+        batches
+    }
+
+    fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
+        let Self { ready, records, wishes, command_timeout, .. } = self;
+        ready.pop_batch(node, |ticket| {
+            let record = records
+                .get_mut(ticket)
+                .filter(|record| record.stage == Stage::Ready && record.lease.is_live())?;
+            record.stage = Stage::InFlight;
+            Some(renewal(ticket, &record.lease, wishes.get_mut(&ticket), now, *command_timeout))
+        })
+    }
+
+    /// Applies the answers of a batch that was sent at `sent`. An answer of another epoch than the node's present one
+    /// is unknown. `true`: some came too late for the first time and want to be asked again in this tick.
+    pub(crate) fn handle_answers(
+        &mut self,
+        answers: Vec<Renewal>,
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+        tally: &mut Tally,
+    ) -> bool {
+        let mut again = false;
+        for member in answers {
+            again |= self.handle_answer(member, sent, now, topology, tally);
+        }
+        again
+    }
+
+    fn handle_answer(
+        &mut self,
+        member: Renewal,
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+        tally: &mut Tally,
+    ) -> bool {
+        let stale = |at: ServerTime| !topology.is_current(at.clock);
+        match member.answer {
+            RenewalAnswer::Renewed { at, .. }
+            | RenewalAnswer::NotYours { at }
+            | RenewalAnswer::TooLate { at }
+                if stale(at) =>
+            {
+                tally.failed += 1;
+                let error = TransportError::unknown(
+                    ErrorKind::Unreachable,
+                    at,
+                    "answered by a server that is not the present one",
+                );
+                self.handle_failure(&member, &error, now);
+            }
+            RenewalAnswer::Renewed { found, at } => {
+                tally.renewed += 1;
+                self.handle_renewed(&member, found, at, sent, now);
+            }
+            RenewalAnswer::NotYours { .. } => {
+                tally.not_yours += 1;
+                self.lose(member.ticket, LossReason::NotOurs);
+            }
+            RenewalAnswer::TooLate { .. } => {
+                tally.too_late += 1;
+                return self.handle_too_late(member.ticket, now);
+            }
+            RenewalAnswer::Failed(ref error) => {
+                tally.failed += 1;
+                self.handle_failure(&member, error, now);
+            }
+            RenewalAnswer::None => {
+                tally.failed += 1;
+                let error =
+                    TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
+                self.handle_failure(&member, &error, now);
+            }
+        }
+        false
+    }
+
+    fn handle_renewed(
+        &mut self,
+        member: &Renewal,
+        found: Duration,
+        at: ServerTime,
+        sent: Instant,
+        now: Instant,
+    ) {
+        let Some(record) = self.records.get_mut(member.ticket) else { return };
+        let lease = record.lease.clone();
+        let expected = record.baseline.expected(sent, now);
+        record.baseline = Baseline::after(member.ttl, found, sent, now);
+        (record.stage, record.too_late) = (Stage::Idle, 0);
+        lease.confirm(sent, member.ttl);
+        self.wheel.insert(number(member.ticket), due_tick(self.next_due(&lease, sent, now)));
+        if found < expected.0 || found > expected.1 {
+            self.happenings.push(Happening::FoundTtl {
+                lease: lease.clone(),
+                found,
+                expected,
+                clock: at.clock,
+            });
+        }
+        self.answer_wish_if_sent(member.ticket, ByHand::Renewed);
+    }
+
+    fn next_due(&self, lease: &LeaseCore, sent: Instant, now: Instant) -> Instant {
+        if lease.wants_renewal(now) { state::renew_at(sent, lease.terms.ttl) } else { lease.deadline() }
+    }
+
+    fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
+        let Some(record) = self.records.get_mut(ticket) else { return false };
+        record.too_late = record.too_late.saturating_add(1);
+        let first = record.too_late == 1;
+        if first {
+            self.make_ready(ticket);
+        } else {
+            record.stage = Stage::Idle;
+            let next_tick = (now + TICK).min(record.lease.deadline());
+            self.wheel.insert(number(ticket), due_tick(next_tick));
+        }
+        first
+    }
+
+    fn handle_failure(&mut self, member: &Renewal, error: &TransportError, now: Instant) {
+        let Some(record) = self.records.get_mut(member.ticket) else { return };
+        let lease = record.lease.clone();
+        (record.stage, record.too_late) = (Stage::Idle, 0);
+        if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
+            return self.lose(member.ticket, LossReason::NotOurs); // the key holds something else by now
+        }
+        if error.effect != Effect::None {
+            record.baseline.note_unanswered(member.ttl);
+            lease.note_unanswered(error, member.execute_by, member.ttl);
+        }
+        let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
+        self.wheel.insert(number(member.ticket), due_tick(retry));
+        self.enter_jeopardy(member.ticket);
+        self.answer_wish_if_sent(member.ticket, ByHand::Failed(error.clone()));
+    }
+
+    fn enter_jeopardy(&mut self, ticket: u64) {
+        let Some(record) = self.records.get(ticket) else { return };
+        if record.lease.enter_jeopardy() {
+            self.happenings.push(Happening::Jeopardy(record.lease.clone()));
+        }
+    }
+
+    /// Makes every idle lease that `concerns` picks due at once: its server is not the one we knew, or its clock stepped.
+    pub(crate) fn hurry(&mut self, in_jeopardy: bool, concerns: impl Fn(&LeaseCore) -> bool) {
+        let mut concerned = Vec::new();
+        self.records.for_each(|ticket, record| {
+            if record.lease.is_live() && concerns(&record.lease) {
+                concerned.push((ticket, record.stage == Stage::Idle && record.lease.terms.renewed));
+            }
+        });
+        for (ticket, due) in concerned {
+            if due {
+                self.make_ready(ticket);
+            }
+            if in_jeopardy {
+                self.enter_jeopardy(ticket);
+            }
+        }
+    }
+
+    fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: oneshot::Sender<ByHand>) {
+        let record = lease.ticket().and_then(|ticket| Some((ticket, self.records.get_mut(ticket)?)));
+        let Some((ticket, record)) = record else {
+            let _ = answer_to.send(ByHand::Lost(lease.loss().unwrap_or(LossReason::NotOurs)));
+            return;
+        };
+        if record.stage == Stage::Idle {
+            self.make_ready(ticket);
+        }
+        // A later wish replaces an earlier one that was not answered yet, and is never smaller.
+        let ttl = self.wishes.get(&ticket).map_or(ttl, |earlier| earlier.ttl.max(ttl));
+        self.wishes.insert(ticket, Wish { ttl, answer_to, sent: false });
+    }
+
+    fn answer_wish_if_sent(&mut self, ticket: u64, answer: ByHand) {
+        match self.wishes.remove(&ticket) {
+            Some(wish) if wish.sent => drop(wish.answer_to.send(answer)),
+            Some(wish) => self.keep_wish(ticket, wish),
+            None => {}
+        }
+    }
+
+    // It was spoken while an earlier renewal was in flight: it goes out next.
+    fn keep_wish(&mut self, ticket: u64, wish: Wish) {
+        self.wishes.insert(ticket, wish);
+        self.make_ready(ticket);
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn take_happenings(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happenings)
+    }
+}
+
+fn renewal(
+    ticket: u64,
+    lease: &LeaseCore,
+    wish: Option<&mut Wish>,
+    now: Instant,
+    command_timeout: Duration,
+) -> Renewal {
+    let wished = wish.map(|wish| {
+        wish.sent = true;
+        wish.ttl
+    });
+    let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
+    lease.note_send(execute_by);
+    Renewal {
+        key: lease.key.clone(),
+        owner: lease.owner,
+        ttl: wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl)),
+        execute_by,
+        ticket,
+        answer: RenewalAnswer::None,
+    }
+}
+
+/// The last tick that has begun at `now`.
+fn tick_at(now: Instant) -> u64 {
+    now.as_nanos() / TICK_NANOS
+}
+
+/// The first tick at which `moment` has come.
+fn due_tick(moment: Instant) -> u64 {
+    moment.as_nanos().div_ceil(TICK_NANOS)
+}
+
+/// The wheel's number of a ticket.
+fn number(ticket: u64) -> u32 {
+    super::slab::index(ticket)
+}
+
+/// Several attempts fit between a failed renewal and the deadline, and a dead node is not hammered.
+fn retry_after(ttl: Duration) -> Duration {
+    (ttl / 30).clamp(TICK, Duration::from_secs(1))
+}
+
+const TICK_NANOS: u64 = 50_000_000;
+
+#[cfg(test)]
+#[path = "shard_tests.rs"]
+mod tests;

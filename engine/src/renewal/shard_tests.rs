@@ -1,0 +1,274 @@
+//! The shard against hand-made answers; no clock, no transport.
+
+use super::*;
+use crate::{
+    lease::shared::{Terms, tests::core},
+    routing::topology::Node,
+};
+
+const TTL: Duration = Duration::from_secs(10);
+const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None };
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn clock(epoch: u32) -> ClockId {
+    ClockId { node: NodeId(0), epoch }
+}
+
+fn server(epoch: u32, ms: u64) -> ServerTime {
+    ServerTime { micros: ms * 1000, clock: clock(epoch) }
+}
+
+fn topology(epoch: u32, connected: bool) -> Topology {
+    let node = Node {
+        id: NodeId(0),
+        address: "n".into(),
+        clock: clock(epoch),
+        up_since: None,
+        connected,
+        batch_leases_max: 2,
+    };
+    Topology::single(u64::from(epoch) * 2 + u64::from(connected), node)
+}
+
+struct Ground {
+    shard: Shard,
+    topology: Topology,
+    tally: Tally,
+}
+
+impl Ground {
+    fn new() -> Self {
+        Self {
+            shard: Shard::new(at(0), Duration::from_secs(1)),
+            topology: topology(1, true),
+            tally: Tally::default(),
+        }
+    }
+
+    fn lease(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
+        let lease = core(name, terms, at(0));
+        let baseline = Baseline::new(at(0), at(1), terms.ttl);
+        self.shard.handle_order(Order::Register(lease.clone(), baseline), at(1));
+        lease
+    }
+
+    fn due(&mut self, ms: u64) -> Vec<Batch> {
+        self.shard.advance(at(ms));
+        self.shard.take_batches(at(ms), &self.topology, |_| 10)
+    }
+
+    fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
+        let members =
+            batch.members.into_iter().map(|member| Renewal { answer: answer.clone(), ..member }).collect();
+        self.shard.handle_answers(members, at(sent), at(now), &self.topology, &mut self.tally)
+    }
+
+    fn losses(&mut self) -> Vec<LossReason> {
+        let lost = |happening| match happening {
+            Happening::Lost(_, reason) => Some(reason),
+            Happening::Jeopardy(_) | Happening::FoundTtl { .. } => None,
+        };
+        self.shard.take_happenings().into_iter().filter_map(lost).collect()
+    }
+}
+
+fn renewed(found_ms: u64, ms: u64) -> RenewalAnswer {
+    RenewalAnswer::Renewed { found: Duration::from_millis(found_ms), at: server(1, ms) }
+}
+
+fn unknown(ms: u64) -> RenewalAnswer {
+    RenewalAnswer::Failed(TransportError::unknown(ErrorKind::TimedOut, server(1, ms), "no answer"))
+}
+
+fn one(mut batches: Vec<Batch>) -> Batch {
+    assert_eq!(batches.len(), 1, "{batches:?}");
+    batches.remove(0)
+}
+
+#[test]
+fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    assert!(ground.due(3_300).is_empty());
+    let batch = one(ground.due(3_350));
+    assert!(!ground.answer(batch, 3_350, 3_360, renewed(6_650, 3_355)));
+    assert_eq!(lease.deadline(), at(3_350 + 9_500));
+    assert!(ground.due(6_600).is_empty(), "next at 3350 + 3333");
+    assert_eq!(ground.due(6_700).len(), 1);
+    assert!(ground.shard.take_happenings().is_empty());
+}
+
+#[test]
+fn a_renewal_in_flight_is_not_sent_again() {
+    let mut ground = Ground::new();
+    ground.lease("a", TERMS);
+    let _in_flight = one(ground.due(3_350));
+    for ms in (3_400..9_400).step_by(50) {
+        assert!(ground.due(ms).is_empty(), "at {ms}");
+    }
+}
+
+#[test]
+fn s2_loss_is_noticed_at_the_deadline_without_any_reply() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let late = one(ground.due(3_350));
+    ground.due(9_450);
+    assert!(ground.losses().is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+    ground.answer(late, 3_350, 9_600, renewed(500, 9_550));
+    assert_eq!((lease.loss(), ground.shard.len()), (Some(LossReason::Expired), 0));
+}
+
+#[test]
+fn an_unanswered_renewal_leaves_the_deadline_and_is_asked_again() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 4_350, unknown(4_350));
+    assert!(lease.is_in_jeopardy() && lease.deadline() == at(9_500));
+    assert!(!lease.take_open().is_closed(), "S5: the owner is open");
+    let again = one(ground.due(4_700));
+    ground.answer(again, 4_700, 4_701, renewed(5_300, 4_700));
+    assert_eq!((lease.is_in_jeopardy(), lease.deadline()), (false, at(4_700 + 9_500)));
+}
+
+#[test]
+fn not_yours_is_a_loss_at_once() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 3_351, RenewalAnswer::NotYours { at: server(1, 3_350) });
+    assert_eq!(ground.losses(), [LossReason::NotOurs]);
+    assert!(!lease.is_held(at(3_352)));
+}
+
+#[test]
+fn an_answer_of_an_older_epoch_is_unknown() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(3_350));
+    ground.topology = topology(2, true);
+    ground.answer(batch, 3_350, 3_360, RenewalAnswer::NotYours { at: server(1, 3_355) });
+    assert!(lease.is_live() && lease.is_in_jeopardy());
+    assert_eq!(ground.tally, Tally { failed: 1, ..Tally::default() });
+}
+
+#[test]
+fn too_late_is_asked_again_in_the_same_tick_once_and_then_tick_by_tick() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let too_late = RenewalAnswer::TooLate { at: server(1, 3_350) };
+    let batch = one(ground.due(3_350));
+    assert!(ground.answer(batch, 3_350, 3_351, too_late.clone()));
+    let batch = one(ground.due(3_351));
+    assert!(!ground.answer(batch, 3_351, 3_352, too_late));
+    assert_eq!((lease.deadline(), ground.due(3_400).len()), (at(9_500), 1));
+}
+
+#[test]
+fn s12_a_ttl_that_cannot_be_is_told() {
+    let mut ground = Ground::new();
+    ground.lease("a", TERMS);
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 3_360, renewed(3_000, 3_355));
+    let happenings = ground.shard.take_happenings();
+    assert!(matches!(happenings[..], [Happening::FoundTtl { .. }]), "{happenings:?}");
+}
+
+#[test]
+fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    ground.topology = topology(2, true);
+    ground.shard.hurry(true, |_| true);
+    assert!(lease.is_in_jeopardy());
+    let batch = one(ground.due(100));
+    ground.answer(
+        batch,
+        100,
+        101,
+        RenewalAnswer::Renewed { found: Duration::from_millis(9_900), at: server(2, 100) },
+    );
+    assert!(!lease.is_in_jeopardy());
+}
+
+#[test]
+fn a_node_without_connection_gets_nothing_and_its_leases_wait_in_jeopardy() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    ground.topology = topology(1, false);
+    assert!(ground.due(3_350).is_empty());
+    assert!(lease.is_in_jeopardy());
+    ground.topology = topology(1, true);
+    assert_eq!(ground.due(3_400).len(), 1);
+}
+
+#[test]
+fn batches_hold_what_the_node_takes_and_the_most_urgent_go_first() {
+    let mut ground = Ground::new();
+    ground.lease("late", Terms { ttl: TTL * 2, ..TERMS });
+    let urgent = ground.lease("urgent", TERMS);
+    ground.lease("b", Terms { ttl: TTL * 2, ..TERMS });
+    ground.shard.advance(at(6_700));
+    let first = one(ground.shard.take_batches(at(6_700), &ground.topology, |_| 1));
+    assert_eq!((first.members.len(), first.members[0].owner), (2, urgent.owner));
+    let rest = one(ground.shard.take_batches(at(6_700), &ground.topology, |_| 9));
+    assert_eq!(rest.members.len(), 1);
+}
+
+#[test]
+fn s8_a_released_lease_is_never_submitted() {
+    let mut ground = Ground::new();
+    let (one, two) = (ground.lease("a", TERMS), ground.lease("b", TERMS));
+    assert!(one.release() && two.release());
+    ground.shard.handle_order(Order::Cancel(one), at(10));
+    assert_eq!(ground.shard.len(), 1);
+    assert!(ground.due(3_400).is_empty(), "also when the cancel has not arrived yet");
+    assert_eq!(ground.shard.len(), 0);
+    let gone = core("c", TERMS, at(0));
+    gone.release();
+    ground.shard.handle_order(Order::Register(gone, Baseline::new(at(0), at(1), TTL)), at(1));
+    assert_eq!(ground.shard.len(), 0);
+}
+
+#[test]
+fn max_hold_stops_the_renewal_and_the_lease_ends_at_its_deadline() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { max_hold: Some(Duration::from_secs(2)), ..TERMS });
+    lease.take(at(0));
+    assert!(ground.due(5_000).is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::MaxHold]);
+}
+
+#[test]
+fn a_lease_without_renewal_sits_at_its_deadline() {
+    let mut ground = Ground::new();
+    ground.lease("a", Terms { renewed: false, ..TERMS });
+    assert!(ground.due(9_450).is_empty());
+    assert!(ground.losses().is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+}
+
+#[test]
+fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let (answer_to, mut answer) = oneshot::channel();
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100));
+    let batch = one(ground.due(100));
+    assert_eq!(batch.members[0].ttl, TTL * 3);
+    ground.answer(batch, 100, 110, renewed(9_900, 105));
+    assert!(matches!(answer.try_recv(), Ok(ByHand::Renewed)));
+    assert_eq!(lease.deadline(), at(100 + 28_500));
+    let batch = one(ground.due(3_450));
+    ground.answer(batch, 3_450, 3_455, renewed(26_650, 3_452));
+    assert_eq!(lease.deadline(), at(28_600));
+    assert!(ground.shard.take_happenings().is_empty(), "S12 knows of the longer ttl");
+}

@@ -1,0 +1,183 @@
+//! A hashed timing wheel over numbered entries (Varghese & Lauck, "Hashed and hierarchical timing wheels", 1987).
+//!
+//! It knows ticks and numbers, no leases and no clock. An entry is in at most one bucket. It fires in the first
+//! `advance` to its tick or beyond, never earlier, and exactly once per insert. Insert and cancel are O(1): buckets are
+//! doubly linked lists through one array, 16 bytes an entry. An entry further away than one revolution stays in its
+//! bucket and is passed over until its turn.
+
+/// A wheel of [`BUCKETS`] ticks.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    heads: Box<[u32]>,
+    links: Vec<Link>,
+    tick: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    next: u32,
+    previous: u32,
+    due: u64,
+}
+
+impl Wheel {
+    /// An empty wheel standing at `tick`: everything due by then fires at the next advance.
+    pub(crate) fn new(tick: u64) -> Self {
+        Self { heads: vec![END; BUCKETS].into(), links: Vec::new(), tick }
+    }
+
+    /// Puts entry `number` at tick `due`, taking it out of where it was. A tick that has passed is the next one.
+    pub(crate) fn insert(&mut self, number: u32, due: u64) {
+        self.make_room(number);
+        self.cancel(number);
+        let due = due.max(self.tick + 1);
+        let head = std::mem::replace(&mut self.heads[bucket(due)], number);
+        self.links[number as usize] = Link { next: head, previous: END, due };
+        if head != END {
+            self.links[head as usize].previous = number;
+        }
+    }
+
+    /// Takes entry `number` out, if it is in.
+    pub(crate) fn cancel(&mut self, number: u32) {
+        let Some(link) = self.links.get(number as usize).copied().filter(Link::is_in) else { return };
+        match link.previous {
+            END => self.heads[bucket(link.due)] = link.next,
+            previous => self.links[previous as usize].next = link.next,
+        }
+        if link.next != END {
+            self.links[link.next as usize].previous = link.previous;
+        }
+        self.links[number as usize] = Link::OUT;
+    }
+
+    /// Moves on to `tick` and appends every entry that is due by then to `fired`; they are out of the wheel.
+    pub(crate) fn advance(&mut self, tick: u64, fired: &mut Vec<u32>) {
+        let from = self.tick;
+        self.tick = tick.max(from);
+        // After a long sleep one revolution visits every bucket; more would visit them twice.
+        for visited in (from + 1..=self.tick).take(BUCKETS) {
+            self.empty_bucket(bucket(visited), fired);
+        }
+    }
+
+    fn empty_bucket(&mut self, bucket: usize, fired: &mut Vec<u32>) {
+        let mut number = self.heads[bucket];
+        while number != END {
+            let link = self.links[number as usize];
+            if link.due <= self.tick {
+                self.cancel(number);
+                fired.push(number);
+            }
+            number = link.next;
+        }
+    }
+
+    fn make_room(&mut self, number: u32) {
+        if self.links.len() <= number as usize {
+            self.links.resize(number as usize + 1, Link::OUT);
+        }
+    }
+}
+
+impl Link {
+    const OUT: Link = Link { next: END, previous: END, due: u64::MAX };
+
+    fn is_in(&self) -> bool {
+        self.due != u64::MAX
+    }
+}
+
+fn bucket(tick: u64) -> usize {
+    (tick % BUCKETS as u64) as usize
+}
+
+/// One revolution of 50 ms ticks is 51 s: a lease of the default ttl is never passed over.
+const BUCKETS: usize = 1024;
+const END: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn advance(wheel: &mut Wheel, tick: u64) -> Vec<u32> {
+        let mut fired = Vec::new();
+        wheel.advance(tick, &mut fired);
+        fired.sort_unstable();
+        fired
+    }
+
+    #[test]
+    fn an_entry_fires_once_and_never_early() {
+        let mut wheel = Wheel::new(10);
+        wheel.insert(0, 12);
+        assert!(advance(&mut wheel, 11).is_empty());
+        assert_eq!(advance(&mut wheel, 12), [0]);
+        assert!(advance(&mut wheel, 5000).is_empty());
+    }
+
+    #[test]
+    fn an_entry_due_in_the_past_fires_at_the_next_tick() {
+        let mut wheel = Wheel::new(100);
+        wheel.insert(3, 7);
+        assert_eq!(advance(&mut wheel, 101), [3]);
+    }
+
+    #[test]
+    fn an_entry_beyond_one_revolution_waits_for_its_turn() {
+        let mut wheel = Wheel::new(0);
+        let due = 3 * BUCKETS as u64 + 5;
+        wheel.insert(1, due);
+        for tick in 1..due {
+            assert!(advance(&mut wheel, tick).is_empty());
+        }
+        assert_eq!(advance(&mut wheel, due), [1]);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert(u32, u64),
+        Cancel(u32),
+        Advance(u64),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..40u32, 0..5000u64).prop_map(|(number, ahead)| Op::Insert(number, ahead)),
+            2 => (0..40u32).prop_map(Op::Cancel),
+            3 => prop_oneof![0..4u64, 0..3000u64].prop_map(Op::Advance),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
+        #[test]
+        fn it_behaves_like_a_sorted_map(ops in prop::collection::vec(op(), 1..300)) {
+            let (mut wheel, mut model, mut tick) = (Wheel::new(0), BTreeMap::new(), 0u64);
+            for op in ops {
+                match op {
+                    Op::Insert(number, ahead) => {
+                        // Some of them due in the past.
+                        let due = (tick + ahead).saturating_sub(10);
+                        wheel.insert(number, due);
+                        model.insert(number, due.max(tick + 1));
+                    }
+                    Op::Cancel(number) => {
+                        wheel.cancel(number);
+                        model.remove(&number);
+                    }
+                    Op::Advance(by) => {
+                        tick += by;
+                        let due: Vec<u32> = model.iter().filter(|(_, due)| **due <= tick).map(|(n, _)| *n).collect();
+                        model.retain(|_, due| *due > tick);
+                        prop_assert_eq!(advance(&mut wheel, tick), due);
+                    }
+                }
+            }
+        }
+    }
+}
