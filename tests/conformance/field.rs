@@ -1,8 +1,8 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use leasehold::{
+    FencingToken,
     clock::{Clock, Instant},
-    fencing::FencingToken,
     key::LockKey,
     owner::{Owner, OwnerMint},
     transport::{

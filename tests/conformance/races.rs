@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold::{
-    fencing::FencingToken,
+    FencingToken,
     key::LockKey,
     transport::{AcquireReply, Lane, Release, ReleaseReply},
 };
