@@ -91,7 +91,10 @@ pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joine
             if start {
                 driver::start(works, &call.key);
             }
-            Ok(Joined::Queued(answer, Place { works: works.clone(), key: call.key.clone(), id, answered: false }))
+            Ok(Joined::Queued(
+                answer,
+                Place { works: works.clone(), key: call.key.clone(), id, answered: false },
+            ))
         }
     }
 }
@@ -114,7 +117,9 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
             call.asked.check_against(terms)?;
             Ok(Admitted::Queue(terms))
         }
-        ScopeView::Stranger if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) => {
+        ScopeView::Stranger
+            if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) =>
+        {
             Ok(Admitted::Held)
         }
         ScopeView::Stranger => works.check_limits().map(|()| Admitted::Queue(call.terms)),
@@ -123,9 +128,15 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
 
 impl Asked {
     fn check_against(self, outer: Terms) -> Result<(), AcquireError> {
-        let remedy = |outer: String| format!("this scope holds or wants the lock with {outer}; leave it out here");
+        let remedy =
+            |outer: String| format!("this scope holds or wants the lock with {outer}; leave it out here");
         if let Some(ttl) = self.ttl.filter(|ttl| *ttl != outer.ttl) {
-            return Err(Invalid::new("ttl", format_args!("{ttl:?}"), remedy(format!("ttl = {:?}", outer.ttl))).into());
+            return Err(Invalid::new(
+                "ttl",
+                format_args!("{ttl:?}"),
+                remedy(format!("ttl = {:?}", outer.ttl)),
+            )
+            .into());
         }
         if self.no_renewal && outer.renewed {
             return Err(Invalid::new("no_renewal", true, remedy("renewal".into())).into());
