@@ -16,6 +16,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::{
     attempt::{Attempt, Closing},
     caller::{Caller, CallerId, Leaving, Patience, Refusal, ScopeId},
+    queue::Queue,
     turns::{Turn, Turns},
 };
 use crate::{
@@ -118,7 +119,7 @@ pub(crate) enum ScopeView {
 /// One key's entry.
 #[derive(Debug)]
 pub(crate) struct Entry<S> {
-    callers: VecDeque<Caller<S>>,
+    callers: Queue<S>,
     local: Option<Local>,
     lost: Vec<Local>,
     attempt: Option<Attempt>,
@@ -150,7 +151,7 @@ struct Unclear {
 impl<S> Default for Entry<S> {
     fn default() -> Self {
         Self {
-            callers: VecDeque::new(),
+            callers: Queue::default(),
             local: None,
             lost: Vec::new(),
             attempt: None,
@@ -177,9 +178,9 @@ impl<S> Entry<S> {
         self.callers.len()
     }
 
-    /// When the longest waiting caller came.
+    /// When the caller at the head came, who waits longest.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.callers.iter().map(|caller| caller.joined).min()
+        self.callers.head().map(|caller| caller.joined)
     }
 
     /// The lease of this engine that holds the key.
@@ -218,13 +219,12 @@ impl<S> Entry<S> {
 
     /// A caller was dropped.
     pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
-        let place = self.callers.iter().position(|caller| caller.id == id)?;
-        self.callers.remove(place)
+        self.callers.take_first(|caller| caller.id == id)
     }
 
     /// Every caller, at shutdown or when nobody is left to serve them.
     pub(crate) fn depart_all(&mut self) -> VecDeque<Caller<S>> {
-        std::mem::take(&mut self.callers)
+        self.callers.take_all()
     }
 
     /// What to do next.
@@ -234,7 +234,7 @@ impl<S> Entry<S> {
         mint: &OwnerMint,
         pace: &Pace,
     ) -> (Step, Option<Closing>) {
-        let Some(head) = self.callers.front() else {
+        let Some(head) = self.callers.head() else {
             return (Step::Rest, self.attempt.take().and_then(Attempt::into_closing));
         };
         if self.is_held_here(head) {
@@ -318,9 +318,8 @@ impl<S> Entry<S> {
         self.held_elsewhere = false;
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
-        let receiver =
-            self.callers.iter().position(|caller| caller.terms.ttl == attempt.ttl).filter(|_| in_time);
-        let Some(receiver) = receiver.and_then(|place| self.callers.remove(place)) else {
+        let receiver = self.callers.take_first(|caller| in_time && caller.terms.ttl == attempt.ttl);
+        let Some(receiver) = receiver else {
             verdict.closing = Some(attempt.into_give_back(granted.execute_by)); // nobody there, or too old to be of use
             return;
         };
@@ -331,13 +330,9 @@ impl<S> Entry<S> {
     }
 
     fn take_sharers(&mut self, scope: Option<ScopeId>) -> Vec<Caller<S>> {
-        if scope.is_none() || self.callers.is_empty() {
-            return Vec::new();
-        }
-        let (sharers, others) =
-            std::mem::take(&mut self.callers).into_iter().partition(|caller| caller.scope == scope);
-        self.callers = others;
-        Vec::from_iter::<VecDeque<_>>(sharers)
+        let Some(scope) = scope else { return Vec::new() };
+        let sharers = self.callers.take_where(|caller| (caller.scope == Some(scope)).then_some(()));
+        sharers.into_iter().map(|(caller, ())| caller).collect()
     }
 
     /// The receiver's lease holds the key from now on.
@@ -405,11 +400,17 @@ impl<S> Entry<S> {
     }
 
     fn refuse_tries(&mut self) -> Vec<Leaving<S>> {
+        if !self.callers.has_tries() {
+            return Vec::new();
+        }
         self.leave_where(|caller| (caller.patience == Patience::Try).then_some(Refusal::Held))
     }
 
     /// Callers whose wait is over, or who had no definite answer for too long.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        if !self.may_give_up() {
+            return Vec::new();
+        }
         let unclear = self.unclear.as_ref().map(|unclear| (unclear.since, unclear.trouble.clone()));
         let since = unclear.as_ref().map(|(since, _)| *since);
         self.leave_where(|caller| {
@@ -422,21 +423,20 @@ impl<S> Entry<S> {
         })
     }
 
-    fn leave_where(&mut self, mut refusal: impl FnMut(&Caller<S>) -> Option<Refusal>) -> Vec<Leaving<S>> {
-        let mut leaving = Vec::new();
-        let mut place = 0;
-        while let Some(caller) = self.callers.get(place) {
-            match refusal(caller) {
-                Some(refusal) => {
-                    leaving.extend(self.callers.remove(place).map(|caller| Leaving { caller, refusal }))
-                }
-                None => place += 1,
-            }
-        }
-        leaving
+    fn leave_where(&mut self, refusal: impl FnMut(&Caller<S>) -> Option<Refusal>) -> Vec<Leaving<S>> {
+        let leaving = self.callers.take_where(refusal);
+        leaving.into_iter().map(|(caller, refusal)| Leaving { caller, refusal }).collect()
+    }
+
+    // Most entries have callers without limit and a server that answers: nobody need be looked at.
+    fn may_give_up(&self) -> bool {
+        self.callers.has_limits() || self.unclear.is_some()
     }
 
     fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
+        if !self.may_give_up() {
+            return None;
+        }
         let since = self.unclear.as_ref().map(|unclear| unclear.since);
         let give_up = |caller: &Caller<S>| {
             let wait = match caller.patience {

@@ -3,4 +3,5 @@
 pub(crate) mod attempt;
 pub(crate) mod caller;
 pub(crate) mod entry;
+pub(crate) mod queue;
 pub(crate) mod turns;
