@@ -352,7 +352,7 @@ impl<S> Entry<S> {
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.no_expiry_told;
         self.no_expiry_told |= remaining == Remaining::NoExpiry;
         match remaining {
-            Remaining::For(left) if left + PAST_EXPIRY <= pace.safety_poll => {
+            Remaining::For(left) if left.saturating_add(PAST_EXPIRY) <= pace.safety_poll => {
                 self.ask_next(now + left + PAST_EXPIRY, Cause::Expiry)
             }
             Remaining::For(_) | Remaining::NoExpiry | Remaining::NotKnown => {

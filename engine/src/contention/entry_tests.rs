@@ -509,6 +509,18 @@ fn l1_it_asks_when_the_time_on_the_server_is_over() {
 }
 
 #[test]
+fn l2_it_polls_a_long_hold() {
+    for answer in [held(60_000), held_with(Remaining::NotKnown), held_with(Remaining::For(Duration::MAX))] {
+        let mut ground = Ground::new();
+        ground.caller(FOREVER, 0);
+        ground.ask(0);
+        ground.answer(answer, 0, 1);
+        assert_eq!(ground.wait(2), (Some(1 + POLL), true));
+        assert_eq!(ground.ask(1 + POLL).cause, Cause::SafetyPoll);
+    }
+}
+
+#[test]
 fn s9_a_hold_without_expiry_is_told_once_and_polled() {
     let mut ground = Ground::new();
     ground.caller(FOREVER, 0);

@@ -38,7 +38,7 @@ impl Turns {
         if self.row == 0 {
             self.row_since = now;
         }
-        self.row += 1;
+        self.row = self.row.saturating_add(1);
     }
 
     /// Somebody else had a turn.
