@@ -335,13 +335,16 @@ impl<S> Entry<S> {
         sharers.into_iter().map(|(caller, ())| caller).collect()
     }
 
-    /// The receiver's lease holds the key from now on.
+    /// The receiver's lease holds the key from now on. Returns the one that did so far: the server has given its lock to
+    /// another owner, so it is lost.
     pub(crate) fn install(
         &mut self,
         lease: Arc<LeaseCore>,
         scope: Option<ScopeId>,
     ) -> Option<Arc<LeaseCore>> {
-        self.local.replace(Local { lease, scope }).map(|earlier| earlier.lease)
+        let earlier = self.local.replace(Local { lease, scope })?;
+        self.remember_lost(&earlier);
+        Some(earlier.lease)
     }
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
@@ -490,10 +493,14 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant) {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
-        if local.scope.is_some() && lease.holds() > 0 {
-            self.lost.push(local);
-        }
+        self.remember_lost(&local);
         self.ask_next(now, Cause::Turn);
+    }
+
+    fn remember_lost(&mut self, local: &Local) {
+        if local.scope.is_some() && local.lease.holds() > 0 {
+            self.lost.push(local.clone());
+        }
     }
 
     fn remove_local(&mut self, lease: &Arc<LeaseCore>) -> bool {

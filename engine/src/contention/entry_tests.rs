@@ -499,6 +499,24 @@ fn l3_a_try_is_told_unavailable_in_time() {
     assert_eq!(ground.overdue(10_005), [(1, "unavailable")]);
 }
 
+#[test]
+fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
+    let (mut ground, lease) = Ground::holding(Some(1));
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    let grant = ground.answer(granted(), 6, 7).grant.unwrap();
+    let (new, earlier) = ground.install(grant);
+    assert!(Arc::ptr_eq(&earlier.unwrap(), &lease));
+    assert!(lease.lose(LossReason::NotOurs));
+    ground.entry.handle_local_loss(&lease, at(8));
+    assert!(
+        Arc::ptr_eq(ground.entry.local().unwrap(), &new),
+        "a late word of the earlier one changes nothing"
+    );
+    assert!(matches!(ground.entry.scope_view(ScopeId(1)), ScopeView::Lost(_)));
+}
+
 // Wake-ups.
 
 #[test]
