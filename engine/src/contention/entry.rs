@@ -125,7 +125,8 @@ pub(crate) struct Entry<S> {
     attempt: Option<Attempt>,
     next_ask: Instant,
     cause: Cause,
-    held_elsewhere: bool,
+    /// The last definite answer was "held", and nothing has happened since.
+    last_held: bool,
     standing_back: bool,
     no_expiry_told: bool,
     noticed: bool,
@@ -157,7 +158,7 @@ impl<S> Default for Entry<S> {
             attempt: None,
             next_ask: Instant::default(),
             cause: Cause::Arrival,
-            held_elsewhere: false,
+            last_held: false,
             standing_back: false,
             no_expiry_told: false,
             noticed: false,
@@ -208,7 +209,7 @@ impl<S> Entry<S> {
     pub(crate) fn is_known_held(&self, now: Instant) -> bool {
         match &self.local {
             Some(local) => local.lease.is_held(now) && !local.lease.is_in_jeopardy(),
-            None => self.held_elsewhere && self.attempt.is_none() && now < self.next_ask,
+            None => self.last_held && self.attempt.is_none() && now < self.next_ask,
         }
     }
 
@@ -235,17 +236,14 @@ impl<S> Entry<S> {
         pace: &Pace,
     ) -> (Step, Option<Closing>) {
         let Some(head) = self.callers.head() else {
-            return (Step::Rest, self.attempt.take().and_then(Attempt::into_closing));
+            return (Step::Rest, self.rest(now));
         };
         if self.is_held_here(head) {
             return (Step::Wait { until: self.next_give_up(pace), watch: false }, None);
         }
         if now < self.next_ask {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
-            return (
-                Step::Wait { until: Some(until), watch: self.held_elsewhere || self.standing_back },
-                None,
-            );
+            return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
         }
         let ttl = head.terms.ttl;
         let closing = self.give_up_attempt(now);
@@ -258,6 +256,19 @@ impl<S> Entry<S> {
         };
         (self.noticed, self.standing_back) = (false, false);
         (Step::Ask(ask), closing)
+    }
+
+    // What is known grows old while nobody watches.
+    fn rest(&mut self, now: Instant) -> Option<Closing> {
+        if std::mem::take(&mut self.last_held) {
+            self.ask_next(now, Cause::Arrival);
+        }
+        self.stop_asking()
+    }
+
+    fn stop_asking(&mut self) -> Option<Closing> {
+        self.handle_clear();
+        self.attempt.take().and_then(Attempt::into_closing)
     }
 
     // In jeopardy a caller that only tries wants the server's word.
@@ -315,7 +326,7 @@ impl<S> Entry<S> {
     }
 
     fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
-        self.held_elsewhere = false;
+        self.last_held = false;
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
         let receiver = self.callers.take_first(|caller| in_time && caller.terms.ttl == attempt.ttl);
@@ -348,7 +359,7 @@ impl<S> Entry<S> {
     }
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
-        self.held_elsewhere = true;
+        self.last_held = true;
         self.turns.handle_held();
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();
@@ -507,6 +518,7 @@ impl<S> Entry<S> {
         let is_it = self.local.as_ref().is_some_and(|local| Arc::ptr_eq(&local.lease, lease));
         if is_it {
             self.local = None;
+            self.last_held = false;
         }
         is_it
     }

@@ -470,6 +470,36 @@ fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
 }
 
 #[test]
+fn what_was_known_is_forgotten_when_nobody_watches() {
+    let (mut ground, lease) = Ground::holding(Some(1));
+    ground.entry.handle_local_loss(&lease, at(5));
+    assert!(lease.lose(LossReason::NotOurs) && !ground.entry.is_idle());
+    let caller = ground.caller(FOREVER, 10);
+    ground.ask(10);
+    ground.answer(held(5_000), 10, 11);
+    ground.entry.depart(caller);
+    assert!(matches!(ground.step(12).0, Step::Rest));
+    assert!(!ground.entry.is_known_held(at(13)));
+    ground.caller(Patience::Try, 13);
+    ground.ask(13);
+}
+
+#[test]
+fn our_own_release_ends_what_a_try_knew() {
+    let (mut ground, lease) = Ground::holding(None);
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 10);
+    ground.ask(10);
+    assert_eq!(names(ground.answer(held(9_000), 10, 11).leaving), [(2, "held")]);
+    ground.entry.turns.handle_listeners(None, true);
+    for _ in 0..40 {
+        ground.entry.turns.handle_grant(at(11));
+    }
+    ground.release(&lease, 12);
+    assert!(!ground.entry.is_known_held(at(12)), "standing back, but nobody said held");
+}
+
+#[test]
 fn a_try_waits_for_the_answer_and_leaves_with_it() {
     let mut ground = Ground::new();
     ground.caller(FOREVER, 0);
