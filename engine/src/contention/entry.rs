@@ -207,10 +207,7 @@ impl<S> Entry<S> {
     /// Whether a caller that only tries can be told "held" without a command: the last definite answer said so and
     /// nothing is being asked, or a lease of this engine holds the key and is not in jeopardy.
     pub(crate) fn is_known_held(&self, now: Instant) -> bool {
-        match &self.local {
-            Some(local) => local.lease.is_held(now) && !local.lease.is_in_jeopardy(),
-            None => self.last_held && self.attempt.is_none() && now < self.next_ask,
-        }
+        self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
     }
 
     /// Queues a caller; `ahead`: at the head, because its grant came too late to be taken.
@@ -238,8 +235,9 @@ impl<S> Entry<S> {
         let Some(head) = self.callers.head() else {
             return (Step::Rest, self.rest(now));
         };
-        if self.is_held_here(head) {
-            return (Step::Wait { until: self.next_give_up(pace), watch: false }, None);
+        if self.leaves_it_to_local() {
+            let closing = self.stop_asking();
+            return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
         if now < self.next_ask {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
@@ -272,10 +270,13 @@ impl<S> Entry<S> {
     }
 
     // In jeopardy a caller that only tries wants the server's word.
-    fn is_held_here(&self, head: &Caller<S>) -> bool {
-        self.local
-            .as_ref()
-            .is_some_and(|local| head.patience != Patience::Try || !local.lease.is_in_jeopardy())
+    fn leaves_it_to_local(&self) -> bool {
+        let wants_word = |local: &Local| self.callers.has_tries() && local.lease.is_in_jeopardy();
+        self.local.as_ref().is_some_and(|local| !wants_word(local))
+    }
+
+    fn is_surely_held_here(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now) && !local.lease.is_in_jeopardy())
     }
 
     fn give_up_attempt(&mut self, now: Instant) -> Option<Closing> {
@@ -420,26 +421,33 @@ impl<S> Entry<S> {
         self.leave_where(|caller| (caller.patience == Patience::Try).then_some(Refusal::Held))
     }
 
-    /// Callers whose wait is over, or who had no definite answer for too long.
+    /// Callers whose wait is over, or who had no definite answer for too long; who only tries, as soon as a lease of ours
+    /// holds the key out of jeopardy.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
         if !self.may_give_up() {
             return Vec::new();
         }
-        let unclear = self.unclear.as_ref().map(|unclear| (unclear.since, unclear.trouble.clone()));
-        let since = unclear.as_ref().map(|(since, _)| *since);
+        let (since, held_here) = (self.unclear_since(), self.is_surely_held_here(now));
+        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.clone());
         self.leave_where(|caller| {
-            let trouble = || unclear.as_ref().and_then(|(_, trouble)| trouble.clone());
             if unavailable_at(caller, since, pace).is_some_and(|moment| moment <= now) {
-                return Some(Refusal::Unavailable(trouble()));
+                return Some(Refusal::Unavailable(trouble.clone()));
             }
-            matches!(caller.patience, Patience::Wait(Some(until)) if until <= now)
-                .then_some(Refusal::TimedOut)
+            match caller.patience {
+                Patience::Try => held_here.then_some(Refusal::Held),
+                Patience::Wait(until) => until.is_some_and(|until| until <= now).then_some(Refusal::TimedOut),
+            }
         })
     }
 
     fn leave_where(&mut self, refusal: impl FnMut(&Caller<S>) -> Option<Refusal>) -> Vec<Leaving<S>> {
         let leaving = self.callers.take_where(refusal);
         leaving.into_iter().map(|(caller, refusal)| Leaving { caller, refusal }).collect()
+    }
+
+    // Behind a lease of ours nobody waits for the server's word, except who only tries.
+    fn unclear_since(&self) -> Option<Instant> {
+        self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
     }
 
     // Most entries have callers without limit and a server that answers: nobody need be looked at.
@@ -451,7 +459,7 @@ impl<S> Entry<S> {
         if !self.may_give_up() {
             return None;
         }
-        let since = self.unclear.as_ref().map(|unclear| unclear.since);
+        let since = self.unclear_since();
         let give_up = |caller: &Caller<S>| {
             let wait = match caller.patience {
                 Patience::Wait(until) => until,

@@ -442,6 +442,20 @@ fn l3_unavailable_carries_the_last_trouble() {
     );
 }
 
+#[test]
+fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
+    let (mut ground, lease) = Ground::holding(None);
+    lease.enter_jeopardy();
+    let asker = ground.caller(Patience::Try, 10);
+    ground.ask(10);
+    ground.answer(unknown(1_010), 10, 1_010);
+    ground.entry.depart(asker);
+    ground.caller(FOREVER, 1_020);
+    ground.step(1_020);
+    assert!(ground.overdue(60_000).is_empty(), "nothing is being asked");
+    assert_eq!(ground.wait(60_000), (None, false));
+}
+
 // Who only tries.
 
 #[test]
@@ -527,6 +541,41 @@ fn l3_a_try_is_told_unavailable_in_time() {
     ground.answer(unknown(1_005), 5, 9_999);
     assert_eq!(ground.wait(10_000), (Some(10_005), false));
     assert_eq!(ground.overdue(10_005), [(1, "unavailable")]);
+}
+
+#[test]
+fn in_jeopardy_a_try_asks_the_server() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    lease.enter_jeopardy();
+    assert_eq!(ground.wait(5), (None, false), "who waits does not ask");
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    assert_eq!(names(ground.answer(held(9_000), 6, 7).leaving), [(3, "held")]);
+    assert_eq!(ground.wait(8), (None, false));
+}
+
+#[test]
+fn in_jeopardy_a_try_is_told_what_an_earlier_one_was_told() {
+    let (mut ground, lease) = Ground::holding(None);
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    ground.answer(held(9_000), 6, 7);
+    assert!(ground.entry.is_known_held(at(8)) && !ground.entry.is_known_held(at(7 + POLL)));
+}
+
+#[test]
+fn a_try_that_joined_in_jeopardy_leaves_when_it_is_over() {
+    let (mut ground, lease) = Ground::holding(None);
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    ground.answer(unknown(1_006), 6, 1_006);
+    lease.confirm(at(1_000), TTL);
+    assert_eq!(ground.overdue(1_016), [(2, "held")]);
+    let (step, closing) = ground.step(1_016);
+    assert!(matches!(step, Step::Rest) && closing.is_some());
 }
 
 #[test]
