@@ -499,6 +499,7 @@ impl<S> Entry<S> {
         if !self.remove_local(lease) {
             return;
         }
+        self.noticed |= self.unclear.is_some(); // a "held" on its way may speak of this very lease
         match self.turns.handle_release(now, lease.terms.ttl, subscribed) {
             Turn::AtOnce => self.ask_next(now, Cause::Turn),
             Turn::StandBack => {
@@ -512,6 +513,7 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant) {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
+        self.noticed |= self.unclear.is_some();
         self.remember_lost(&local);
         self.ask_next(now, Cause::Turn);
     }

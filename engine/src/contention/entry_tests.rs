@@ -680,6 +680,30 @@ fn a_notice_while_backing_off_does_not_hurry_a_sick_server() {
     assert_eq!(ground.wait(2_002).0, Some(2_011));
 }
 
+#[test]
+fn l2_a_release_of_ours_during_an_ask_is_followed_by_another_ask() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    ground.release(&lease, 7);
+    ground.answer(held(9_000), 6, 8);
+    ground.ask(8);
+}
+
+#[test]
+fn l2_a_loss_of_ours_during_an_ask_is_followed_by_another_ask() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    lease.enter_jeopardy();
+    ground.caller(Patience::Try, 6);
+    ground.ask(6);
+    ground.entry.handle_local_loss(&lease, at(7));
+    ground.answer(held(9_000), 6, 8);
+    ground.ask(8);
+}
+
 // Turns between processes.
 
 /// Others listen, and this process has had its row; it waits with one caller since its release at 100 ms.
