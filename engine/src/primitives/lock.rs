@@ -5,9 +5,9 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use crate::{
     clock::Instant,
     contention::{
+        arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
         offer::Offer,
-        queue::{self, Asked, Call, Joined},
         table::Answer,
     },
     engine::Handle,
@@ -280,7 +280,7 @@ impl Lock {
         let works = self.handle.works();
         let (mut ahead, mut contended) = (false, false);
         loop {
-            let offer = match queue::join(works, &call, ahead)? {
+            let offer = match arrival::join(works, &call, ahead)? {
                 Joined::Held => return Ok(None),
                 Joined::Shared(offer) => offer,
                 Joined::Queued(answer, place) => {
