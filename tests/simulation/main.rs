@@ -1,3 +1,5 @@
+//! Seeded tests of the whole engine in paused time, over the memory transport and its faults.
+
 use leasehold::{AcquireError, Engine, LossReason};
 use leasehold_memory::MemoryTransport;
 use std::time::Duration;
