@@ -29,7 +29,12 @@ impl Recorder for Silent {}
 
 impl EngineBuilder {
     pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport, config: EngineConfig::default(), recorder: Arc::new(Silent), on_current_runtime: false }
+        Self {
+            transport,
+            config: EngineConfig::default(),
+            recorder: Arc::new(Silent),
+            on_current_runtime: false,
+        }
     }
 
     /// All settings at once, as read from a file.
@@ -123,8 +128,13 @@ impl EngineBuilder {
         let threads = if self.on_current_runtime { Threads::callers()? } else { Threads::own()? };
         refuse_paused_time(&threads)?;
         let renewal = threads.renewal();
-        let works =
-            Works::new(threads.clock(), self.config, capabilities, Events::new(self.recorder), threads.calls());
+        let works = Works::new(
+            threads.clock(),
+            self.config,
+            capabilities,
+            Events::new(self.recorder),
+            threads.calls(),
+        );
         let engine = Engine::of(Handle::new(works.clone()));
         threads.start(&works)?;
         Ok((engine, renewal))

@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    error::Invalid,
-    lease::state::TTL_MIN,
-    transport::Capabilities,
-};
+use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
 
 /// Settings of an engine. Every field has a default; times are in milliseconds where the name ends in `_ms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,30 +89,55 @@ impl EngineConfig {
             return Err(Invalid::new(field, 0, "must be at least 1"));
         }
         if self.shards > SHARDS_MAX {
-            return Err(Invalid::new("shards", self.shards, format!("must be at most {SHARDS_MAX}, the number of slots")));
+            return Err(Invalid::new(
+                "shards",
+                self.shards,
+                format!("must be at most {SHARDS_MAX}, the number of slots"),
+            ));
         }
         if self.command_timeout_ms > self.unavailable_after_ms {
-            let remedy = format!("is longer than unavailable_after_ms = {}; make it shorter", self.unavailable_after_ms);
+            let remedy = format!(
+                "is longer than unavailable_after_ms = {}; make it shorter",
+                self.unavailable_after_ms
+            );
             return Err(Invalid::new("command_timeout_ms", self.command_timeout_ms, remedy));
         }
         if self.restart_grace_ms > 0 && !transport.uptime {
-            let remedy = format!("the transport {} cannot tell since when a server is up; leave it at 0", transport.name);
+            let remedy = format!(
+                "the transport {} cannot tell since when a server is up; leave it at 0",
+                transport.name
+            );
             return Err(Invalid::new("restart_grace_ms", self.restart_grace_ms, remedy));
         }
         Ok(())
     }
 
     /// Checks a ttl that is asked for.
-    pub(crate) fn check_ttl(&self, field: &'static str, ttl: Duration, most: Duration) -> Result<(), Invalid> {
+    pub(crate) fn check_ttl(
+        &self,
+        field: &'static str,
+        ttl: Duration,
+        most: Duration,
+    ) -> Result<(), Invalid> {
         if ttl < TTL_MIN {
-            return Err(Invalid::new(field, format_args!("{ttl:?}"), format!("must be at least {TTL_MIN:?}")));
+            return Err(Invalid::new(
+                field,
+                format_args!("{ttl:?}"),
+                format!("must be at least {TTL_MIN:?}"),
+            ));
         }
         if ttl > most {
-            return Err(Invalid::new(field, format_args!("{ttl:?}"), format!("must be at most {most:?} with this transport")));
+            return Err(Invalid::new(
+                field,
+                format_args!("{ttl:?}"),
+                format!("must be at most {most:?} with this transport"),
+            ));
         }
         let grace = self.restart_grace();
         if !grace.is_zero() && ttl > grace {
-            let remedy = format!("is longer than restart_grace = {grace:?}; shorten it, or raise restart_grace on every client");
+            let remedy = format!(
+                "is longer than restart_grace = {grace:?}; shorten it, or raise restart_grace on every client"
+            );
             return Err(Invalid::new(field, format_args!("{ttl:?}"), remedy));
         }
         Ok(())

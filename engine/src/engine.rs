@@ -194,8 +194,12 @@ impl Seen {
 }
 
 fn is_connected(works: &Works) -> bool {
-    let all_up = |topology: Arc<crate::routing::topology::Topology>| topology.nodes().iter().all(|node| node.connected);
-    [works.calls.topology(), works.renewals.topology()].into_iter().all(|topology| topology.is_some_and(all_up))
+    let all_up = |topology: Arc<crate::routing::topology::Topology>| {
+        topology.nodes().iter().all(|node| node.connected)
+    };
+    [works.calls.topology(), works.renewals.topology()]
+        .into_iter()
+        .all(|topology| topology.is_some_and(all_up))
 }
 
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
@@ -228,8 +232,13 @@ async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
     report(works, &leases, &confirmed)
 }
 
-fn report(works: &Works, leases: &[Arc<LeaseCore>], confirmed: &std::collections::HashSet<String>) -> ShutdownReport {
-    let held = leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
+fn report(
+    works: &Works,
+    leases: &[Arc<LeaseCore>],
+    confirmed: &std::collections::HashSet<String>,
+) -> ShutdownReport {
+    let held =
+        leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
     let closing = works.closer.names().into_iter().map(|key: Arc<LockKey>| key.name().to_owned());
     let mut unconfirmed: Vec<String> = held.chain(closing).collect();
     unconfirmed.sort_unstable();

@@ -174,11 +174,17 @@ impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::TimedOut { waited } => write!(f, "the lock was held by somebody else for the whole wait of {waited:?}"),
-            Self::Unavailable { after, trouble: Some(trouble) } => write!(f, "no definite answer for {after:?}: {trouble}"),
+            Self::TimedOut { waited } => {
+                write!(f, "the lock was held by somebody else for the whole wait of {waited:?}")
+            }
+            Self::Unavailable { after, trouble: Some(trouble) } => {
+                write!(f, "no definite answer for {after:?}: {trouble}")
+            }
             Self::Unavailable { after, trouble: None } => write!(f, "no definite answer for {after:?}"),
             Self::Refused(trouble) => write!(f, "refused: {trouble}"),
-            Self::Lost(reason) => write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first"),
+            Self::Lost(reason) => {
+                write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
+            }
             Self::LimitReached { limit, value } => {
                 write!(f, "{limit} = {value} is reached; raise it, or release what is not needed")
             }
@@ -191,7 +197,9 @@ impl fmt::Display for ReleaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AlreadyLost(reason) => write!(f, "the lease was lost before it was released: {reason}"),
-            Self::ReleasedOrLost => f.write_str("an earlier release was not answered and the lock is not ours now"),
+            Self::ReleasedOrLost => {
+                f.write_str("an earlier release was not answered and the lock is not ours now")
+            }
             Self::Unknown { within, trouble, .. } => {
                 write!(f, "the release was not confirmed; the lock is free within {within:?} at the latest")?;
                 trouble.iter().try_for_each(|trouble| write!(f, ": {trouble}"))
@@ -204,7 +212,9 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Unavailable { after, trouble } => write!(f, "no server was ready within {after:?}: {trouble}"),
+            Self::Unavailable { after, trouble } => {
+                write!(f, "no server was ready within {after:?}: {trouble}")
+            }
             Self::Refused(trouble) => write!(f, "refused: {trouble}"),
             Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),
         }

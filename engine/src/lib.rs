@@ -6,7 +6,7 @@ mod config;
 mod contention;
 mod engine;
 mod error;
-mod fencing;
+pub mod fencing;
 pub mod key;
 mod lanes;
 mod lease;

@@ -90,7 +90,11 @@ fn runtime() -> io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }
 
-fn spawn(name: &str, runtime: Runtime, life: impl Future<Output = ()> + Send + 'static) -> Result<(), BuildError> {
+fn spawn(
+    name: &str,
+    runtime: Runtime,
+    life: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), BuildError> {
     let run = move || {
         runtime.block_on(life);
         runtime.shutdown_background();

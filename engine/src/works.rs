@@ -181,8 +181,11 @@ impl Works {
     /// second, with up to a tenth of jitter.
     pub(crate) fn pace(&self) -> Pace {
         let contended = self.events.totals.callers.value();
-        let poll = SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
-        let jitter = poll / 10 * (self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF) as u32 / 256;
+        let poll =
+            SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
+        let jitter = poll / 10
+            * (self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF) as u32
+            / 256;
         Pace {
             unavailable_after: self.config.unavailable_after(),
             safety_poll: poll + jitter,
@@ -204,10 +207,13 @@ impl Works {
         match node.map(|node| (node, node.uptime(now))) {
             Some((_, Some(uptime))) if uptime >= grace => Ok(()),
             Some((node, uptime)) => {
-                let why = format!("{} is up for {uptime:?}, less than restart_grace = {grace:?}", node.address);
+                let why =
+                    format!("{} is up for {uptime:?}, less than restart_grace = {grace:?}", node.address);
                 Err(TransportError::without_effect(ErrorKind::NotReady, Some(node.id), why))
             }
-            None => Err(TransportError::without_effect(ErrorKind::NotReady, None, "no node serves this slot")),
+            None => {
+                Err(TransportError::without_effect(ErrorKind::NotReady, None, "no node serves this slot"))
+            }
         }
     }
 
@@ -279,7 +285,6 @@ impl Works {
         self.table.with(&lease.key, |slot| slot.poke());
         Receipt::Pending(receiver)
     }
-
 }
 
 /// What came, or will come, of a release.

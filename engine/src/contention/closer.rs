@@ -41,7 +41,11 @@ struct Patient {
 
 impl Closer {
     pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::default(), news: Notify::new(), in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)) }
+        Self {
+            waiting: Mutex::default(),
+            news: Notify::new(),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+        }
     }
 
     /// Takes an owner over. Its first release goes out at once.

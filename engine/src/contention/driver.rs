@@ -138,13 +138,17 @@ async fn send(
     let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
     #[cfg(leasehold_fault = "new_owner")]
     let owner = works.mint.mint();
-    let reply = lane.acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by }).await?;
+    let reply = lane
+        .acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by })
+        .await?;
     let at = match reply {
         AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
     };
     check_epoch(works, at)?;
     if let AcquireReply::Granted { .. } = reply {
-        works.check_restart_grace(&key, sent).map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
+        works
+            .check_restart_grace(&key, sent)
+            .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
     }
     Ok(reply)
 }
@@ -154,7 +158,11 @@ pub(crate) fn check_epoch(works: &Works, at: ServerTime) -> Result<(), Transport
     if works.calls.is_current(at.clock) {
         return Ok(());
     }
-    Err(TransportError::unknown(ErrorKind::Unreachable, at, "answered by a server that is not the present one"))
+    Err(TransportError::unknown(
+        ErrorKind::Unreachable,
+        at,
+        "answered by a server that is not the present one",
+    ))
 }
 
 fn handle_answer(
@@ -182,7 +190,10 @@ fn handle_answer(
     }
     if no_expiry {
         works.events.no_expiry();
-        tracing::warn!(lock = key.name(), "a peer holds this lock without expiry; callers poll until it is gone");
+        tracing::warn!(
+            lock = key.name(),
+            "a peer holds this lock without expiry; callers poll until it is gone"
+        );
     }
     if closing.is_some() && leaving.is_empty() {
         works.events.grant_without_caller();

@@ -16,6 +16,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::{
     attempt::{Attempt, Closing},
     caller::{Caller, CallerId, Leaving, Patience, Refusal, ScopeId},
+    queue::Queue,
     turns::{Turn, Turns},
 };
 use crate::{
@@ -118,13 +119,14 @@ pub(crate) enum ScopeView {
 /// One key's entry.
 #[derive(Debug)]
 pub(crate) struct Entry<S> {
-    callers: VecDeque<Caller<S>>,
+    callers: Queue<S>,
     local: Option<Local>,
     lost: Vec<Local>,
     attempt: Option<Attempt>,
     next_ask: Instant,
     cause: Cause,
-    held_elsewhere: bool,
+    /// The last definite answer was "held", and nothing has happened since.
+    last_held: bool,
     standing_back: bool,
     no_expiry_told: bool,
     noticed: bool,
@@ -150,13 +152,13 @@ struct Unclear {
 impl<S> Default for Entry<S> {
     fn default() -> Self {
         Self {
-            callers: VecDeque::new(),
+            callers: Queue::default(),
             local: None,
             lost: Vec::new(),
             attempt: None,
             next_ask: Instant::default(),
             cause: Cause::Arrival,
-            held_elsewhere: false,
+            last_held: false,
             standing_back: false,
             no_expiry_told: false,
             noticed: false,
@@ -177,9 +179,9 @@ impl<S> Entry<S> {
         self.callers.len()
     }
 
-    /// When the longest waiting caller came.
+    /// When the caller at the head came, who waits longest.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.callers.iter().map(|caller| caller.joined).min()
+        self.callers.head().map(|caller| caller.joined)
     }
 
     /// The lease of this engine that holds the key.
@@ -205,10 +207,7 @@ impl<S> Entry<S> {
     /// Whether a caller that only tries can be told "held" without a command: the last definite answer said so and
     /// nothing is being asked, or a lease of this engine holds the key and is not in jeopardy.
     pub(crate) fn is_known_held(&self, now: Instant) -> bool {
-        match &self.local {
-            Some(local) => local.lease.is_held(now) && !local.lease.is_in_jeopardy(),
-            None => self.held_elsewhere && self.attempt.is_none() && now < self.next_ask,
-        }
+        self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
     }
 
     /// Queues a caller; `ahead`: at the head, because its grant came too late to be taken.
@@ -218,13 +217,12 @@ impl<S> Entry<S> {
 
     /// A caller was dropped.
     pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
-        let place = self.callers.iter().position(|caller| caller.id == id)?;
-        self.callers.remove(place)
+        self.callers.take_first(|caller| caller.id == id)
     }
 
     /// Every caller, at shutdown or when nobody is left to serve them.
     pub(crate) fn depart_all(&mut self) -> VecDeque<Caller<S>> {
-        std::mem::take(&mut self.callers)
+        self.callers.take_all()
     }
 
     /// What to do next.
@@ -234,18 +232,16 @@ impl<S> Entry<S> {
         mint: &OwnerMint,
         pace: &Pace,
     ) -> (Step, Option<Closing>) {
-        let Some(head) = self.callers.front() else {
-            return (Step::Rest, self.attempt.take().and_then(Attempt::into_closing));
+        let Some(head) = self.callers.head() else {
+            return (Step::Rest, self.rest(now));
         };
-        if self.is_held_here(head) {
-            return (Step::Wait { until: self.next_give_up(pace), watch: false }, None);
+        if self.leaves_it_to_local() {
+            let closing = self.stop_asking();
+            return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
         if now < self.next_ask {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
-            return (
-                Step::Wait { until: Some(until), watch: self.held_elsewhere || self.standing_back },
-                None,
-            );
+            return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
         }
         let ttl = head.terms.ttl;
         let closing = self.give_up_attempt(now);
@@ -260,11 +256,27 @@ impl<S> Entry<S> {
         (Step::Ask(ask), closing)
     }
 
+    // What is known grows old while nobody watches.
+    fn rest(&mut self, now: Instant) -> Option<Closing> {
+        if std::mem::take(&mut self.last_held) {
+            self.ask_next(now, Cause::Arrival);
+        }
+        self.stop_asking()
+    }
+
+    fn stop_asking(&mut self) -> Option<Closing> {
+        self.handle_clear();
+        self.attempt.take().and_then(Attempt::into_closing)
+    }
+
     // In jeopardy a caller that only tries wants the server's word.
-    fn is_held_here(&self, head: &Caller<S>) -> bool {
-        self.local
-            .as_ref()
-            .is_some_and(|local| head.patience != Patience::Try || !local.lease.is_in_jeopardy())
+    fn leaves_it_to_local(&self) -> bool {
+        let wants_word = |local: &Local| self.callers.has_tries() && local.lease.is_in_jeopardy();
+        self.local.as_ref().is_some_and(|local| !wants_word(local))
+    }
+
+    fn is_surely_held_here(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now) && !local.lease.is_in_jeopardy())
     }
 
     fn give_up_attempt(&mut self, now: Instant) -> Option<Closing> {
@@ -315,12 +327,11 @@ impl<S> Entry<S> {
     }
 
     fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
-        self.held_elsewhere = false;
+        self.last_held = false;
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
-        let receiver =
-            self.callers.iter().position(|caller| caller.terms.ttl == attempt.ttl).filter(|_| in_time);
-        let Some(receiver) = receiver.and_then(|place| self.callers.remove(place)) else {
+        let receiver = self.callers.take_first(|caller| in_time && caller.terms.ttl == attempt.ttl);
+        let Some(receiver) = receiver else {
             verdict.closing = Some(attempt.into_give_back(granted.execute_by)); // nobody there, or too old to be of use
             return;
         };
@@ -331,33 +342,32 @@ impl<S> Entry<S> {
     }
 
     fn take_sharers(&mut self, scope: Option<ScopeId>) -> Vec<Caller<S>> {
-        if scope.is_none() || self.callers.is_empty() {
-            return Vec::new();
-        }
-        let (sharers, others) =
-            std::mem::take(&mut self.callers).into_iter().partition(|caller| caller.scope == scope);
-        self.callers = others;
-        Vec::from_iter::<VecDeque<_>>(sharers)
+        let Some(scope) = scope else { return Vec::new() };
+        let sharers = self.callers.take_where(|caller| (caller.scope == Some(scope)).then_some(()));
+        sharers.into_iter().map(|(caller, ())| caller).collect()
     }
 
-    /// The receiver's lease holds the key from now on.
+    /// The receiver's lease holds the key from now on. Returns the one that did so far: the server has given its lock to
+    /// another owner, so it is lost.
     pub(crate) fn install(
         &mut self,
         lease: Arc<LeaseCore>,
         scope: Option<ScopeId>,
     ) -> Option<Arc<LeaseCore>> {
-        self.local.replace(Local { lease, scope }).map(|earlier| earlier.lease)
+        let earlier = self.local.replace(Local { lease, scope })?;
+        self.remember_lost(&earlier);
+        Some(earlier.lease)
     }
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
-        self.held_elsewhere = true;
+        self.last_held = true;
         self.turns.handle_held();
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.no_expiry_told;
         self.no_expiry_told |= remaining == Remaining::NoExpiry;
         match remaining {
-            Remaining::For(left) if left + PAST_EXPIRY <= pace.safety_poll => {
+            Remaining::For(left) if left.saturating_add(PAST_EXPIRY) <= pace.safety_poll => {
                 self.ask_next(now + left + PAST_EXPIRY, Cause::Expiry)
             }
             Remaining::For(_) | Remaining::NoExpiry | Remaining::NotKnown => {
@@ -405,39 +415,51 @@ impl<S> Entry<S> {
     }
 
     fn refuse_tries(&mut self) -> Vec<Leaving<S>> {
+        if !self.callers.has_tries() {
+            return Vec::new();
+        }
         self.leave_where(|caller| (caller.patience == Patience::Try).then_some(Refusal::Held))
     }
 
-    /// Callers whose wait is over, or who had no definite answer for too long.
+    /// Callers whose wait is over, or who had no definite answer for too long; who only tries, as soon as a lease of ours
+    /// holds the key out of jeopardy.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
-        let unclear = self.unclear.as_ref().map(|unclear| (unclear.since, unclear.trouble.clone()));
-        let since = unclear.as_ref().map(|(since, _)| *since);
+        if !self.may_give_up() {
+            return Vec::new();
+        }
+        let (since, held_here) = (self.unclear_since(), self.is_surely_held_here(now));
+        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.clone());
         self.leave_where(|caller| {
-            let trouble = || unclear.as_ref().and_then(|(_, trouble)| trouble.clone());
             if unavailable_at(caller, since, pace).is_some_and(|moment| moment <= now) {
-                return Some(Refusal::Unavailable(trouble()));
+                return Some(Refusal::Unavailable(trouble.clone()));
             }
-            matches!(caller.patience, Patience::Wait(Some(until)) if until <= now)
-                .then_some(Refusal::TimedOut)
+            match caller.patience {
+                Patience::Try => held_here.then_some(Refusal::Held),
+                Patience::Wait(until) => until.is_some_and(|until| until <= now).then_some(Refusal::TimedOut),
+            }
         })
     }
 
-    fn leave_where(&mut self, mut refusal: impl FnMut(&Caller<S>) -> Option<Refusal>) -> Vec<Leaving<S>> {
-        let mut leaving = Vec::new();
-        let mut place = 0;
-        while let Some(caller) = self.callers.get(place) {
-            match refusal(caller) {
-                Some(refusal) => {
-                    leaving.extend(self.callers.remove(place).map(|caller| Leaving { caller, refusal }))
-                }
-                None => place += 1,
-            }
-        }
-        leaving
+    fn leave_where(&mut self, refusal: impl FnMut(&Caller<S>) -> Option<Refusal>) -> Vec<Leaving<S>> {
+        let leaving = self.callers.take_where(refusal);
+        leaving.into_iter().map(|(caller, refusal)| Leaving { caller, refusal }).collect()
+    }
+
+    // Behind a lease of ours nobody waits for the server's word, except who only tries.
+    fn unclear_since(&self) -> Option<Instant> {
+        self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
+    }
+
+    // Most entries have callers without limit and a server that answers: nobody need be looked at.
+    fn may_give_up(&self) -> bool {
+        self.callers.has_limits() || self.unclear.is_some()
     }
 
     fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
-        let since = self.unclear.as_ref().map(|unclear| unclear.since);
+        if !self.may_give_up() {
+            return None;
+        }
+        let since = self.unclear_since();
         let give_up = |caller: &Caller<S>| {
             let wait = match caller.patience {
                 Patience::Wait(until) => until,
@@ -477,6 +499,7 @@ impl<S> Entry<S> {
         if !self.remove_local(lease) {
             return;
         }
+        self.noticed |= self.unclear.is_some(); // a "held" on its way may speak of this very lease
         match self.turns.handle_release(now, lease.terms.ttl, subscribed) {
             Turn::AtOnce => self.ask_next(now, Cause::Turn),
             Turn::StandBack => {
@@ -490,16 +513,22 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant) {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
-        if local.scope.is_some() && lease.holds() > 0 {
-            self.lost.push(local);
-        }
+        self.noticed |= self.unclear.is_some();
+        self.remember_lost(&local);
         self.ask_next(now, Cause::Turn);
+    }
+
+    fn remember_lost(&mut self, local: &Local) {
+        if local.scope.is_some() && local.lease.holds() > 0 {
+            self.lost.push(local.clone());
+        }
     }
 
     fn remove_local(&mut self, lease: &Arc<LeaseCore>) -> bool {
         let is_it = self.local.as_ref().is_some_and(|local| Arc::ptr_eq(&local.lease, lease));
         if is_it {
             self.local = None;
+            self.last_held = false;
         }
         is_it
     }

@@ -1,9 +1,10 @@
 //! Who wants a key: the callers queued for it, the one attempt to get it, and whose turn it is.
 //!
-//! `entry`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
-//! callers, `queue` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
+//! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
+//! callers, `arrival` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
 //! how often entries ask by themselves. Local hand-off will live between `entry` and `release`; it is not built yet.
 
+pub(crate) mod arrival;
 pub(crate) mod attempt;
 pub(crate) mod caller;
 pub(crate) mod closer;
@@ -12,7 +13,7 @@ mod ears;
 pub(crate) mod entry;
 pub(crate) mod offer;
 pub(crate) mod pacer;
-pub(crate) mod queue;
+mod queue;
 pub(crate) mod release;
 pub(crate) mod table;
 pub(crate) mod turns;

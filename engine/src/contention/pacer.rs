@@ -140,8 +140,14 @@ mod tests {
             gone.push(receiver);
         }
         line.used = PER_WINDOW - 2;
-        assert_eq!(line.take_admitted(at(1000)).into_iter().filter(|_| true).map(|go| drop(go.send(()))).count(), 2);
-        assert_eq!(gone.iter_mut().map(|gone| gone.try_recv().is_ok()).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(
+            line.take_admitted(at(1000)).into_iter().filter(|_| true).map(|go| drop(go.send(()))).count(),
+            2
+        );
+        assert_eq!(
+            gone.iter_mut().map(|gone| gone.try_recv().is_ok()).collect::<Vec<_>>(),
+            [false, true, true]
+        );
         assert!(line.served);
     }
 }

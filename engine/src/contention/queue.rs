@@ -1,169 +1,158 @@
-//! Queueing a caller for a key, and its leaving.
+//! The callers of a key, first come first served. Pure.
+//!
+//! It counts those whose patience ends, so that an entry whose callers all wait without limit looks at none of them.
 
-use std::{sync::Arc, time::Duration};
+use std::collections::VecDeque;
 
-use tokio::sync::oneshot;
+use super::caller::{Caller, Patience};
 
-use super::{
-    caller::{Caller, CallerId, Patience, ScopeId},
-    driver,
-    entry::ScopeView,
-    offer::Offer,
-    table::{Answer, Slot},
-};
-use crate::{
-    clock::Instant,
-    error::{AcquireError, Invalid},
-    key::LockKey,
-    lease::shared::{LeaseCore, Terms},
-    works::Works,
-};
-
-/// What a caller asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) key: Arc<LockKey>,
-    pub(crate) terms: Terms,
-    pub(crate) asked: Asked,
-    pub(crate) patience: Patience,
-    pub(crate) scope: Option<ScopeId>,
-    pub(crate) joined: Instant,
+/// Callers in the order in which they are served.
+#[derive(Debug)]
+pub(crate) struct Queue<S> {
+    callers: VecDeque<Caller<S>>,
+    tries: usize,
+    limited: usize,
 }
 
-/// Which terms the caller named itself; inside a scope they must be those of the outer lease.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) no_renewal: bool,
-    pub(crate) max_hold: Option<Duration>,
+impl<S> Default for Queue<S> {
+    fn default() -> Self {
+        Self { callers: VecDeque::new(), tries: 0, limited: 0 }
+    }
 }
 
-/// What came of queueing.
-pub(crate) enum Joined {
-    /// In the queue; the answer comes here.
-    Queued(oneshot::Receiver<Answer>, Place),
-    /// The scope holds the lock already.
-    Shared(Offer),
-    /// Somebody holds the lock, and the caller only tries.
-    Held,
-}
+impl<S> Queue<S> {
+    pub(crate) fn len(&self) -> usize {
+        self.callers.len()
+    }
 
-/// A caller's place in the queue. Dropping it leaves the queue.
-pub(crate) struct Place {
-    works: Arc<Works>,
-    key: Arc<LockKey>,
-    id: CallerId,
-    answered: bool,
-}
+    pub(crate) fn is_empty(&self) -> bool {
+        self.callers.is_empty()
+    }
 
-/// What to do once the table is unlocked.
-enum Next {
-    Share(Arc<LeaseCore>),
-    Held,
-    Wait { start: bool },
-}
+    pub(crate) fn head(&self) -> Option<&Caller<S>> {
+        self.callers.front()
+    }
 
-/// Queues a caller; `ahead`: at the head, because a grant came too late for it.
-///
-/// # Errors
-/// Shutdown, limits, a lost scope, or terms that contradict those of the scope.
-pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joined, AcquireError> {
-    let (seat, answer) = oneshot::channel();
-    let id = CallerId(works.next_id());
-    let next = works.table.with(&call.key, |slot| -> Result<Next, AcquireError> {
-        works.check_open()?;
-        let caller = match admit(works, call, slot)? {
-            Admitted::Queue(terms) => {
-                Caller { id, terms, patience: call.patience, joined: call.joined, scope: call.scope, seat }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Caller<S>> {
+        self.callers.iter()
+    }
+
+    /// Whether somebody only tries.
+    pub(crate) fn has_tries(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// Whether somebody's patience ends by the clock alone.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.tries + self.limited > 0
+    }
+
+    pub(crate) fn push_back(&mut self, caller: Caller<S>) {
+        self.count_in(&caller);
+        self.callers.push_back(caller);
+    }
+
+    pub(crate) fn push_front(&mut self, caller: Caller<S>) {
+        self.count_in(&caller);
+        self.callers.push_front(caller);
+    }
+
+    /// Takes out the first caller that `is_it` picks.
+    pub(crate) fn take_first(&mut self, is_it: impl FnMut(&Caller<S>) -> bool) -> Option<Caller<S>> {
+        let place = self.callers.iter().position(is_it)?;
+        let caller = self.callers.remove(place)?;
+        self.count_out(&caller);
+        Some(caller)
+    }
+
+    /// Takes out every caller for whom `pick` finds something, in order. One turn of the ring: no caller is moved twice.
+    pub(crate) fn take_where<R>(
+        &mut self,
+        mut pick: impl FnMut(&Caller<S>) -> Option<R>,
+    ) -> Vec<(Caller<S>, R)> {
+        let mut taken = Vec::new();
+        for _ in 0..self.callers.len() {
+            let Some(caller) = self.callers.pop_front() else { break };
+            match pick(&caller) {
+                Some(found) => {
+                    self.count_out(&caller);
+                    taken.push((caller, found));
+                }
+                None => self.callers.push_back(caller),
             }
-            Admitted::Share(lease) => return Ok(Next::Share(lease)),
-            Admitted::Held => return Ok(Next::Held),
-        };
-        works.events.totals.callers.add(1);
-        slot.entry.join(caller, ahead);
-        slot.poke();
-        Ok(Next::Wait { start: !std::mem::replace(&mut slot.driven, true) })
-    })?;
-    match next {
-        Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone()))),
-        Next::Held => Ok(Joined::Held),
-        Next::Wait { start } => {
-            if start {
-                driver::start(works, &call.key);
-            }
-            Ok(Joined::Queued(answer, Place { works: works.clone(), key: call.key.clone(), id, answered: false }))
+        }
+        taken
+    }
+
+    /// Takes out everybody.
+    pub(crate) fn take_all(&mut self) -> VecDeque<Caller<S>> {
+        std::mem::take(self).callers
+    }
+
+    fn count_in(&mut self, caller: &Caller<S>) {
+        match caller.patience {
+            Patience::Try => self.tries += 1,
+            Patience::Wait(Some(_)) => self.limited += 1,
+            Patience::Wait(None) => {}
+        }
+    }
+
+    fn count_out(&mut self, caller: &Caller<S>) {
+        match caller.patience {
+            Patience::Try => self.tries -= 1,
+            Patience::Wait(Some(_)) => self.limited -= 1,
+            Patience::Wait(None) => {}
         }
     }
 }
 
-enum Admitted {
-    Queue(Terms),
-    Share(Arc<LeaseCore>),
-    Held,
-}
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
 
-fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
-    match call.scope.map_or(ScopeView::Stranger, |scope| slot.entry.scope_view(scope)) {
-        ScopeView::Holds(lease) => {
-            call.asked.check_against(lease.terms)?;
-            lease.add_hold();
-            Ok(Admitted::Share(lease))
+    use super::*;
+    use crate::{clock::Instant, contention::caller::CallerId, lease::shared::Terms};
+
+    const SOON: Patience = Patience::Wait(Some(Instant::from_nanos(1)));
+
+    fn queue(patiences: &[Patience]) -> Queue<()> {
+        let mut queue = Queue::default();
+        for (id, patience) in (0..).zip(patiences) {
+            let terms = Terms { ttl: Duration::from_secs(1), renewed: true, max_hold: None };
+            let joined = Instant::default();
+            let id = CallerId(id);
+            queue.push_back(Caller { id, terms, patience: *patience, joined, scope: None, seat: () });
         }
-        ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
-        ScopeView::Queued(terms) => {
-            call.asked.check_against(terms)?;
-            Ok(Admitted::Queue(terms))
-        }
-        ScopeView::Stranger if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) => {
-            Ok(Admitted::Held)
-        }
-        ScopeView::Stranger => works.check_limits().map(|()| Admitted::Queue(call.terms)),
+        queue
     }
-}
 
-impl Asked {
-    fn check_against(self, outer: Terms) -> Result<(), AcquireError> {
-        let remedy = |outer: String| format!("this scope holds or wants the lock with {outer}; leave it out here");
-        if let Some(ttl) = self.ttl.filter(|ttl| *ttl != outer.ttl) {
-            return Err(Invalid::new("ttl", format_args!("{ttl:?}"), remedy(format!("ttl = {:?}", outer.ttl))).into());
-        }
-        if self.no_renewal && outer.renewed {
-            return Err(Invalid::new("no_renewal", true, remedy("renewal".into())).into());
-        }
-        if let Some(time) = self.max_hold.filter(|time| Some(*time) != outer.max_hold) {
-            let outer = remedy(format!("max_hold = {:?}", outer.max_hold));
-            return Err(Invalid::new("max_hold", format_args!("{time:?}"), outer).into());
-        }
-        Ok(())
+    fn ids<'a>(callers: impl Iterator<Item = &'a Caller<()>>) -> Vec<u64> {
+        callers.map(|caller| caller.id.0).collect()
     }
-}
 
-impl Place {
-    /// The caller has its answer: there is nothing to leave.
-    pub(crate) fn answered(mut self) {
-        self.answered = true;
+    #[test]
+    fn who_is_taken_out_leaves_the_others_in_order() {
+        let mut queue = queue(&[Patience::Wait(None); 6]);
+        let taken = queue.take_where(|caller| (caller.id.0 % 3 == 1).then_some(()));
+        assert_eq!(ids(taken.iter().map(|(caller, ())| caller)), [1, 4]);
+        assert_eq!(ids(queue.iter()), [0, 2, 3, 5]);
+        let taken = queue.take_first(|caller| caller.id.0 > 0).unwrap();
+        assert_eq!((taken.id.0, ids(queue.iter())), (2, vec![0, 3, 5]));
+        queue.push_front(taken);
+        assert_eq!(ids(queue.iter()), [2, 0, 3, 5]);
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.answered {
-            return;
-        }
-        let left = self.works.table.with(&self.key, |slot| {
-            let caller = slot.entry.depart(self.id);
-            slot.poke();
-            caller
-        });
-        if left.is_some() {
-            self.works.events.totals.callers.sub(1);
-            self.works.events.cancelled();
-        }
-    }
-}
-
-impl From<Invalid> for AcquireError {
-    fn from(invalid: Invalid) -> Self {
-        AcquireError::Invalid(invalid)
+    #[test]
+    fn callers_without_limit_are_never_looked_at() {
+        let forever = queue(&[Patience::Wait(None); 3]);
+        assert!(!forever.has_limits() && !forever.has_tries());
+        let mut mixed = queue(&[Patience::Try, SOON, Patience::Wait(None)]);
+        assert!(mixed.has_limits() && mixed.has_tries());
+        mixed.take_first(|_| true);
+        assert!(mixed.has_limits() && !mixed.has_tries());
+        mixed.take_where(|caller| (caller.patience == SOON).then_some(()));
+        assert!(!mixed.has_limits());
+        let mut again = queue(&[Patience::Try, SOON]);
+        assert_eq!((again.take_all().len(), again.len(), again.has_limits()), (2, 0, false));
     }
 }

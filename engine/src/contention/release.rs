@@ -116,4 +116,3 @@ fn outcome(
 fn unknown(gone_by: Instant, now: Instant, trouble: TransportError) -> ReleaseError {
     ReleaseError::Unknown { gone_by, within: gone_by - now, trouble: Some(trouble) }
 }
-

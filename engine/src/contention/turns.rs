@@ -38,7 +38,7 @@ impl Turns {
         if self.row == 0 {
             self.row_since = now;
         }
-        self.row += 1;
+        self.row = self.row.saturating_add(1);
     }
 
     /// Somebody else had a turn.
@@ -115,10 +115,9 @@ mod tests {
         turns.handle_listeners(Some(1), true);
         assert!((0..1000).all(|_| release(&mut turns, 1) == Turn::AtOnce));
         for listeners in [Some(2), None] {
+            let mut turns = turns.clone();
             turns.handle_listeners(listeners, true);
-            assert_eq!(release(&mut turns, 1), Turn::StandBack, "the row is long");
-            turns.handle_listeners(Some(1), true);
-            assert!((0..ROW_MAX).all(|_| release(&mut turns, 1) == Turn::AtOnce));
+            assert_eq!(release(&mut turns, 1), Turn::StandBack);
         }
     }
 

@@ -17,7 +17,10 @@ use super::{
     open_sends::OpenSends,
     state::{self, LeaseState, LossReason},
 };
-use crate::{clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner, transport::TransportError};
+use crate::{
+    clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
+    transport::TransportError,
+};
 
 /// What a caller asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,5 +3,5 @@
 mod recorder;
 mod tally;
 
-pub use recorder::{ReleaseOutcome, RenewalOutcome, Recorder};
+pub use recorder::{Recorder, ReleaseOutcome, RenewalOutcome};
 pub(crate) use tally::Events;

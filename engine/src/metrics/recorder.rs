@@ -1,10 +1,6 @@
 use std::time::Duration;
 
-use crate::{
-    fencing::FencingToken,
-    lease::state::LossReason,
-    transport::TransportError,
-};
+use crate::{fencing::FencingToken, lease::state::LossReason, transport::TransportError};
 
 /// Hears of every event. All methods have empty bodies, so a recorder implements what it counts. They are called on the
 /// engine's threads and must not block.

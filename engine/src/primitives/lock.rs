@@ -1,18 +1,13 @@
 //! The lock: exclusive, re-entrant by scope, renewed until it is released.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
     contention::{
+        arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
         offer::Offer,
-        queue::{self, Asked, Call, Joined},
         table::Answer,
     },
     engine::Handle,
@@ -65,7 +60,8 @@ impl ReentryScope {
 
 impl Lock {
     pub(crate) fn new(handle: Handle, name: &str) -> Self {
-        let key = LockKey::new(&handle.works().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
+        let key =
+            LockKey::new(&handle.works().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
         Self { handle, key, wait: None, asked: Asked::default(), scope: None }
     }
 
@@ -270,7 +266,11 @@ impl Lock {
     fn checked_scope(&self) -> Result<Option<ScopeId>, Invalid> {
         let Some(scope) = &self.scope else { return Ok(None) };
         if !Arc::ptr_eq(scope.handle.works(), self.handle.works()) {
-            return Err(Invalid::new("reentry", "a scope", "belongs to another engine; make one with this engine's reentry()"));
+            return Err(Invalid::new(
+                "reentry",
+                "a scope",
+                "belongs to another engine; make one with this engine's reentry()",
+            ));
         }
         Ok(Some(scope.id))
     }
@@ -280,7 +280,7 @@ impl Lock {
         let works = self.handle.works();
         let (mut ahead, mut contended) = (false, false);
         loop {
-            let offer = match queue::join(works, &call, ahead)? {
+            let offer = match arrival::join(works, &call, ahead)? {
                 Joined::Held => return Ok(None),
                 Joined::Shared(offer) => offer,
                 Joined::Queued(answer, place) => {

@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use super::shard::TICK;
-use crate::{lease::{shared::LeaseCore, state::LossReason}, works::Works};
+use crate::{
+    lease::{shared::LeaseCore, state::LossReason},
+    works::Works,
+};
 
 /// Watches the renewal thread's tick counter until the engine ends. One task on the calls thread.
 pub(crate) async fn run(works: Arc<Works>) {

@@ -57,9 +57,18 @@ pub(crate) async fn run(works: Arc<Works>) {
 impl Driver {
     fn new(works: Arc<Works>, landing: mpsc::UnboundedSender<Landed>) -> Self {
         let now = works.clock.now();
-        let shards = (0..works.inboxes.len()).map(|_| Shard::new(now, works.config.command_timeout())).collect();
+        let shards =
+            (0..works.inboxes.len()).map(|_| Shard::new(now, works.config.command_timeout())).collect();
         let flights = Flights::new(works.config.batches_in_flight_max);
-        Self { works, shards, orders: Vec::new(), flights, landing, known: Arc::default(), hurried: HashSet::new() }
+        Self {
+            works,
+            shards,
+            orders: Vec::new(),
+            flights,
+            landing,
+            known: Arc::default(),
+            hurried: HashSet::new(),
+        }
     }
 
     fn tick(&mut self) {
@@ -157,7 +166,10 @@ impl Driver {
             (RenewalOutcome::TooLate, tally.too_late),
             (RenewalOutcome::Failed, tally.failed),
         ];
-        outcomes.into_iter().filter(|(_, count)| *count > 0).for_each(|(outcome, count)| events.renewal(outcome, count));
+        outcomes
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(outcome, count)| events.renewal(outcome, count));
     }
 
     fn tell_happenings(&mut self) {
@@ -174,12 +186,21 @@ impl Driver {
             Happening::Jeopardy(lease) => {
                 self.works.events.totals.jeopardies.add(1);
                 self.works.events.jeopardy();
-                tracing::debug!(lock = lease.key.name(), "a lease is in jeopardy: a renewal was not confirmed");
+                tracing::debug!(
+                    lock = lease.key.name(),
+                    "a lease is in jeopardy: a renewal was not confirmed"
+                );
             }
             Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
                 self.works.events.found_ttl(found, least, most);
                 if self.hurried.insert(clock) {
-                    tracing::warn!(lock = lease.key.name(), ?found, ?least, ?most, "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it");
+                    tracing::warn!(
+                        lock = lease.key.name(),
+                        ?found,
+                        ?least,
+                        ?most,
+                        "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
+                    );
                     self.hurry(clock, false);
                 }
             }

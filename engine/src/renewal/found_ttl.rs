@@ -38,7 +38,7 @@ impl Baseline {
     pub(crate) fn expected(&self, sent: Instant, received: Instant) -> (Duration, Duration) {
         let slack = margin(self.ttl);
         let least = self.ttl.saturating_sub(received - self.sent).saturating_sub(slack);
-        let most = self.ttl.saturating_sub(sent - self.received).max(self.unanswered) + slack;
+        let most = self.ttl.saturating_sub(sent - self.received).max(self.unanswered).saturating_add(slack);
         (least, most)
     }
 }

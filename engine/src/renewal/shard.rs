@@ -340,8 +340,7 @@ impl Shard {
             self.make_ready(ticket);
         } else {
             record.stage = Stage::Idle;
-            let next_tick = (now + TICK).min(record.lease.deadline());
-            self.wheel.insert(number(ticket), due_tick(next_tick));
+            self.wheel.insert(number(ticket), due_tick(now)); // the next one
         }
         first
     }
