@@ -315,7 +315,9 @@ impl Shard {
         let expected = record.baseline.expected(sent, now);
         record.baseline = Baseline::after(member.ttl, found, sent, now);
         (record.stage, record.too_late) = (Stage::Idle, 0);
-        lease.confirm(sent, member.ttl);
+        if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
+            return self.lose(member.ticket, lease.reason_at_deadline());
+        }
         self.wheel.insert(number(member.ticket), due_tick(self.next_due(&lease, sent, now)));
         if found < expected.0 || found > expected.1 {
             self.happenings.push(Happening::FoundTtl {

@@ -272,3 +272,24 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     assert_eq!(lease.deadline(), at(28_600));
     assert!(ground.shard.take_happenings().is_empty(), "S12 knows of the longer ttl");
 }
+
+#[test]
+fn s2_a_renewal_that_is_answered_after_the_deadline_changes_nothing() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(9_450));
+    ground.answer(batch, 9_450, 9_501, renewed(550, 9_460));
+    assert!(!lease.is_held(at(9_501)));
+    assert_eq!((ground.losses(), ground.shard.len()), (vec![LossReason::Expired], 0));
+}
+
+#[test]
+fn s2_a_renewal_that_is_answered_after_its_holder_saw_the_deadline_pass_changes_nothing() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(9_450));
+    assert!(!lease.is_held(at(9_500)), "the holder's clock is ahead of the driver's last look at it");
+    ground.answer(batch, 9_450, 9_499, renewed(550, 9_460));
+    assert!(!lease.is_held(at(9_501)));
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+}
