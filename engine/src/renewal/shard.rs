@@ -228,11 +228,12 @@ impl Shard {
     fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
         let Self { ready, records, wishes, command_timeout, .. } = self;
         ready.pop_batch(node, |ticket| {
-            let record = records
-                .get_mut(ticket)
-                .filter(|record| record.stage == Stage::Ready && record.lease.is_live())?;
-            record.stage = Stage::InFlight;
-            Some(renewal(ticket, &record.lease, wishes.get_mut(&ticket), now, *command_timeout))
+            let record = records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
+            let (lease, wish) = (&record.lease, wishes.get_mut(&ticket));
+            // It may have been ready for long. What does not go out has its end in the wheel.
+            let goes_out = lease.is_held(now) && (wish.is_some() || lease.wants_renewal(now));
+            record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
+            goes_out.then(|| renewal(ticket, lease, wish, now, *command_timeout))
         })
     }
 

@@ -293,3 +293,31 @@ fn s2_a_renewal_that_is_answered_after_its_holder_saw_the_deadline_pass_changes_
     assert!(!lease.is_held(at(9_501)));
     assert_eq!(ground.losses(), [LossReason::Expired]);
 }
+
+#[test]
+fn s2_nothing_is_sent_after_the_deadline() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { ttl: Duration::from_millis(9_990), ..TERMS });
+    let too_late = RenewalAnswer::TooLate { at: server(1, 3_350) };
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 3_351, too_late);
+    assert!(!lease.is_held(at(9_491)), "between two ticks");
+    assert!(ground.due(9_491).is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+}
+
+#[test]
+fn max_hold_also_stops_a_renewal_that_is_ready() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { max_hold: Some(Duration::from_secs(5)), ..TERMS });
+    lease.take(at(0));
+    ground.topology = topology(1, false);
+    assert!(ground.due(3_350).is_empty());
+    ground.topology = topology(1, true);
+    assert!(ground.due(5_000).is_empty());
+    ground.shard.hurry(false, |_| true);
+    assert!(ground.due(5_050).is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::MaxHold]);
+}
