@@ -41,7 +41,7 @@ pub(crate) enum Order {
 }
 
 /// The answer to a renewal by hand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ByHand {
     Renewed,
     Lost(LossReason),
@@ -87,11 +87,14 @@ enum Stage {
     InFlight,
 }
 
-#[derive(Debug)]
+/// Renewals by hand of one lease.
+#[derive(Debug, Default)]
 struct Wish {
+    /// The largest of them.
     ttl: Duration,
-    answer_to: oneshot::Sender<ByHand>,
-    sent: bool,
+    waiting: Vec<oneshot::Sender<ByHand>>,
+    /// Answered with the renewal that is in flight.
+    sent: Vec<oneshot::Sender<ByHand>>,
 }
 
 /// The leases of one shard.
@@ -153,7 +156,8 @@ impl Shard {
         self.wheel.cancel(number(ticket));
         record.lease.set_ticket(None);
         if let Some(wish) = self.wishes.remove(&ticket) {
-            let _ = wish.answer_to.send(ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs)));
+            let lost = ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs));
+            answer_all(wish.sent.into_iter().chain(wish.waiting), &lost);
         }
     }
 
@@ -328,7 +332,7 @@ impl Shard {
                 clock: at.clock,
             });
         }
-        self.answer_wish_if_sent(member.ticket, ByHand::Renewed);
+        self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
     }
 
     fn next_due(&self, lease: &LeaseCore, sent: Instant, now: Instant) -> Instant {
@@ -357,7 +361,7 @@ impl Shard {
         let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
         self.wheel.insert(number(member.ticket), due_tick(retry));
         self.enter_jeopardy(member.ticket);
-        self.answer_wish_if_sent(member.ticket, ByHand::Failed(error.clone()));
+        self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
     }
 
     fn enter_jeopardy(&mut self, ticket: u64) {
@@ -394,23 +398,19 @@ impl Shard {
         if record.stage == Stage::Idle {
             self.make_ready(ticket);
         }
-        // A later wish replaces an earlier one that was not answered yet, and is never smaller.
-        let ttl = self.wishes.get(&ticket).map_or(ttl, |earlier| earlier.ttl.max(ttl));
-        self.wishes.insert(ticket, Wish { ttl, answer_to, sent: false });
+        let wish = self.wishes.entry(ticket).or_default();
+        wish.ttl = wish.ttl.max(ttl);
+        wish.waiting.push(answer_to);
     }
 
-    fn answer_wish_if_sent(&mut self, ticket: u64, answer: ByHand) {
-        match self.wishes.remove(&ticket) {
-            Some(wish) if wish.sent => drop(wish.answer_to.send(answer)),
-            Some(wish) => self.keep_wish(ticket, wish),
-            None => {}
+    fn answer_sent_wishes(&mut self, ticket: u64, answer: &ByHand) {
+        let Some(wish) = self.wishes.get_mut(&ticket) else { return };
+        answer_all(wish.sent.drain(..), answer);
+        if wish.waiting.is_empty() {
+            self.wishes.remove(&ticket);
+        } else {
+            self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
         }
-    }
-
-    // It was spoken while an earlier renewal was in flight: it goes out next.
-    fn keep_wish(&mut self, ticket: u64, wish: Wish) {
-        self.wishes.insert(ticket, wish);
-        self.make_ready(ticket);
     }
 
     /// What has happened since the last call.
@@ -427,7 +427,7 @@ fn renewal(
     command_timeout: Duration,
 ) -> Renewal {
     let wished = wish.map(|wish| {
-        wish.sent = true;
+        wish.sent.append(&mut wish.waiting);
         wish.ttl
     });
     let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
@@ -439,6 +439,12 @@ fn renewal(
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
+    }
+}
+
+fn answer_all(receivers: impl Iterator<Item = oneshot::Sender<ByHand>>, answer: &ByHand) {
+    for receiver in receivers {
+        let _ = receiver.send(answer.clone());
     }
 }
 

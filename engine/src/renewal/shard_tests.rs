@@ -321,3 +321,22 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
 }
+
+#[test]
+fn every_wish_is_answered() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let (one_to, mut first) = oneshot::channel();
+    let (two_to, mut second) = oneshot::channel();
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100));
+    let batch = one(ground.due(100));
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101));
+    ground.answer(batch, 100, 110, renewed(9_900, 105));
+    assert!(matches!(first.try_recv(), Ok(ByHand::Renewed)));
+    assert!(second.try_recv().is_err());
+    let batch = one(ground.due(110));
+    assert!(batch.members[0].ttl >= TTL * 2);
+    ground.answer(batch, 110, 111, renewed(29_990, 110));
+    assert!(matches!(second.try_recv(), Ok(ByHand::Renewed)));
+    assert!(lease.deadline() >= at(100 + 28_500), "never shortened");
+}
