@@ -473,3 +473,7 @@ const TICK_NANOS: u64 = 50_000_000;
 #[cfg(test)]
 #[path = "shard_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "shard_model.rs"]
+mod model;
