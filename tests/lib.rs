@@ -1,1 +1,4 @@
 //! Leasehold's tests.
+
+pub mod conformance;
+pub mod harness;

@@ -1,11 +1,36 @@
 #![doc = include_str!("../README.md")]
 
+mod builder;
 pub mod clock;
+mod config;
 mod contention;
+mod engine;
+mod error;
 pub mod fencing;
 pub mod key;
-pub mod lease;
+mod lanes;
+mod lease;
+mod losses;
+mod metrics;
 pub mod owner;
+mod primitives;
 mod renewal;
 pub mod routing;
+mod threads;
 pub mod transport;
+mod works;
+
+pub use builder::EngineBuilder;
+pub use config::EngineConfig;
+pub use engine::{Engine, ShutdownReport, Snapshot};
+pub use error::{
+    AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
+};
+pub use fencing::FencingToken;
+pub use lease::{
+    Lease,
+    state::{LeaseState, LossReason, TTL_MIN, margin},
+};
+pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
+pub use metrics::{Recorder, ReleaseOutcome, RenewalOutcome};
+pub use primitives::lock::{Holder, Lock, ReentryScope};

@@ -1,7 +1,19 @@
 //! Who wants a key: the callers queued for it, the one attempt to get it, and whose turn it is.
+//!
+//! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
+//! callers, `arrival` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
+//! how often entries ask by themselves. Local hand-off will live between `entry` and `release`; it is not built yet.
 
+pub(crate) mod arrival;
 pub(crate) mod attempt;
 pub(crate) mod caller;
+pub(crate) mod closer;
+pub(crate) mod driver;
+mod ears;
 pub(crate) mod entry;
-pub(crate) mod queue;
+pub(crate) mod offer;
+pub(crate) mod pacer;
+mod queue;
+pub(crate) mod release;
+pub(crate) mod table;
 pub(crate) mod turns;

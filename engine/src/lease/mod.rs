@@ -1,5 +1,8 @@
 //! A lock held for a time: what its holder may believe, and what it shares with its renewal.
 
+mod held;
 pub(crate) mod open_sends;
 pub(crate) mod shared;
-pub mod state;
+pub(crate) mod state;
+
+pub use held::Lease;

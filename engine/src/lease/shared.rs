@@ -17,7 +17,10 @@ use super::{
     open_sends::OpenSends,
     state::{self, LeaseState, LossReason},
 };
-use crate::{clock::Instant, fencing::FencingToken, key::LockKey, owner::Owner, transport::TransportError};
+use crate::{
+    clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
+    transport::TransportError,
+};
 
 /// What a caller asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,17 @@ pub(crate) struct Granted {
     pub(crate) execute_by: Instant,
     /// When the answer came.
     pub(crate) received: Instant,
+}
+
+/// What came of taking a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// By its first holder.
+    First,
+    /// By a further one of the same scope.
+    Again,
+    /// It had ended, or its deadline had passed.
+    TooLate,
 }
 
 /// One lease, shared by its holders, the key's entry and its renewal shard.
@@ -73,7 +87,7 @@ impl LeaseCore {
             last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(HELD),
+            phase: AtomicU8::new(HELD), // not taken
             open: Mutex::new(open),
             ended: Notify::new(),
         }
@@ -95,7 +109,7 @@ impl LeaseCore {
             })
             .is_ok();
         if counts {
-            let _ = self.phase.compare_exchange(JEOPARDY, HELD, Ordering::AcqRel, Ordering::Relaxed);
+            self.change_phase(|phase| (phase == JEOPARDY).then_some(HELD));
         }
         counts
     }
@@ -116,11 +130,11 @@ impl LeaseCore {
 
     /// Whether nobody has ended it yet; its deadline may have passed all the same.
     pub(crate) fn is_live(&self) -> bool {
-        self.phase.load(Ordering::Acquire) <= JEOPARDY
+        self.phase() <= JEOPARDY
     }
 
     pub(crate) fn is_in_jeopardy(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == JEOPARDY
+        self.phase() == JEOPARDY
     }
 
     /// What the holder is told at `now`.
@@ -141,7 +155,7 @@ impl LeaseCore {
 
     /// The reason, once it is lost. A released lease has none.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        REASONS.get(usize::from(self.phase.load(Ordering::Acquire)).checked_sub(LOST)?).copied()
+        REASONS.get(usize::from(self.phase()).checked_sub(LOST)?).copied()
     }
 
     /// Ends it as lost. `true`: this call did it, and reports it.
@@ -156,18 +170,26 @@ impl LeaseCore {
     }
 
     fn end(&self, phase: u8) -> bool {
-        let ended = self
-            .phase
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| (old <= JEOPARDY).then_some(phase));
-        if ended.is_ok() {
+        let ended = self.change_phase(|old| (old <= JEOPARDY).then_some(phase));
+        if ended {
             self.ended.notify_waiters();
         }
-        ended.is_ok()
+        ended
+    }
+
+    fn phase(&self) -> u8 {
+        self.phase.load(Ordering::Acquire) & !TAKEN
+    }
+
+    // Whether it was taken stays as it is.
+    fn change_phase(&self, change: impl Fn(u8) -> Option<u8>) -> bool {
+        let change = |old: u8| change(old & !TAKEN).map(|new| new | (old & TAKEN));
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
     /// A renewal got no answer. `true`: it was not in jeopardy before.
     pub(crate) fn enter_jeopardy(&self) -> bool {
-        self.phase.compare_exchange(HELD, JEOPARDY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.change_phase(|phase| (phase == HELD).then_some(JEOPARDY))
     }
 
     /// Resolves once the lease is lost. Never resolves for a lease that was released.
@@ -181,11 +203,33 @@ impl LeaseCore {
         }
     }
 
-    /// The lease is taken by its holder: from now on `max_hold` counts.
-    pub(crate) fn take(&self, now: Instant) {
+    /// Its holder takes it, if it is still held at `now` (promise S7). From then on `max_hold` counts.
+    pub(crate) fn take(&self, now: Instant) -> Taken {
+        if !self.is_held(now) {
+            return Taken::TooLate;
+        }
+        let taken = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+            (old & !TAKEN <= JEOPARDY).then_some(old | TAKEN)
+        });
+        match taken {
+            Err(_) => Taken::TooLate,
+            Ok(before) if before & TAKEN != 0 => Taken::Again,
+            Ok(_) => {
+                self.start_max_hold(now);
+                Taken::First
+            }
+        }
+    }
+
+    fn start_max_hold(&self, now: Instant) {
         if let Some(time) = self.terms.max_hold {
             self.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
         }
+    }
+
+    /// Whether a holder ever took it. Settled once the lease has ended.
+    pub(crate) fn was_taken(&self) -> bool {
+        self.phase.load(Ordering::Acquire) & TAKEN != 0
     }
 
     /// Whether it is to be renewed at `now`.
@@ -229,6 +273,11 @@ impl LeaseCore {
         std::mem::take(&mut *self.lock_open())
     }
 
+    /// What is left to be closed once the lease has ended: its hold may still be on the server.
+    pub(crate) fn to_closing(&self) -> Closing {
+        Closing { owner: self.owner, open: self.take_open(), may_hold: true, gone_by: self.gone_by() }
+    }
+
     // The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
     fn lock_open(&self) -> MutexGuard<'_, OpenSends> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
@@ -254,6 +303,7 @@ const HELD: u8 = 0;
 const JEOPARDY: u8 = 1;
 const RELEASED: u8 = 2;
 const LOST: usize = 3;
+const TAKEN: u8 = 0x80;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,
@@ -325,6 +375,19 @@ pub(crate) mod tests {
         lease.take(at(2_000));
         assert!(lease.wants_renewal(at(4_999)) && !lease.wants_renewal(at(5_000)));
         assert_eq!(lease.reason_at_deadline(), LossReason::MaxHold);
+    }
+
+    #[test]
+    fn s7_a_lease_is_not_taken_after_its_deadline() {
+        let lease = core("a", TERMS, at(0));
+        assert_eq!((lease.take(at(9_500)), lease.was_taken()), (Taken::TooLate, false));
+        assert_eq!(lease.take(at(1)), Taken::TooLate, "nor by who reads an older clock");
+        let lease = core("b", TERMS, at(0));
+        assert_eq!((lease.take(at(1)), lease.take(at(2))), (Taken::First, Taken::Again));
+        lease.enter_jeopardy();
+        lease.confirm(at(3), Duration::from_secs(10));
+        assert!(lease.release() && lease.was_taken());
+        assert_eq!(lease.take(at(4)), Taken::TooLate);
     }
 
     #[tokio::test]

@@ -17,12 +17,12 @@ pub fn margin(ttl: Duration) -> Duration {
 }
 
 /// Until when a confirmation of a command sent at `sent` may be believed.
-pub fn deadline(sent: Instant, ttl: Duration) -> Instant {
+pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl.saturating_sub(margin(ttl))
 }
 
 /// When a lease that was confirmed by a command sent at `sent` is renewed next.
-pub fn renew_at(sent: Instant, ttl: Duration) -> Instant {
+pub(crate) fn renew_at(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl / 3
 }
 

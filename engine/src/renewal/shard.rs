@@ -291,7 +291,7 @@ impl Shard {
             }
             RenewalAnswer::TooLate { .. } => {
                 tally.too_late += 1;
-                return self.handle_too_late(member.ticket);
+                return self.handle_too_late(member.ticket, now);
             }
             RenewalAnswer::Failed(ref error) => {
                 tally.failed += 1;
@@ -339,11 +339,16 @@ impl Shard {
         if lease.wants_renewal(now) { state::renew_at(sent, lease.terms.ttl) } else { lease.deadline() }
     }
 
-    fn handle_too_late(&mut self, ticket: u64) -> bool {
+    fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
         let Some(record) = self.records.get_mut(ticket) else { return false };
         record.too_late = record.too_late.saturating_add(1);
         let first = record.too_late == 1;
-        self.make_ready(ticket);
+        if first {
+            self.make_ready(ticket);
+        } else {
+            record.stage = Stage::Idle;
+            self.wheel.insert(number(ticket), due_tick(now)); // the next one
+        }
         first
     }
 

@@ -31,6 +31,11 @@ impl Watch {
         *self.state.borrow_and_update()
     }
 
+    /// The counters now, without marking them as observed.
+    pub fn peek(&self) -> WatchState {
+        *self.state.borrow()
+    }
+
     /// Waits for a state that was not observed yet. Never returns again once the lane is gone.
     ///
     /// # Cancel safety

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod faults;
 mod lane;
 mod server;
 mod table;
@@ -13,6 +14,7 @@ use leasehold::{
     transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError},
 };
 
+pub use faults::{Cut, Fault, Faults, Faulty, Operation};
 pub use server::{ClockStep, Restart};
 pub use table::PeerHold;
 

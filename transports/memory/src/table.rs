@@ -10,8 +10,8 @@
 use std::{collections::HashMap, hash::BuildHasherDefault, sync::Arc, time::Duration};
 
 use leasehold::{
+    FencingToken,
     clock::Instant,
-    fencing::FencingToken,
     key::{CarriedHash, LockKey},
     owner::Owner,
     transport::{

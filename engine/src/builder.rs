@@ -1,0 +1,194 @@
+//! Building an engine: settings that contradict each other are refused, both lanes are opened and checked.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    clock::{self, Instant},
+    config::EngineConfig,
+    engine::{Engine, Handle},
+    error::{BuildError, Invalid},
+    metrics::{Events, Recorder},
+    threads::Threads,
+    transport::{LanePurpose, OpenLane, Transport, TransportError},
+    works::Works,
+};
+
+/// Settings of an engine that is to be built. The defaults suit most services.
+#[must_use]
+pub struct EngineBuilder {
+    transport: Arc<dyn Transport>,
+    config: EngineConfig,
+    recorder: Arc<dyn Recorder>,
+    on_current_runtime: bool,
+}
+
+struct Silent;
+impl Recorder for Silent {}
+
+impl EngineBuilder {
+    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
+        Self {
+            transport,
+            config: EngineConfig::default(),
+            recorder: Arc::new(Silent),
+            on_current_runtime: false,
+        }
+    }
+
+    /// All settings at once, as read from a file.
+    pub fn config(mut self, config: EngineConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// The ttl of locks that name none. Default 30 s, at least 1 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.config.ttl_ms = millis(ttl);
+        self
+    }
+
+    /// After how long without a definite answer callers are told `Unavailable`. Default 10 s.
+    pub fn unavailable_after(mut self, time: Duration) -> Self {
+        self.config.unavailable_after_ms = millis(time);
+        self
+    }
+
+    /// The longest one command may stay unanswered. Default 1 s; a sixth of the ttl where that is less.
+    pub fn command_timeout(mut self, time: Duration) -> Self {
+        self.config.command_timeout_ms = millis(time);
+        self
+    }
+
+    /// Put before every lock name. Default: nothing.
+    pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.config.name_prefix = prefix.into();
+        self
+    }
+
+    /// Nothing is granted on a server that is up for less than this. Default 0: off.
+    pub fn restart_grace(mut self, time: Duration) -> Self {
+        self.config.restart_grace_ms = millis(time);
+        self
+    }
+
+    /// Who hears of every event. Default: nobody.
+    pub fn recorder(mut self, recorder: impl Recorder) -> Self {
+        self.recorder = Arc::new(recorder);
+        self
+    }
+
+    /// Runs the engine on the runtime that polls `build`, with tokio's clock, for tests with paused time. Without it
+    /// the engine has two threads of its own and counts time from boot. A blocked runtime then loses leases.
+    pub fn on_current_runtime(mut self) -> Self {
+        self.on_current_runtime = true;
+        self
+    }
+
+    /// Builds the engine: opens both lanes and returns when both are connected and checked. Polled inside a tokio
+    /// runtime or outside of one, except with [`on_current_runtime`](Self::on_current_runtime).
+    ///
+    /// # Errors
+    /// Settings that cannot be used; a server that refuses this client, at once; no server ready within
+    /// `unavailable_after`, with the last trouble.
+    ///
+    /// # Cancel safety
+    /// Dropping it ends what was begun.
+    pub async fn build(self) -> Result<Engine, BuildError> {
+        let transport = self.transport.clone();
+        let (engine, renewal) = self.prepare()?;
+        let works = engine.works().clone();
+        let until = works.clock.now() + works.config.unavailable_after();
+        let calls = open(&works, &transport, LanePurpose::Calls, Some(until), &works.calls_handle());
+        let renewals = open(&works, &transport, LanePurpose::Renewals, Some(until), &renewal);
+        for opened in [calls.await, renewals.await] {
+            opened.map_err(|trouble| refusal(trouble, &works))?;
+        }
+        Ok(engine)
+    }
+
+    /// Builds the engine without waiting for any server: the lanes are opened in the background, again and again.
+    /// Until then acquires wait and fail as they do when the servers are down.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub fn connect_later(self) -> Result<Engine, BuildError> {
+        let transport = self.transport.clone();
+        let (engine, renewal) = self.prepare()?;
+        let works = engine.works();
+        drop(open(works, &transport, LanePurpose::Calls, None, &works.calls_handle()));
+        drop(open(works, &transport, LanePurpose::Renewals, None, &renewal));
+        Ok(engine)
+    }
+
+    fn prepare(self) -> Result<(Engine, tokio::runtime::Handle), BuildError> {
+        let capabilities = self.transport.capabilities();
+        self.config.check(capabilities).map_err(BuildError::Invalid)?;
+        let threads = if self.on_current_runtime { Threads::callers()? } else { Threads::own()? };
+        refuse_paused_time(&threads)?;
+        let renewal = threads.renewal();
+        let works = Works::new(
+            threads.clock(),
+            self.config,
+            capabilities,
+            Events::new(self.recorder),
+            threads.calls(),
+        );
+        let engine = Engine::of(Handle::new(works.clone()));
+        threads.start(&works)?;
+        Ok((engine, renewal))
+    }
+}
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EngineBuilder({}, {:?})", self.transport.capabilities().name, self.config)
+    }
+}
+
+// Own threads would wait in real time for what a paused test never lets happen.
+fn refuse_paused_time(threads: &Threads) -> Result<(), BuildError> {
+    let on_runtime = tokio::runtime::Handle::try_current().is_ok();
+    if matches!(threads, Threads::Own { .. }) && on_runtime && clock::tokio_clock_is_paused() {
+        let remedy = "tokio's time is paused here; call EngineBuilder::on_current_runtime() so that the engine follows it";
+        return Err(BuildError::Invalid(Invalid::new("on_current_runtime", false, remedy)));
+    }
+    Ok(())
+}
+
+/// Opens a lane on its runtime; stops when the engine ends.
+fn open(
+    works: &Arc<Works>,
+    transport: &Arc<dyn Transport>,
+    purpose: LanePurpose,
+    until: Option<Instant>,
+    runtime: &tokio::runtime::Handle,
+) -> impl Future<Output = Result<(), TransportError>> + use<> {
+    let how = OpenLane { purpose, clock: works.clock, command_timeout: works.config.command_timeout() };
+    let (sender, opened) = oneshot::channel();
+    let (opening, transport, ended) = (works.clone(), transport.clone(), works.ended());
+    drop(runtime.spawn(async move {
+        let seat = match purpose {
+            LanePurpose::Calls => &opening.calls,
+            LanePurpose::Renewals => &opening.renewals,
+        };
+        tokio::select! {
+            result = seat.open(&*transport, how, until) => drop(sender.send(result)),
+            () = ended => {}
+        }
+    }));
+    let works = works.clone();
+    async move { opened.await.unwrap_or_else(|_| Err(works.calls.trouble())) }
+}
+
+fn refusal(trouble: TransportError, works: &Works) -> BuildError {
+    if trouble.kind.is_final() {
+        return BuildError::Refused(trouble);
+    }
+    BuildError::Unavailable { after: works.config.unavailable_after(), trouble }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

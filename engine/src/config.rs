@@ -1,0 +1,182 @@
+//! The engine's settings, with their defaults and what contradicts what.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
+
+/// Settings of an engine. Every field has a default; times are in milliseconds where the name ends in `_ms`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Put before every lock name. Default: empty. A hash tag in it puts all locks in one slot.
+    pub name_prefix: String,
+    /// How long the server keeps a lock unless it is renewed. Default 30,000; at least 1,000.
+    pub ttl_ms: u64,
+    /// After how long without a definite answer callers are told `Unavailable`. Default 10,000.
+    pub unavailable_after_ms: u64,
+    /// The longest one command may stay unanswered; less for a ttl below six times this. Default 1,000.
+    pub command_timeout_ms: u64,
+    /// Nothing is granted on a server that is up for less than this, so that leases of its former life have run out.
+    /// Recommended: the longest ttl in the fleet; acquires with a longer ttl are then refused. Default 0: off.
+    pub restart_grace_ms: u64,
+    /// Parts of the renewal scheduler. They spread the contention of registering and bound the work of a tick. Default 8.
+    pub shards: usize,
+    /// How many renewal batches may be unanswered on one node. Default 4.
+    pub batches_in_flight_max: usize,
+    /// How many leases one engine holds at most. Default 1,000,000.
+    pub leases_max: usize,
+    /// How many callers may be queued in one engine. Default 100,000.
+    pub callers_max: usize,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            name_prefix: String::new(),
+            ttl_ms: 30_000,
+            unavailable_after_ms: 10_000,
+            command_timeout_ms: 1_000,
+            restart_grace_ms: 0,
+            shards: 8,
+            batches_in_flight_max: 4,
+            leases_max: 1_000_000,
+            callers_max: 100_000,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// The default ttl.
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    /// See `unavailable_after_ms`.
+    pub fn unavailable_after(&self) -> Duration {
+        Duration::from_millis(self.unavailable_after_ms)
+    }
+
+    /// See `command_timeout_ms`.
+    pub fn command_timeout(&self) -> Duration {
+        Duration::from_millis(self.command_timeout_ms)
+    }
+
+    /// See `restart_grace_ms`.
+    pub fn restart_grace(&self) -> Duration {
+        Duration::from_millis(self.restart_grace_ms)
+    }
+
+    /// How long a request of a lease with this ttl may stay unanswered: a sixth of the ttl at most, so that retries
+    /// fit before the deadline.
+    pub fn request_timeout(&self, ttl: Duration) -> Duration {
+        self.command_timeout().min(ttl / 6)
+    }
+
+    /// Checks each setting, and those that depend on each other.
+    pub(crate) fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
+        self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
+        let positive = [
+            ("unavailable_after_ms", self.unavailable_after_ms),
+            ("command_timeout_ms", self.command_timeout_ms),
+            ("shards", self.shards as u64),
+            ("batches_in_flight_max", self.batches_in_flight_max as u64),
+            ("leases_max", self.leases_max as u64),
+            ("callers_max", self.callers_max as u64),
+        ];
+        if let Some((field, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(Invalid::new(field, 0, "must be at least 1"));
+        }
+        if self.shards > SHARDS_MAX {
+            return Err(Invalid::new(
+                "shards",
+                self.shards,
+                format!("must be at most {SHARDS_MAX}, the number of slots"),
+            ));
+        }
+        if self.command_timeout_ms > self.unavailable_after_ms {
+            let remedy = format!(
+                "is longer than unavailable_after_ms = {}; make it shorter",
+                self.unavailable_after_ms
+            );
+            return Err(Invalid::new("command_timeout_ms", self.command_timeout_ms, remedy));
+        }
+        if self.restart_grace_ms > 0 && !transport.uptime {
+            let remedy = format!(
+                "the transport {} cannot tell since when a server is up; leave it at 0",
+                transport.name
+            );
+            return Err(Invalid::new("restart_grace_ms", self.restart_grace_ms, remedy));
+        }
+        Ok(())
+    }
+
+    /// Checks a ttl that is asked for.
+    pub(crate) fn check_ttl(
+        &self,
+        field: &'static str,
+        ttl: Duration,
+        most: Duration,
+    ) -> Result<(), Invalid> {
+        if ttl < TTL_MIN {
+            return Err(Invalid::new(
+                field,
+                format_args!("{ttl:?}"),
+                format!("must be at least {TTL_MIN:?}"),
+            ));
+        }
+        if ttl > most {
+            return Err(Invalid::new(
+                field,
+                format_args!("{ttl:?}"),
+                format!("must be at most {most:?} with this transport"),
+            ));
+        }
+        let grace = self.restart_grace();
+        if !grace.is_zero() && ttl > grace {
+            let remedy = format!(
+                "is longer than restart_grace = {grace:?}; shorten it, or raise restart_grace on every client"
+            );
+            return Err(Invalid::new(field, format_args!("{ttl:?}"), remedy));
+        }
+        Ok(())
+    }
+}
+
+const SHARDS_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAN: Capabilities =
+        Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+
+    fn refused(change: impl FnOnce(&mut EngineConfig)) -> String {
+        let mut config = EngineConfig::default();
+        change(&mut config);
+        config.check(CAN).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_accepted() {
+        EngineConfig::default().check(CAN).unwrap();
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_both_values() {
+        let text = refused(|config| config.command_timeout_ms = 20_000);
+        assert!(text.contains("20000") && text.contains("10000"), "{text}");
+        assert!(refused(|config| config.ttl_ms = 999).contains("1s"));
+        assert!(refused(|config| config.restart_grace_ms = 60_000).contains("leave it at 0"));
+        assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
+    }
+
+    #[test]
+    fn a_ttl_beyond_the_restart_grace_is_refused() {
+        let config = EngineConfig { restart_grace_ms: 40_000, ..EngineConfig::default() };
+        let refused = config.check_ttl("ttl", Duration::from_secs(50), CAN.ttl_max).unwrap_err().to_string();
+        assert!(refused.contains("50s") && refused.contains("40s"), "{refused}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Queueing a caller for a key, and its leaving.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    caller::{Caller, CallerId, Patience, ScopeId},
+    driver,
+    entry::ScopeView,
+    offer::Offer,
+    table::{Answer, Slot},
+};
+use crate::{
+    clock::Instant,
+    error::{AcquireError, Invalid},
+    key::LockKey,
+    lease::shared::{LeaseCore, Terms},
+    works::Works,
+};
+
+/// What a caller asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) key: Arc<LockKey>,
+    pub(crate) terms: Terms,
+    pub(crate) asked: Asked,
+    pub(crate) patience: Patience,
+    pub(crate) scope: Option<ScopeId>,
+    pub(crate) joined: Instant,
+}
+
+/// Which terms the caller named itself; inside a scope they must be those of the outer lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) no_renewal: bool,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// What came of queueing.
+pub(crate) enum Joined {
+    /// In the queue; the answer comes here.
+    Queued(oneshot::Receiver<Answer>, Place),
+    /// The scope holds the lock already.
+    Shared(Offer),
+    /// Somebody holds the lock, and the caller only tries.
+    Held,
+}
+
+/// A caller's place in the queue. Dropping it leaves the queue.
+pub(crate) struct Place {
+    works: Arc<Works>,
+    key: Arc<LockKey>,
+    id: CallerId,
+    answered: bool,
+}
+
+/// What to do once the table is unlocked.
+enum Next {
+    Share(Arc<LeaseCore>),
+    Held,
+    Wait { start: bool },
+}
+
+/// Queues a caller; `ahead`: at the head, because a grant came too late for it.
+///
+/// # Errors
+/// Shutdown, limits, a lost scope, or terms that contradict those of the scope.
+pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joined, AcquireError> {
+    let (seat, answer) = oneshot::channel();
+    let id = CallerId(works.next_id());
+    let next = works.table.with(&call.key, |slot| -> Result<Next, AcquireError> {
+        works.check_open()?;
+        let caller = match admit(works, call, slot)? {
+            Admitted::Queue(terms) => {
+                Caller { id, terms, patience: call.patience, joined: call.joined, scope: call.scope, seat }
+            }
+            Admitted::Share(lease) => return Ok(Next::Share(lease)),
+            Admitted::Held => return Ok(Next::Held),
+        };
+        works.events.totals.callers.add(1);
+        slot.entry.join(caller, ahead);
+        slot.poke();
+        Ok(Next::Wait { start: !std::mem::replace(&mut slot.driven, true) })
+    })?;
+    match next {
+        Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone()))),
+        Next::Held => Ok(Joined::Held),
+        Next::Wait { start } => {
+            if start {
+                driver::start(works, &call.key);
+            }
+            Ok(Joined::Queued(
+                answer,
+                Place { works: works.clone(), key: call.key.clone(), id, answered: false },
+            ))
+        }
+    }
+}
+
+enum Admitted {
+    Queue(Terms),
+    Share(Arc<LeaseCore>),
+    Held,
+}
+
+fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+    match call.scope.map_or(ScopeView::Stranger, |scope| slot.entry.scope_view(scope)) {
+        ScopeView::Holds(lease) => {
+            call.asked.check_against(lease.terms)?;
+            lease.add_hold();
+            Ok(Admitted::Share(lease))
+        }
+        ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
+        ScopeView::Queued(terms) => {
+            call.asked.check_against(terms)?;
+            Ok(Admitted::Queue(terms))
+        }
+        ScopeView::Stranger
+            if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) =>
+        {
+            Ok(Admitted::Held)
+        }
+        ScopeView::Stranger => works.check_limits().map(|()| Admitted::Queue(call.terms)),
+    }
+}
+
+impl Asked {
+    fn check_against(self, outer: Terms) -> Result<(), AcquireError> {
+        let remedy =
+            |outer: String| format!("this scope holds or wants the lock with {outer}; leave it out here");
+        if let Some(ttl) = self.ttl.filter(|ttl| *ttl != outer.ttl) {
+            return Err(Invalid::new(
+                "ttl",
+                format_args!("{ttl:?}"),
+                remedy(format!("ttl = {:?}", outer.ttl)),
+            )
+            .into());
+        }
+        if self.no_renewal && outer.renewed {
+            return Err(Invalid::new("no_renewal", true, remedy("renewal".into())).into());
+        }
+        if let Some(time) = self.max_hold.filter(|time| Some(*time) != outer.max_hold) {
+            let outer = remedy(format!("max_hold = {:?}", outer.max_hold));
+            return Err(Invalid::new("max_hold", format_args!("{time:?}"), outer).into());
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// The caller has its answer: there is nothing to leave.
+    pub(crate) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let left = self.works.table.with(&self.key, |slot| {
+            let caller = slot.entry.depart(self.id);
+            slot.poke();
+            caller
+        });
+        if left.is_some() {
+            self.works.events.totals.callers.sub(1);
+            self.works.events.cancelled();
+        }
+    }
+}
+
+impl From<Invalid> for AcquireError {
+    fn from(invalid: Invalid) -> Self {
+        AcquireError::Invalid(invalid)
+    }
+}

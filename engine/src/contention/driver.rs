@@ -1,0 +1,282 @@
+//! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
+//! what the entry decides. One task per entry, on the calls thread.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::{
+    attempt::Closing,
+    caller::{Leaving, Refusal},
+    ears::{Ears, News},
+    entry::{Ask, Cause, Grant, Step, Verdict},
+    offer::Offer,
+    table::{Answer, Seat, Slot},
+};
+use crate::{
+    clock::Instant,
+    key::LockKey,
+    lease::{shared::LeaseCore, state::LossReason},
+    renewal::{found_ttl::Baseline, shard::Order},
+    transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
+    works::Works,
+};
+
+/// Starts the driver of an entry that was just marked as driven.
+pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
+    works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
+}
+
+async fn drive(mut belt: Seatbelt) {
+    let (works, key) = (belt.works.clone(), belt.key.clone());
+    let mut ears: Option<Ears> = None;
+    let mut woken = Woken::Otherwise;
+    loop {
+        let news = ears.as_mut().map_or(News::default(), Ears::observe);
+        match next_step(&works, &key, news, woken) {
+            Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+            Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
+            Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
+            Todo::Rest => return belt.unfasten(),
+        }
+    }
+}
+
+/// What ended a wait, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    ByTopology,
+    Otherwise,
+}
+
+/// What the driver does next, outside of the table's lock.
+enum Todo {
+    Ask(Ask),
+    Listen,
+    Wait(Option<Instant>, Arc<Notify>),
+    Rest,
+}
+
+fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -> Todo {
+    let (now, pace) = (works.clock.now(), works.pace());
+    let (todo, leaving, closing) = works.table.with(key, |slot| {
+        slot.subscribed = news.in_force;
+        if woken == Woken::ByTopology {
+            slot.entry.handle_topology(now);
+        }
+        if news.notices > 0 || news.resync {
+            slot.entry.handle_notices(news.notices, news.resync, now);
+        }
+        let leaving = slot.entry.take_overdue(now, &pace);
+        let (step, closing) = slot.entry.take_step(now, &works.mint, &pace);
+        (todo(slot, step, !news.listening && works.calls.is_open(), now), leaving, closing)
+    });
+    dismiss(works, leaving, now);
+    close(works, key, closing);
+    todo
+}
+
+fn todo(slot: &mut Slot, step: Step, wants_ears: bool, now: Instant) -> Todo {
+    match step {
+        Step::Ask(ask) => {
+            slot.entry.note_sent(now);
+            Todo::Ask(ask)
+        }
+        Step::Wait { watch: true, .. } if wants_ears => Todo::Listen,
+        Step::Wait { until, .. } => Todo::Wait(until, slot.poke.get_or_insert_default().clone()),
+        Step::Rest => {
+            (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+            Todo::Rest
+        }
+    }
+}
+
+async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option<&mut Ears>) -> Woken {
+    let timer = async {
+        match until {
+            Some(moment) => works.clock.sleep_until(moment).await,
+            None => std::future::pending().await,
+        }
+    };
+    let heard = async {
+        match ears {
+            Some(ears) => ears.changed().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = timer => Woken::Otherwise,
+        () = poke.notified() => Woken::Otherwise,
+        () = heard => Woken::Otherwise,
+        () = works.calls.topology_changed() => Woken::ByTopology,
+    }
+}
+
+async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
+    if matches!(ask.cause, Cause::Resync | Cause::Retry | Cause::SafetyPoll) {
+        works.pacer.turn(works, ask.oldest).await;
+    }
+    let sent = works.clock.now();
+    let execute_by = sent + works.config.request_timeout(ask.ttl);
+    let answer = send(works, key, &ask, sent, execute_by).await;
+    let now = works.clock.now();
+    works.note_round_trip(now - sent);
+    works.events.asked(now - sent);
+    handle_answer(works, key, answer, sent, execute_by, now);
+}
+
+async fn send(
+    works: &Works,
+    key: &Arc<LockKey>,
+    ask: &Ask,
+    sent: Instant,
+    execute_by: Instant,
+) -> Result<AcquireReply, TransportError> {
+    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
+    works.check_restart_grace(key, sent)?;
+    works.events.totals.asks.add(1);
+    let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
+    #[cfg(leasehold_fault = "new_owner")]
+    let owner = works.mint.mint();
+    let reply = lane
+        .acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by })
+        .await?;
+    let at = match reply {
+        AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
+    };
+    check_epoch(works, at)?;
+    if let AcquireReply::Granted { .. } = reply {
+        works
+            .check_restart_grace(&key, sent)
+            .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
+    }
+    Ok(reply)
+}
+
+/// An answer of a server that is not the present one proves nothing.
+pub(crate) fn check_epoch(works: &Works, at: ServerTime) -> Result<(), TransportError> {
+    if works.calls.is_current(at.clock) {
+        return Ok(());
+    }
+    Err(TransportError::unknown(
+        ErrorKind::Unreachable,
+        at,
+        "answered by a server that is not the present one",
+    ))
+}
+
+fn handle_answer(
+    works: &Arc<Works>,
+    key: &Arc<LockKey>,
+    answer: Result<AcquireReply, TransportError>,
+    sent: Instant,
+    execute_by: Instant,
+    now: Instant,
+) {
+    #[cfg(leasehold_fault = "late_deadline")]
+    let sent = now;
+    if let Err(trouble) = &answer {
+        works.events.unanswered("acquire", trouble);
+    }
+    let pace = works.pace();
+    let (verdict, installed) = works.table.with(key, |slot| {
+        let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
+        let installed = verdict.grant.take().map(|grant| install(key, slot, grant));
+        (verdict, installed)
+    });
+    let Verdict { leaving, closing, no_expiry, .. } = verdict;
+    if let Some(installed) = installed {
+        deliver(works, installed);
+    }
+    if no_expiry {
+        works.events.no_expiry();
+        tracing::warn!(
+            lock = key.name(),
+            "a peer holds this lock without expiry; callers poll until it is gone"
+        );
+    }
+    if closing.is_some() && leaving.is_empty() {
+        works.events.grant_without_caller();
+    }
+    dismiss(works, leaving, now);
+    close(works, key, closing);
+}
+
+/// A lease that holds its key, with the callers that get it.
+struct Installed {
+    lease: Arc<LeaseCore>,
+    seats: Vec<Seat>,
+    baseline: Baseline,
+    replaced: Option<Arc<LeaseCore>>,
+}
+
+fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<Seat>) -> Installed {
+    let Grant { receiver, sharers, granted, open } = grant;
+    let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
+    let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
+    let replaced = slot.entry.install(lease.clone(), receiver.scope);
+    // The server gave the lock again: whatever an earlier lease of ours believes ends before the new one begins.
+    let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
+    let seats = std::iter::once(receiver).chain(sharers).map(|caller| caller.seat).collect();
+    let baseline = Baseline::new(granted.sent, granted.received, lease.terms.ttl);
+    Installed { baseline, lease, seats, replaced }
+}
+
+fn deliver(works: &Arc<Works>, installed: Installed) {
+    let Installed { lease, seats, baseline, replaced } = installed;
+    if let Some(earlier) = replaced {
+        works.handle_loss(&earlier, LossReason::NotOurs);
+    }
+    works.events.totals.callers.sub(seats.len() as u64);
+    works.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
+    for seat in seats {
+        // A caller that has gone drops the offer, and the offer gives the lease back.
+        let _ = seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone())));
+    }
+}
+
+fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>, now: Instant) {
+    works.events.totals.callers.sub(leaving.len() as u64);
+    for Leaving { caller, refusal } in leaving {
+        match &refusal {
+            Refusal::Held => works.events.refused(),
+            Refusal::TimedOut => works.events.timed_out(now - caller.joined),
+            Refusal::Unavailable(trouble) => works.events.failed(trouble.as_ref()),
+            Refusal::Failed(trouble) => works.events.failed(Some(trouble)),
+        }
+        let _ = caller.seat.send(Answer::Refused(refusal));
+    }
+}
+
+fn close(works: &Arc<Works>, key: &Arc<LockKey>, closing: Option<Closing>) {
+    if let Some(closing) = closing {
+        works.closer.add(works, key, closing);
+    }
+}
+
+/// If the driver ends in the middle, by a panic or with its runtime, nobody would ever serve its callers: they are told.
+struct Seatbelt {
+    works: Arc<Works>,
+    key: Arc<LockKey>,
+    fastened: bool,
+}
+
+impl Seatbelt {
+    fn unfasten(&mut self) {
+        self.fastened = false;
+    }
+}
+
+impl Drop for Seatbelt {
+    fn drop(&mut self) {
+        if !self.fastened {
+            return;
+        }
+        let callers = self.works.table.with(&self.key, |slot| {
+            (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+            slot.entry.depart_all()
+        });
+        // Dropped seats tell their callers that the engine has ended.
+        self.works.events.totals.callers.sub(callers.len() as u64);
+    }
+}

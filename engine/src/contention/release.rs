@@ -1,0 +1,118 @@
+//! Giving a hold back: what ends at once, and what is sent and awaited afterwards.
+//!
+//! The lease ends *before* the first byte is sent (promise S11). The next caller of this process is asked for right
+//! behind the release, on the same connection.
+
+use std::sync::Arc;
+
+use super::{attempt::Closing, driver};
+use crate::{
+    clock::Instant,
+    error::ReleaseError,
+    lease::{shared::LeaseCore, state::LossReason},
+    metrics::ReleaseOutcome,
+    renewal::shard::Order,
+    transport::{Release, ReleaseReply, TransportError},
+    works::Works,
+};
+
+/// What giving back one hold meant.
+pub(crate) enum LetGo {
+    /// Others of the same scope still hold the lease.
+    StillHeld,
+    /// It was the last hold and the lease was live: a release is to be sent.
+    Ended,
+    /// The lease was lost before.
+    WasLost(LossReason),
+}
+
+/// Gives back one hold.
+pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
+    let now = works.clock.now();
+    if lease.is_live() && !lease.is_held(now) {
+        works.lose(lease, lease.reason_at_deadline()); // nobody has noticed yet
+    }
+    let pace = works.pace();
+    works.table.with(&lease.key, |slot| {
+        let left = lease.remove_hold();
+        slot.entry.forget_dropped();
+        if let Some(reason) = lease.loss() {
+            return LetGo::WasLost(reason);
+        }
+        if left > 0 {
+            return LetGo::StillHeld;
+        }
+        if !lease.release() {
+            return LetGo::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
+        }
+        slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
+        slot.releases += 1;
+        LetGo::Ended
+    })
+}
+
+/// Tells renewal that the lease has ended.
+pub(crate) fn cancel_renewal(works: &Works, lease: &Arc<LeaseCore>) {
+    works.inboxes.push(lease.key.slot(), Order::Cancel(lease.clone()));
+}
+
+/// Sends the release of a lease that has ended, and tells the entry and the closer what came of it.
+pub(crate) async fn send(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Result<(), ReleaseError> {
+    let release = Release { key: lease.key.clone(), owner: lease.owner };
+    let reply = answer(works, release).await;
+    let (published, listeners) = match &reply {
+        Ok(ReleaseReply::Released { listeners, .. }) => (true, *listeners),
+        Ok(ReleaseReply::NotYours { .. }) | Err(_) => (false, None),
+    };
+    works.table.with(&lease.key, |slot| {
+        slot.releases -= 1;
+        slot.entry.handle_release_answer(published, listeners, slot.subscribed);
+    });
+    let mut open = lease.take_open();
+    match reply {
+        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(at),
+        Err(_) => {}
+    }
+    let closing = Closing { owner: lease.owner, open, may_hold: reply.is_err(), gone_by: lease.gone_by() };
+    if closing.may_hold || !closing.open.is_closed() {
+        works.closer.add(works, &lease.key, closing);
+    }
+    outcome(works, lease, reply)
+}
+
+async fn answer(works: &Arc<Works>, release: Release) -> Result<ReleaseReply, TransportError> {
+    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
+    #[cfg(leasehold_fault = "blind_release")]
+    let _ = lane.force_release(&release.key).await;
+    let reply = lane.release(release).await?;
+    let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
+    driver::check_epoch(works, at)?;
+    Ok(reply)
+}
+
+fn outcome(
+    works: &Works,
+    lease: &LeaseCore,
+    reply: Result<ReleaseReply, TransportError>,
+) -> Result<(), ReleaseError> {
+    let now = works.clock.now();
+    let (told, result) = match reply {
+        Ok(ReleaseReply::Released { .. }) => (ReleaseOutcome::Released, Ok(())),
+        Ok(ReleaseReply::NotYours { .. }) => {
+            (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs)))
+        }
+        Err(trouble) => {
+            works.events.unanswered("release", &trouble);
+            (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, trouble)))
+        }
+    };
+    if lease.was_taken() {
+        works.events.totals.released.add(1);
+        works.events.released(now - lease.granted_at, told);
+    }
+    result
+}
+
+fn unknown(gone_by: Instant, now: Instant, trouble: TransportError) -> ReleaseError {
+    ReleaseError::Unknown { gone_by, within: gone_by - now, trouble: Some(trouble) }
+}

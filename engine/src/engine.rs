@@ -1,0 +1,267 @@
+//! The engine: a cheap handle to everything.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    builder::EngineBuilder,
+    clock::Instant,
+    contention::{caller::ScopeId, release, table::Slot},
+    error::ReleaseError,
+    key::LockKey,
+    lease::{shared::LeaseCore, state::LossReason},
+    losses::Losses,
+    primitives::lock::{Lock, ReentryScope},
+    transport::Transport,
+    works::Works,
+};
+
+/// A distributed lock engine: holds leases, renews them, and tells when one is lost.
+///
+/// Cheap to clone; all clones are one engine. Its two threads live while any handle of it lives: the engine itself, a
+/// [`Lock`], a [`Lease`](crate::Lease), a scope or a stream of losses. When the last is gone they send what is queued,
+/// for at most one command timeout, and end; nobody waits for them. So a program that ends right after a drop
+/// leaves the key to its ttl: `release().await` or [`shutdown`](Self::shutdown) first.
+#[derive(Clone)]
+pub struct Engine {
+    handle: Handle,
+}
+
+/// Keeps an engine's threads alive.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<Alive>);
+
+struct Alive {
+    works: Arc<Works>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.works.end();
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(works: Arc<Works>) -> Self {
+        Self(Arc::new(Alive { works }))
+    }
+
+    pub(crate) fn works(&self) -> &Arc<Works> {
+        &self.0.works
+    }
+}
+
+/// What an engine holds and does at one moment, and what it has counted since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Leases held now.
+    pub held: u64,
+    /// Leases of these in jeopardy.
+    pub jeopardy: u64,
+    /// Callers queued now.
+    pub waiting: u64,
+    /// Keys that somebody here holds, wants or is giving back now.
+    pub entries: u64,
+    /// Owners that are being closed in the background.
+    pub closing: u64,
+    /// Since when the longest waiting caller waits.
+    pub oldest_waiting: Option<Duration>,
+    /// Leases returned to callers; a re-entry is none.
+    pub granted: u64,
+    /// Of these, released or dropped, whatever the answer.
+    pub released: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// How often a lease got into jeopardy.
+    pub jeopardies: u64,
+    /// Renewals confirmed.
+    pub renewals: u64,
+    /// Renewals not confirmed: no answer, refused, or too late.
+    pub renewals_failed: u64,
+    /// Times the server was asked for a lock.
+    pub asks: u64,
+    /// Whether both lanes are open and every node is connected.
+    pub connected: bool,
+}
+
+/// What a shutdown could not confirm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// Leases that were released and confirmed.
+    pub released: usize,
+    /// The names of locks whose release was not confirmed in time; their ttl ends them.
+    pub unconfirmed: Vec<String>,
+}
+
+impl Engine {
+    /// Begins to build an engine over a transport.
+    pub fn builder(transport: impl Transport) -> EngineBuilder {
+        EngineBuilder::new(Arc::new(transport))
+    }
+
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self { handle }
+    }
+
+    /// The lock with this name. The handle is the builder of a call: it costs one allocation, nothing is sent. A bad
+    /// name is an error of the call that uses it.
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
+    pub fn reentry(&self) -> ReentryScope {
+        ReentryScope::new(self.handle.clone(), ScopeId(self.works().next_id()))
+    }
+
+    /// All losses of this engine from now on, in one stream.
+    pub fn losses(&self) -> Losses {
+        Losses::new(self.works().losses.clone(), self.handle.clone())
+    }
+
+    /// What it holds and does now. Visits all entries; meant for a status page, not for every request.
+    pub fn snapshot(&self) -> Snapshot {
+        let works = self.works();
+        let (totals, now) = (&works.events.totals, works.clock.now());
+        let seen = Seen::of(works, now);
+        Snapshot {
+            held: totals.held.value(),
+            jeopardy: seen.jeopardy,
+            waiting: totals.callers.value(),
+            entries: works.table.len() as u64,
+            closing: totals.closing.value(),
+            oldest_waiting: seen.oldest.map(|oldest| now - oldest),
+            granted: totals.granted.value(),
+            released: totals.released.value(),
+            lost: totals.lost.value(),
+            jeopardies: totals.jeopardies.value(),
+            renewals: totals.renewals.value(),
+            renewals_failed: totals.renewals_failed.value(),
+            asks: totals.asks.value(),
+            connected: is_connected(works),
+        }
+    }
+
+    /// Ends the engine in good order: new and queued acquires get `ShuttingDown`, every lease becomes lost
+    /// ([`LossReason::Shutdown`]) before its release is sent, and the answer lists what was not confirmed within
+    /// `timeout`. A second call returns an empty report at once.
+    ///
+    /// # Cancel safety
+    /// Dropping it stops the waiting; what was begun goes on until the last handle is gone.
+    pub async fn shutdown(&self, timeout: Duration) -> ShutdownReport {
+        let works = self.works().clone();
+        if !works.begin_shutdown() {
+            return ShutdownReport::default();
+        }
+        let (sender, report) = tokio::sync::oneshot::channel();
+        let until = works.clock.now() + timeout;
+        works.spawn({
+            let works = works.clone();
+            async move { drop(sender.send(shut_down(&works, until).await)) }
+        });
+        let report = report.await.unwrap_or_default();
+        works.end();
+        report
+    }
+
+    pub(crate) fn works(&self) -> &Arc<Works> {
+        self.handle.works()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine({}, {:?})", self.works().capabilities.name, self.works().events)
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    jeopardy: u64,
+    oldest: Option<Instant>,
+}
+
+impl Seen {
+    fn of(works: &Works, now: Instant) -> Self {
+        let mut seen = Self::default();
+        works.table.for_each(|_, slot| {
+            seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
+            let in_jeopardy = |lease: &&Arc<LeaseCore>| lease.is_in_jeopardy() && lease.is_held(now);
+            seen.jeopardy += slot.entry.local().filter(in_jeopardy).iter().count() as u64;
+        });
+        seen
+    }
+}
+
+fn is_connected(works: &Works) -> bool {
+    let all_up = |topology: Arc<crate::routing::topology::Topology>| {
+        topology.nodes().iter().all(|node| node.connected)
+    };
+    [works.calls.topology(), works.renewals.topology()]
+        .into_iter()
+        .all(|topology| topology.is_some_and(all_up))
+}
+
+async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
+    let leases = lose_everything(works);
+    let mut releases = tokio::task::JoinSet::new();
+    let room = Arc::new(tokio::sync::Semaphore::new(RELEASES_IN_FLIGHT_MAX));
+    for lease in &leases {
+        let (works, lease, room) = (works.clone(), lease.clone(), room.clone());
+        releases.spawn(async move {
+            let _permit = room.acquire_owned().await;
+            (lease.key.clone(), release::send(&works, &lease).await)
+        });
+    }
+    let mut confirmed = std::collections::HashSet::new();
+    let confirm = async {
+        while let Some(done) = releases.join_next().await {
+            if let Ok((key, Ok(()) | Err(ReleaseError::AlreadyLost(_)))) = done {
+                confirmed.insert(key.name().to_owned());
+            }
+        }
+        works.errands_done().await;
+        while !works.closer.is_done(works) {
+            works.clock.sleep_until(works.clock.now() + CLOSER_LOOK).await;
+        }
+    };
+    tokio::select! {
+        () = confirm => {}
+        () = works.clock.sleep_until(until) => {}
+    }
+    report(works, &leases, &confirmed)
+}
+
+fn report(
+    works: &Works,
+    leases: &[Arc<LeaseCore>],
+    confirmed: &std::collections::HashSet<String>,
+) -> ShutdownReport {
+    let held =
+        leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
+    let closing = works.closer.names().into_iter().map(|key: Arc<LockKey>| key.name().to_owned());
+    let mut unconfirmed: Vec<String> = held.chain(closing).collect();
+    unconfirmed.sort_unstable();
+    unconfirmed.dedup();
+    ShutdownReport { released: confirmed.len(), unconfirmed }
+}
+
+// Entitlement ends before anything is sent; queued callers are told.
+fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
+    let (mut leases, mut callers) = (Vec::new(), Vec::new());
+    works.table.for_each(|_, slot: &mut Slot| {
+        callers.extend(slot.entry.depart_all());
+        leases.extend(slot.entry.local().filter(|lease| lease.lose(LossReason::Shutdown)).cloned());
+        slot.poke();
+    });
+    works.events.totals.callers.sub(callers.len() as u64);
+    drop(callers); // dropped seats tell their callers
+    for lease in &leases {
+        works.handle_loss(lease, LossReason::Shutdown);
+        works.table.with(&lease.key, |slot| slot.releases += 1);
+    }
+    leases
+}
+
+const RELEASES_IN_FLIGHT_MAX: usize = 1_024;
+const CLOSER_LOOK: Duration = Duration::from_millis(5);

@@ -1,0 +1,310 @@
+//! Errors, by what the caller can do next.
+
+use std::{error::Error, fmt, time::Duration};
+
+use crate::{
+    clock::Instant,
+    lease::state::LossReason,
+    transport::{ErrorKind, TransportError},
+};
+
+/// A value that cannot be used: which field, what value, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The field, as the caller wrote it: `name`, `ttl`, `wait` ...
+    pub field: &'static str,
+    /// Its value, as text. Never a secret.
+    pub value: String,
+    /// Why not, and what to do.
+    pub remedy: String,
+}
+
+/// Why a lock was not acquired.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// A value of the call cannot be used. Nothing was sent.
+    Invalid(Invalid),
+    /// The lock was held by somebody else for the whole wait. Try later, or wait longer.
+    TimedOut {
+        /// How long the caller waited.
+        waited: Duration,
+    },
+    /// No definite answer for `unavailable_after`: the servers are down or cannot be reached. This is not "held".
+    Unavailable {
+        /// How long nothing definite was heard.
+        after: Duration,
+        /// The last trouble, with the node's address in its text.
+        trouble: Option<TransportError>,
+    },
+    /// The server refuses, and will go on refusing until somebody changes something: a missing right, a key of
+    /// another type, a name that cannot work on this topology.
+    Refused(TransportError),
+    /// The re-entry scope has lost this lock and still keeps a lease of it. Drop its leases first.
+    Lost(LossReason),
+    /// A limit of the engine is reached.
+    LimitReached {
+        /// The setting.
+        limit: &'static str,
+        /// Its value.
+        value: usize,
+    },
+    /// The engine is shutting down or has ended.
+    ShuttingDown,
+}
+
+/// What happened instead of a clean release. The lease is not held any more in any case.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// It was lost before: somebody else may have held the lock in the meantime.
+    AlreadyLost(LossReason),
+    /// An earlier release went unanswered, and now the lock is not ours: either that release did it, or it was lost.
+    ReleasedOrLost,
+    /// No answer. The release is repeated in the background; others get the lock at `gone_by` at the latest.
+    Unknown {
+        /// When the server has forgotten the lock by itself, on the engine's clock.
+        gone_by: Instant,
+        /// The same, counted from the moment of this error.
+        within: Duration,
+        /// What went wrong.
+        trouble: Option<TransportError>,
+    },
+}
+
+/// Why an engine was not built.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Settings that cannot be used.
+    Invalid(Invalid),
+    /// The servers could not be reached, or were not ready, for `unavailable_after`.
+    Unavailable {
+        /// How long it was tried.
+        after: Duration,
+        /// The last trouble, with the node's address in its text.
+        trouble: TransportError,
+    },
+    /// The server refuses this client: wrong password, missing right, TLS.
+    Refused(TransportError),
+    /// The operating system gave no thread or runtime.
+    Threads(String),
+}
+
+/// Why [`Lock::run`](crate::Lock::run) did not come to a good end. If several things went wrong, the first of this list
+/// that applies is told: the acquire, the work, the loss, the release.
+#[derive(Debug)]
+pub enum RunError<E> {
+    /// The lock was not acquired; the work did not start.
+    Acquire(AcquireError),
+    /// The work failed.
+    Work(E),
+    /// The lease was lost, and the work's future dropped.
+    Lost(LossReason),
+    /// The work succeeded, but it is not certain that the lease was held to the end.
+    Release(ReleaseError),
+}
+
+/// The lease is not held, so the guarded action must not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotHeld {
+    /// Why.
+    pub reason: LossReason,
+}
+
+/// Why a renewal by hand was not confirmed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RenewError {
+    /// A value of the call cannot be used.
+    Invalid(Invalid),
+    /// The lease is lost.
+    Lost(LossReason),
+    /// No definite answer; the deadline has not moved. The engine goes on renewing.
+    Unknown(TransportError),
+    /// The engine has ended.
+    ShuttingDown,
+}
+
+/// Why the server could not be asked about a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// The name cannot be used.
+    Invalid(Invalid),
+    /// No answer, or a refusal.
+    Transport(TransportError),
+    /// The engine is shutting down or has ended.
+    ShuttingDown,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: &'static str, value: impl fmt::Display, remedy: impl Into<String>) -> Self {
+        Self { field, value: value.to_string(), remedy: remedy.into() }
+    }
+}
+
+impl AcquireError {
+    /// The error of the transport behind it, if there is one.
+    pub fn trouble(&self) -> Option<&TransportError> {
+        match self {
+            AcquireError::Refused(trouble) => Some(trouble),
+            AcquireError::Unavailable { trouble, .. } => trouble.as_ref(),
+            AcquireError::Invalid(_)
+            | AcquireError::TimedOut { .. }
+            | AcquireError::Lost(_)
+            | AcquireError::LimitReached { .. }
+            | AcquireError::ShuttingDown => None,
+        }
+    }
+
+    /// Whether the server lacks nothing but a right that this client must be given.
+    pub fn is_denied(&self) -> bool {
+        self.trouble().is_some_and(|trouble| trouble.kind == ErrorKind::Denied)
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}: {}", self.field, self.value, self.remedy)
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::TimedOut { waited } => {
+                write!(f, "the lock was held by somebody else for the whole wait of {waited:?}")
+            }
+            Self::Unavailable { after, trouble: Some(trouble) } => {
+                write!(f, "no definite answer for {after:?}: {trouble}")
+            }
+            Self::Unavailable { after, trouble: None } => write!(f, "no definite answer for {after:?}"),
+            Self::Refused(trouble) => write!(f, "refused: {trouble}"),
+            Self::Lost(reason) => {
+                write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
+            }
+            Self::LimitReached { limit, value } => {
+                write!(f, "{limit} = {value} is reached; raise it, or release what is not needed")
+            }
+            Self::ShuttingDown => f.write_str("the engine is shutting down"),
+        }
+    }
+}
+
+impl fmt::Display for ReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyLost(reason) => write!(f, "the lease was lost before it was released: {reason}"),
+            Self::ReleasedOrLost => {
+                f.write_str("an earlier release was not answered and the lock is not ours now")
+            }
+            Self::Unknown { within, trouble, .. } => {
+                write!(f, "the release was not confirmed; the lock is free within {within:?} at the latest")?;
+                trouble.iter().try_for_each(|trouble| write!(f, ": {trouble}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Unavailable { after, trouble } => {
+                write!(f, "no server was ready within {after:?}: {trouble}")
+            }
+            Self::Refused(trouble) => write!(f, "refused: {trouble}"),
+            Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquire(error) => error.fmt(f),
+            Self::Work(error) => error.fmt(f),
+            Self::Lost(reason) => write!(f, "the lease was lost and the work dropped: {reason}"),
+            Self::Release(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for NotHeld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lease is not held: {}", self.reason)
+    }
+}
+
+impl fmt::Display for RenewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Lost(reason) => write!(f, "the lease is lost: {reason}"),
+            Self::Unknown(trouble) => write!(f, "the renewal was not confirmed: {trouble}"),
+            Self::ShuttingDown => f.write_str("the engine is shutting down"),
+        }
+    }
+}
+
+impl fmt::Display for InspectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Transport(trouble) => trouble.fmt(f),
+            Self::ShuttingDown => f.write_str("the engine is shutting down"),
+        }
+    }
+}
+
+impl Error for Invalid {}
+impl Error for NotHeld {}
+impl Error for AcquireError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.trouble().map(|trouble| trouble as _)
+    }
+}
+impl Error for ReleaseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unknown { trouble, .. } => trouble.as_ref().map(|trouble| trouble as _),
+            Self::AlreadyLost(_) | Self::ReleasedOrLost => None,
+        }
+    }
+}
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unavailable { trouble, .. } | Self::Refused(trouble) => Some(trouble),
+            Self::Invalid(_) | Self::Threads(_) => None,
+        }
+    }
+}
+impl<E: Error + 'static> Error for RunError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Acquire(error) => Some(error),
+            Self::Work(error) => Some(error),
+            Self::Release(error) => Some(error),
+            Self::Lost(_) => None,
+        }
+    }
+}
+impl Error for RenewError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unknown(trouble) => Some(trouble),
+            Self::Invalid(_) | Self::Lost(_) | Self::ShuttingDown => None,
+        }
+    }
+}
+impl Error for InspectError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Transport(trouble) => Some(trouble),
+            Self::Invalid(_) | Self::ShuttingDown => None,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    shared::LeaseCore,
+    state::{LeaseState, LossReason},
+};
+use crate::{
+    engine::Handle,
+    error::{Invalid, NotHeld, ReleaseError, RenewError},
+    fencing::FencingToken,
+    renewal::shard::{ByHand, Order},
+    works::Receipt,
+};
+
+/// A lock that is held, until it is released, dropped or lost.
+///
+/// Dropping it gives the lock back in the background; it never blocks and needs no runtime. Prefer
+/// [`release`](Self::release): only its answer tells that the lock was ours to the end. Mind that
+/// `let _ = lock.acquire().await?` drops, and so releases, at once.
+#[must_use = "a lease that is dropped is released at once"]
+pub struct Lease {
+    core: Arc<LeaseCore>,
+    handle: Option<Handle>,
+}
+
+impl Lease {
+    pub(crate) fn new(core: Arc<LeaseCore>, handle: Handle) -> Self {
+        Self { core, handle: Some(handle) }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        self.core.key.name()
+    }
+
+    /// Whether it is held now: read from this process's own clock, true only before the deadline, and never true again
+    /// once it was false. It says nothing about the moment after: see [`fencing_token`](Self::fencing_token).
+    pub fn is_held(&self) -> bool {
+        self.core.is_held(self.handle().works().clock.now())
+    }
+
+    /// `Ok` while it is held; for use with `?` before each guarded step.
+    ///
+    /// # Errors
+    /// It is lost; says why.
+    pub fn ensure_held(&self) -> Result<(), NotHeld> {
+        match self.state() {
+            LeaseState::Held | LeaseState::Jeopardy => Ok(()),
+            LeaseState::Lost(reason) => Err(NotHeld { reason }),
+        }
+    }
+
+    /// Held, in jeopardy (a renewal was not confirmed), or lost with the reason.
+    pub fn state(&self) -> LeaseState {
+        self.core.state(self.handle().works().clock.now())
+    }
+
+    /// How long it may be believed from now on if no renewal is confirmed; zero if it is lost.
+    pub fn remaining(&self) -> Duration {
+        let now = self.handle().works().clock.now();
+        if self.core.is_live() { self.core.deadline() - now } else { Duration::ZERO }
+    }
+
+    /// Resolves when the lease is lost, at its deadline at the latest (give or take two ticks of 50 ms). Never resolves
+    /// if it is released before. The future owns what it needs.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let core = self.core.clone();
+        async move { core.lost().await }
+    }
+
+    /// A number that is higher than that of every earlier holder of this lock. Store it beside the data and refuse
+    /// smaller ones: the lock saves work, the token saves data.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.core.token
+    }
+
+    /// How often this lock is held in its re-entry scope; 1 without one.
+    pub fn hold_count(&self) -> u32 {
+        self.core.holds()
+    }
+
+    /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens. The regular renewals go on.
+    ///
+    /// # Errors
+    /// Lost; no definite answer, then the deadline has not moved; a ttl that cannot be used.
+    ///
+    /// # Cancel safety
+    /// Dropping it gives up the answer, not the request.
+    pub fn renew(&self, ttl: Duration) -> impl Future<Output = Result<(), RenewError>> + Send + use<> {
+        let (works, core) = (self.handle().works().clone(), self.core.clone());
+        async move {
+            works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max).map_err(RenewError::Invalid)?;
+            let (answer_to, answer) = oneshot::channel();
+            works.inboxes.push(core.key.slot(), Order::Renew(core.clone(), ttl, answer_to));
+            match answer.await {
+                Ok(ByHand::Renewed) => Ok(()),
+                Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
+                Ok(ByHand::Failed(trouble)) => Err(RenewError::Unknown(trouble)),
+                Err(_) => Err(RenewError::ShuttingDown),
+            }
+        }
+    }
+
+    /// Gives the lock back. From this call on the lease is not held, whatever the answer. `Ok`: it was ours to the end.
+    ///
+    /// # Errors
+    /// [`ReleaseError::AlreadyLost`]: somebody else may have held the lock meanwhile. [`ReleaseError::Unknown`]: no answer
+    /// within the command timeout; it is repeated in the background.
+    ///
+    /// # Cancel safety
+    /// Dropping it gives up the answer; the release goes on.
+    pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
+        let handle = self.handle.take();
+        let receipt = handle.as_ref().map(|handle| handle.works().release(&self.core));
+        async move {
+            let _alive = handle;
+            match receipt {
+                Some(Receipt::Done(result)) => result,
+                Some(Receipt::Pending(answer)) => answer.await.unwrap_or(Err(ReleaseError::ReleasedOrLost)),
+                None => Ok(()),
+            }
+        }
+    }
+
+    fn handle(&self) -> &Handle {
+        self.handle.as_ref().expect("only `release` and `drop` take the handle, and both consume the lease")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            drop(handle.works().release(&self.core));
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({:?}, token {})", self.core.key.name(), self.core.token)
+    }
+}
+
+impl From<Invalid> for RenewError {
+    fn from(invalid: Invalid) -> Self {
+        RenewError::Invalid(invalid)
+    }
+}

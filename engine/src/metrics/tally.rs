@@ -1,0 +1,69 @@
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::Recorder;
+
+/// Where the engine's code tells its events: the user's recorder, and the totals of `snapshot()`.
+#[derive(Clone)]
+pub(crate) struct Events {
+    recorder: Arc<dyn Recorder>,
+    pub(crate) totals: Arc<Totals>,
+}
+
+/// Counters since the engine was built, and the gauges that are kept rather than computed.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) granted: Count,
+    pub(crate) released: Count,
+    pub(crate) lost: Count,
+    pub(crate) jeopardies: Count,
+    pub(crate) renewals: Count,
+    pub(crate) renewals_failed: Count,
+    pub(crate) held: Count,
+    pub(crate) callers: Count,
+    pub(crate) closing: Count,
+    pub(crate) asks: Count,
+}
+
+/// One number that many threads change.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub(&self, by: u64) {
+        self.0.fetch_sub(by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Events {
+    pub(crate) fn new(recorder: Arc<dyn Recorder>) -> Self {
+        Self { recorder, totals: Arc::default() }
+    }
+}
+
+impl Deref for Events {
+    type Target = dyn Recorder;
+    fn deref(&self) -> &Self::Target {
+        &*self.recorder
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.totals.fmt(f)
+    }
+}

@@ -1,0 +1,40 @@
+//! The second belt: if the renewal thread stands still, the calls thread fires the deadlines from the table of leases.
+//!
+//! A holder reads its deadline itself and needs neither; this is for those who wait on `lost()` or `losses()`.
+
+use std::sync::Arc;
+
+use super::shard::TICK;
+use crate::{
+    lease::{shared::LeaseCore, state::LossReason},
+    works::Works,
+};
+
+/// Watches the renewal thread's tick counter until the engine ends. One task on the calls thread.
+pub(crate) async fn run(works: Arc<Works>) {
+    let (mut seen, mut still) = (works.ticks(), 0);
+    loop {
+        works.clock.sleep_until(works.clock.now() + TICK).await;
+        let ticks = works.ticks();
+        still = if ticks == seen { still + 1 } else { 0 };
+        seen = ticks;
+        if still == STILL_MAX {
+            tracing::error!("the renewal thread stands still; deadlines are fired by the calls thread");
+        }
+        if still >= STILL_MAX {
+            fire_deadlines(&works);
+        }
+    }
+}
+
+fn fire_deadlines(works: &Arc<Works>) {
+    let now = works.clock.now();
+    let mut over: Vec<Arc<LeaseCore>> = Vec::new();
+    works.table.for_each(|_, slot| {
+        over.extend(slot.entry.local().filter(|lease| lease.is_live() && now >= lease.deadline()).cloned());
+    });
+    over.iter().for_each(|lease| works.lose(lease, LossReason::RenewalStopped));
+}
+
+/// Four ticks of 50 ms.
+const STILL_MAX: u32 = 4;

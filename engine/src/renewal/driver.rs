@@ -1,0 +1,209 @@
+//! Ticks: reads the clock, empties the inboxes, advances the shards, sends their batches, applies the answers. One
+//! task on the renewal thread, with a lane of its own.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+
+use super::{
+    batch::Batch,
+    flights::Flights,
+    shard::{Happening, Order, Shard, TICK, Tally},
+};
+use crate::{
+    clock::Instant,
+    metrics::RenewalOutcome,
+    routing::topology::{ClockId, Topology},
+    works::Works,
+};
+
+/// A batch that came back.
+struct Landed {
+    shard: usize,
+    batch: Batch,
+    sent: Instant,
+}
+
+/// The renewal driver's own state.
+struct Driver {
+    works: Arc<Works>,
+    shards: Vec<Shard>,
+    orders: Vec<Order>,
+    flights: Flights,
+    landing: mpsc::UnboundedSender<Landed>,
+    known: Arc<Topology>,
+    /// Servers whose clock was seen to step: their leases were hurried once.
+    hurried: HashSet<ClockId>,
+}
+
+/// Runs until the engine ends.
+pub(crate) async fn run(works: Arc<Works>) {
+    let (landing, mut landed) = mpsc::unbounded_channel();
+    let mut driver = Driver::new(works.clone(), landing);
+    let mut next_tick = works.clock.now();
+    loop {
+        driver.tick();
+        next_tick = (next_tick + TICK).max(works.clock.now());
+        while works.clock.now() < next_tick {
+            tokio::select! {
+                () = works.clock.sleep_until(next_tick) => {}
+                Some(back) = landed.recv() => driver.handle_landed(back),
+                () = works.inboxes.urgent() => driver.handle_urgent(),
+            }
+        }
+    }
+}
+
+impl Driver {
+    fn new(works: Arc<Works>, landing: mpsc::UnboundedSender<Landed>) -> Self {
+        let now = works.clock.now();
+        let shards =
+            (0..works.inboxes.len()).map(|_| Shard::new(now, works.config.command_timeout())).collect();
+        let flights = Flights::new(works.config.batches_in_flight_max);
+        Self {
+            works,
+            shards,
+            orders: Vec::new(),
+            flights,
+            landing,
+            known: Arc::default(),
+            hurried: HashSet::new(),
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.works.clock.now();
+        self.works.count_tick();
+        self.handle_topology();
+        self.drain_inboxes(now);
+        self.shards.iter_mut().for_each(|shard| shard.advance(now));
+        self.tell_happenings();
+        self.dispatch(now);
+        self.tell_happenings();
+    }
+
+    fn handle_urgent(&mut self) {
+        let now = self.works.clock.now();
+        self.drain_inboxes(now);
+        self.dispatch(now);
+    }
+
+    fn drain_inboxes(&mut self, now: Instant) {
+        for (number, shard) in self.shards.iter_mut().enumerate() {
+            self.works.inboxes.take(number, &mut self.orders);
+            self.orders.drain(..).for_each(|order| shard.handle_order(order, now));
+        }
+    }
+
+    // A server with another run id or role: what it answers about our leases is news, so all of them are asked.
+    fn handle_topology(&mut self) {
+        let Some(topology) = self.works.renewals.topology() else { return };
+        if Arc::ptr_eq(&topology, &self.known) {
+            return;
+        }
+        let earlier = std::mem::replace(&mut self.known, topology.clone());
+        for node in topology.nodes() {
+            let before = earlier.node(node.id);
+            if before.is_none_or(|before| before.connected != node.connected) {
+                self.works.events.node_changed(&node.address, node.connected);
+            }
+            if before.is_some_and(|before| before.clock != node.clock) {
+                self.hurry(node.clock, true);
+            }
+        }
+    }
+
+    fn hurry(&mut self, clock: ClockId, in_jeopardy: bool) {
+        let topology = self.known.clone();
+        let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
+        self.shards.iter_mut().for_each(|shard| shard.hurry(in_jeopardy, |lease| serves(lease.key.slot())));
+    }
+
+    fn dispatch(&mut self, now: Instant) {
+        let topology = self.known.clone();
+        for number in 0..self.shards.len() {
+            let flights = &self.flights;
+            let batches = self.shards[number].take_batches(now, &topology, |node| flights.room(node));
+            for batch in batches {
+                self.send(number, batch, now);
+            }
+        }
+    }
+
+    fn send(&mut self, shard: usize, batch: Batch, sent: Instant) {
+        self.flights.start(batch.node);
+        let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
+        tokio::spawn(async move {
+            let Batch { node, members } = batch;
+            let members = match lane {
+                Some(lane) => lane.renew(node, members).await,
+                None => members,
+            };
+            let _ = landing.send(Landed { shard, batch: Batch { node, members }, sent });
+        });
+    }
+
+    fn handle_landed(&mut self, landed: Landed) {
+        let Landed { shard, batch, sent } = landed;
+        let (now, members) = (self.works.clock.now(), batch.members.len());
+        self.flights.end(batch.node);
+        self.handle_topology(); // what the answers say is held against the servers of this moment
+        let (topology, mut tally) = (self.known.clone(), Tally::default());
+        self.shards[shard].handle_answers(batch.members, sent, now, &topology, &mut tally);
+        self.tell_tally(members, now - sent, tally);
+        self.tell_happenings();
+        self.dispatch(now);
+    }
+
+    fn tell_tally(&self, members: usize, took: Duration, tally: Tally) {
+        let events = &self.works.events;
+        events.renewed(members, took);
+        events.totals.renewals.add(tally.renewed);
+        events.totals.renewals_failed.add(tally.failed + tally.too_late);
+        let outcomes = [
+            (RenewalOutcome::Renewed, tally.renewed),
+            (RenewalOutcome::NotOurs, tally.not_yours),
+            (RenewalOutcome::TooLate, tally.too_late),
+            (RenewalOutcome::Failed, tally.failed),
+        ];
+        outcomes
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(outcome, count)| events.renewal(outcome, count));
+    }
+
+    fn tell_happenings(&mut self) {
+        for number in 0..self.shards.len() {
+            for happening in self.shards[number].take_happenings() {
+                self.tell(happening);
+            }
+        }
+    }
+
+    fn tell(&mut self, happening: Happening) {
+        match happening {
+            Happening::Lost(lease, reason) => self.works.handle_loss(&lease, reason),
+            Happening::Jeopardy(lease) => {
+                self.works.events.totals.jeopardies.add(1);
+                self.works.events.jeopardy();
+                tracing::debug!(
+                    lock = lease.key.name(),
+                    "a lease is in jeopardy: a renewal was not confirmed"
+                );
+            }
+            Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
+                self.works.events.found_ttl(found, least, most);
+                if self.hurried.insert(clock) {
+                    tracing::warn!(
+                        lock = lease.key.name(),
+                        ?found,
+                        ?least,
+                        ?most,
+                        "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
+                    );
+                    self.hurry(clock, false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! How many renewal batches are unanswered on each node. A slow node fills only its own room. Pure.
+
+use std::collections::HashMap;
+
+use crate::routing::topology::NodeId;
+
+#[derive(Debug)]
+pub(crate) struct Flights {
+    most: usize,
+    under_way: HashMap<NodeId, usize>,
+}
+
+impl Flights {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, under_way: HashMap::new() }
+    }
+
+    /// How many more may be sent to the node.
+    pub(crate) fn room(&self, node: NodeId) -> usize {
+        self.most.saturating_sub(self.under_way.get(&node).copied().unwrap_or(0))
+    }
+
+    pub(crate) fn start(&mut self, node: NodeId) {
+        *self.under_way.entry(node).or_default() += 1;
+    }
+
+    pub(crate) fn end(&mut self, node: NodeId) {
+        if let Some(count) = self.under_way.get_mut(&node) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}

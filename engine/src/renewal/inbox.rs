@@ -1,0 +1,45 @@
+//! How other threads reach the shards: a queue each, emptied once a tick.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::shard::Order;
+use crate::routing::slot::Slot;
+
+/// The inboxes of all shards of one engine.
+#[derive(Debug)]
+pub(crate) struct Inboxes {
+    shards: Box<[Mutex<Vec<Order>>]>,
+    urgent: Notify,
+}
+
+impl Inboxes {
+    pub(crate) fn new(shards: usize) -> Self {
+        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), urgent: Notify::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Leaves an order for the shard of this slot.
+    pub(crate) fn push(&self, slot: Slot, order: Order) {
+        let urgent = matches!(order, Order::Renew(..));
+        let shard = &self.shards[slot.share(self.shards.len())];
+        shard.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        if urgent {
+            self.urgent.notify_one();
+        }
+    }
+
+    /// Swaps a shard's orders for an empty list whose room is used again.
+    pub(crate) fn take(&self, shard: usize, emptied: &mut Vec<Order>) {
+        std::mem::swap(&mut *self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner), emptied);
+    }
+
+    /// Waits for an order that should not wait for the next tick.
+    pub(crate) async fn urgent(&self) {
+        self.urgent.notified().await;
+    }
+}

@@ -1,0 +1,224 @@
+use std::{future::Future, sync::Arc, time::Duration};
+
+use leasehold::{
+    FencingToken,
+    clock::{Clock, Instant},
+    key::LockKey,
+    owner::{Owner, OwnerMint},
+    transport::{
+        Acquire, AcquireReply, Fencing, Inspection, Lane, LanePurpose, OpenLane, Release, ReleaseReply,
+        Remaining, Renewal, RenewalAnswer, TransportError, Watch,
+    },
+};
+
+use super::Ground;
+
+/// A ttl that no test outlives.
+pub const LONG: Duration = Duration::from_secs(600);
+
+/// A ttl that a test waits for.
+pub const SHORT: Duration = Duration::from_millis(200);
+
+/// Three lanes to one server, and what a test asks over them. Each field has names and owners of its own.
+pub struct Field {
+    /// A lane for calls, used unless a behaviour says otherwise.
+    pub calls: Arc<dyn Lane>,
+    /// A second lane for calls, as that of another process.
+    pub others: Arc<dyn Lane>,
+    /// A lane for renewals.
+    pub renewals: Arc<dyn Lane>,
+    clock: Clock,
+    mint: OwnerMint,
+    prefix: String,
+}
+
+impl Field {
+    /// Opens the lanes.
+    ///
+    /// # Panics
+    /// If one does not open.
+    pub async fn open<G: Ground>(ground: &G) -> Field {
+        let transport = ground.transport();
+        let lane = async |purpose| {
+            let opened =
+                transport.open(OpenLane { purpose, clock: G::CLOCK, command_timeout: TIMEOUT }).await;
+            opened.unwrap_or_else(|error| panic!("the lane for {purpose:?} opens: {error}"))
+        };
+        let (calls, others) = (lane(LanePurpose::Calls).await, lane(LanePurpose::Calls).await);
+        let renewals = lane(LanePurpose::Renewals).await;
+        let mint = OwnerMint::new();
+        // An owner is unlike every other, so a prefix made of one keeps tests on one server apart.
+        let prefix = format!("conformance:{}:", mint.mint());
+        Field { calls, others, renewals, clock: G::CLOCK, mint, prefix }
+    }
+
+    /// The key of the lock with this name.
+    pub fn key(&self, name: &str) -> Arc<LockKey> {
+        LockKey::new(&self.prefix, name).expect("a valid name")
+    }
+
+    /// How many bytes of a name the prefix takes.
+    pub fn prefix_bytes(&self) -> usize {
+        self.prefix.len()
+    }
+
+    /// An owner that was never used.
+    pub fn owner(&self) -> Owner {
+        self.mint.mint()
+    }
+
+    /// The present moment on the lanes' clock.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// An acquire that may be executed from now on for the command timeout.
+    pub fn acquire_request(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Acquire {
+        let execute_by = self.now() + TIMEOUT;
+        Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by }
+    }
+
+    /// A renewal that may be executed from now on for the command timeout.
+    pub fn renewal(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Renewal {
+        let execute_by = self.now() + TIMEOUT;
+        Renewal { key: key.clone(), owner, ttl, execute_by, ticket: 0, answer: RenewalAnswer::None }
+    }
+
+    /// Acquires over the calls lane.
+    pub async fn acquire(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> AcquireReply {
+        self.acquire_over(&*self.calls, key, owner, ttl).await
+    }
+
+    /// Acquires over a lane of choice.
+    pub async fn acquire_over(
+        &self,
+        lane: &dyn Lane,
+        key: &Arc<LockKey>,
+        owner: Owner,
+        ttl: Duration,
+    ) -> AcquireReply {
+        lane.acquire(self.acquire_request(key, owner, ttl)).await.expect("a definite answer to an acquire")
+    }
+
+    /// A fresh owner that holds the lock.
+    pub async fn held(&self, key: &Arc<LockKey>, ttl: Duration) -> Owner {
+        let owner = self.owner();
+        granted(&self.acquire(key, owner, ttl).await);
+        owner
+    }
+
+    /// Releases over the calls lane.
+    pub async fn release(&self, key: &Arc<LockKey>, owner: Owner) -> ReleaseReply {
+        let request = Release { key: key.clone(), owner };
+        self.calls.release(request).await.expect("a definite answer to a release")
+    }
+
+    /// Renews one lease over the renewals lane.
+    pub async fn renew(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> RenewalAnswer {
+        let mut answered = self.renew_all(vec![self.renewal(key, owner, ttl)]).await;
+        assert_eq!(answered.len(), 1, "{answered:?}");
+        answered.remove(0).answer
+    }
+
+    /// Renews a batch of one node, that of its first member, over the renewals lane.
+    pub async fn renew_all(&self, batch: Vec<Renewal>) -> Vec<Renewal> {
+        let topology = self.renewals.topology().borrow().clone();
+        let node = match batch.first() {
+            Some(member) => topology.serving(member.key.slot()),
+            None => topology.nodes().first(),
+        };
+        self.renewals.renew(node.expect("a node that serves the key").id, batch).await
+    }
+
+    /// Who holds the lock.
+    pub async fn inspect(&self, key: &Arc<LockKey>) -> Inspection {
+        self.calls.inspect(key).await.expect("a definite answer to an inspection")
+    }
+
+    /// How long the hold lasts.
+    ///
+    /// # Panics
+    /// If there is no hold with an expiry.
+    pub async fn left(&self, key: &Arc<LockKey>) -> Duration {
+        let seen = self.inspect(key).await;
+        match seen.remaining {
+            Remaining::For(left) if !seen.holds.is_empty() => left,
+            Remaining::For(_) | Remaining::NoExpiry | Remaining::NotKnown => {
+                panic!("no hold that runs out: {seen:?}")
+            }
+        }
+    }
+
+    /// Whether nobody holds the lock.
+    pub async fn is_free(&self, key: &Arc<LockKey>) -> bool {
+        self.inspect(key).await.holds.is_empty()
+    }
+
+    /// Whether exactly this owner holds the lock, once.
+    pub async fn is_held_by(&self, key: &Arc<LockKey>, owner: Owner) -> bool {
+        let holds = self.inspect(key).await.holds;
+        holds.len() == 1 && holds[0].owner == owner.to_string() && holds[0].count == 1
+    }
+
+    /// A watch that is in force.
+    pub async fn watch_over(&self, lane: &dyn Lane, key: &Arc<LockKey>) -> Watch {
+        let mut watch = lane.watch(key);
+        while !watch.observe().in_force {
+            watch.changed().await;
+        }
+        watch
+    }
+
+    /// Asks again and again until `fact` is one; the test's own limit bounds it.
+    pub async fn until(&self, mut fact: impl AsyncFnMut() -> bool) {
+        while !fact().await {
+            self.sleep(POLL).await;
+        }
+    }
+
+    /// Sleeps on the lanes' clock.
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + use<> {
+        let clock = self.clock;
+        async move { clock.sleep_until(clock.now() + time).await }
+    }
+}
+
+/// The token of a grant.
+///
+/// # Panics
+/// If it is none.
+pub fn granted(reply: &AcquireReply) -> FencingToken {
+    match reply {
+        AcquireReply::Granted { token, .. } => *token,
+        AcquireReply::Held { .. } | AcquireReply::TooLate { .. } => panic!("granted, not {reply:?}"),
+    }
+}
+
+/// What is left of the hold that is in the way.
+///
+/// # Panics
+/// If none is.
+pub fn held(reply: &AcquireReply) -> Remaining {
+    match reply {
+        AcquireReply::Held { remaining, .. } => *remaining,
+        AcquireReply::Granted { .. } | AcquireReply::TooLate { .. } => panic!("held, not {reply:?}"),
+    }
+}
+
+/// Whether the reply to a request past its limit says so, or says nothing definite: by the contract a call is
+/// answered by its limit, which may be before the server could speak.
+pub fn is_too_late(reply: &Result<AcquireReply, TransportError>) -> bool {
+    match reply {
+        Ok(AcquireReply::TooLate { .. }) | Err(_) => true,
+        Ok(AcquireReply::Granted { .. } | AcquireReply::Held { .. }) => false,
+    }
+}
+
+/// Whether `left` is what a hold of `ttl` shows in the test's first half minute, give or take a server's rounding.
+pub fn is_about(left: Duration, ttl: Duration) -> bool {
+    left <= ttl + Duration::from_millis(2) && left + SLACK >= ttl
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(10);
+const SLACK: Duration = Duration::from_secs(60);

@@ -1,0 +1,65 @@
+use std::{future::Future, sync::Arc, time::Duration};
+
+use leasehold::{clock::Clock, key::LockKey, transport::Transport};
+
+/// A server, or what plays one, and a transport to it.
+pub trait Ground: Sized {
+    /// The clock of the lanes. [`Clock::Tokio`]: the tests run in paused time, which only a transport without real
+    /// connections can stand.
+    const CLOCK: Clock;
+
+    /// Whether every valid name can be a lock. A cluster refuses names whose related keys fall into other slots, as
+    /// `Misconfigured`, without effect.
+    const EVERY_NAME: bool = true;
+
+    /// A ground for one test. Locks that other tests left behind do not matter: each test uses names of its own.
+    fn fresh() -> impl Future<Output = Self>;
+
+    /// The transport under test; each call leads to the same locks.
+    fn transport(&self) -> Arc<dyn Transport>;
+}
+
+/// A ground on which another kind of client can be played.
+pub trait PeerGround: Ground {
+    /// Leaves a hold as a peer would: this owner, this count, no expiry for `None`.
+    fn put_peer_hold(
+        &self,
+        key: &Arc<LockKey>,
+        owner: &str,
+        count: u64,
+        ttl: Option<Duration>,
+    ) -> impl Future<Output = ()>;
+}
+
+/// A ground on which a key can hold something that is no lock.
+pub trait OtherDataGround: Ground {
+    /// Puts something else where the lock would be.
+    fn put_other_data(&self, key: &Arc<LockKey>) -> impl Future<Output = ()>;
+
+    /// Whether it is still there, unchanged.
+    fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> impl Future<Output = bool>;
+}
+
+/// A ground whose server can be restarted while lanes to it are open.
+pub trait RestartGround: Ground {
+    /// Restarts it; returns when the new run accepts connections. Data may be lost or kept.
+    fn restart(&self) -> impl Future<Output = ()>;
+}
+
+/// Runs one behaviour on a fresh ground, for at most a minute.
+///
+/// # Panics
+/// If the behaviour is not met, or does not end.
+#[allow(clippy::disallowed_methods)]
+pub fn run<G: Ground>(behaviour: impl AsyncFnOnce(&G)) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(G::CLOCK == Clock::Tokio)
+        .build()
+        .expect("a runtime for one test");
+    let body = async { behaviour(&G::fresh().await).await };
+    let ended = runtime.block_on(async { tokio::time::timeout(TEST_MAX, body).await });
+    ended.expect("the behaviour ends within a minute");
+}
+
+const TEST_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,6 @@
+//! The conformance suite on every transport and topology.
+
+mod list;
+mod memory;
+mod memory_behind_faults;
+mod memory_in_real_time;

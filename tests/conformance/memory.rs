@@ -1,0 +1,35 @@
+//! The memory transport in paused time.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold::{clock::Clock, key::LockKey, transport::Transport};
+use leasehold_memory::{MemoryTransport, PeerHold, Restart};
+use leasehold_tests::conformance::{Ground, PeerGround, RestartGround};
+
+struct Memory(MemoryTransport);
+
+impl Ground for Memory {
+    const CLOCK: Clock = Clock::Tokio;
+
+    async fn fresh() -> Self {
+        Memory(MemoryTransport::new())
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(self.0.clone())
+    }
+}
+
+impl PeerGround for Memory {
+    async fn put_peer_hold(&self, key: &Arc<LockKey>, owner: &str, count: u64, ttl: Option<Duration>) {
+        self.0.put_peer_hold(key, PeerHold { owner: owner.to_owned(), count, ttl });
+    }
+}
+
+impl RestartGround for Memory {
+    async fn restart(&self) {
+        self.0.restart(Restart::DataLost);
+    }
+}
+
+leasehold_tests::conformance!(Memory: every, notices, peers, restarts);

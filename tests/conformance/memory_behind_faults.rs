@@ -1,0 +1,29 @@
+//! The fault wrapper without a fault changes nothing.
+
+use std::sync::Arc;
+
+use leasehold::{clock::Clock, transport::Transport};
+use leasehold_memory::{Faulty, MemoryTransport, Restart};
+use leasehold_tests::conformance::{Ground, RestartGround};
+
+struct Memory(Faulty<MemoryTransport>);
+
+impl Ground for Memory {
+    const CLOCK: Clock = Clock::Tokio;
+
+    async fn fresh() -> Self {
+        Memory(Faulty::new(MemoryTransport::new()))
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(self.0.clone())
+    }
+}
+
+impl RestartGround for Memory {
+    async fn restart(&self) {
+        self.0.inner().restart(Restart::DataKept);
+    }
+}
+
+leasehold_tests::conformance!(Memory: every, notices, restarts);

@@ -1,0 +1,23 @@
+//! The memory transport on the boot clock: that the suite holds where time is real, before a server is needed.
+
+use std::sync::Arc;
+
+use leasehold::{clock::Clock, transport::Transport};
+use leasehold_memory::MemoryTransport;
+use leasehold_tests::conformance::Ground;
+
+struct Memory(MemoryTransport);
+
+impl Ground for Memory {
+    const CLOCK: Clock = Clock::Boot;
+
+    async fn fresh() -> Self {
+        Memory(MemoryTransport::new())
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(self.0.clone())
+    }
+}
+
+leasehold_tests::conformance!(Memory: every, notices);

@@ -1,0 +1,165 @@
+//! The transport contract as tests: each behaviour once, for every transport and topology.
+//!
+//! A transport takes part by a [`Ground`]: how to get a server and a transport to it. Then, in a module named for the
+//! transport, so that its name is in the name of each test (`memory::a_release_by_another_owner_changes_nothing`):
+//! ```
+//! # mod memory {
+//! # use std::sync::Arc;
+//! # use leasehold::{clock::Clock, transport::Transport};
+//! # use leasehold_memory::MemoryTransport;
+//! use leasehold_tests::conformance::Ground;
+//!
+//! struct Memory(MemoryTransport);
+//!
+//! impl Ground for Memory {
+//!     const CLOCK: Clock = Clock::Tokio;
+//!
+//!     async fn fresh() -> Self {
+//!         Memory(MemoryTransport::new())
+//!     }
+//!
+//!     fn transport(&self) -> Arc<dyn Transport> {
+//!         Arc::new(self.0.clone())
+//!     }
+//! }
+//!
+//! leasehold_tests::conformance!(Memory: every, notices);
+//! # }
+//! ```
+//! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
+//! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
+//! ([`RestartGround`]).
+//!
+//! What is tested is the contract in `leasehold::transport`, nothing of the engine. On servers time is real: what
+//! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
+
+mod field;
+mod ground;
+
+pub mod acquire;
+pub mod inspection;
+pub mod names;
+pub mod notices;
+pub mod other_data;
+pub mod peers;
+pub mod races;
+pub mod release;
+pub mod renewal;
+pub mod restarts;
+pub mod time;
+pub mod topology;
+
+pub use field::{Field, LONG, SHORT, granted, held, is_about, is_too_late};
+pub use ground::{Ground, OtherDataGround, PeerGround, RestartGround, run};
+
+/// Makes one `#[test]` of each behaviour of the named groups, for one [`Ground`].
+#[macro_export]
+macro_rules! conformance {
+    ($ground:ty: $($group:ident),+ $(,)?) => {
+        $($crate::conformance!(@$group $ground);)+
+    };
+    (@every $ground:ty) => {
+        $crate::conformance!(@tests $ground, acquire:
+            a_free_lock_is_granted,
+            a_held_lock_is_refused_with_what_is_left,
+            a_grant_lasts_for_its_ttl,
+            the_longest_ttl_is_kept,
+            acquiring_again_is_granted_and_counts_once,
+            acquiring_again_lasts_for_its_ttl,
+            acquiring_again_never_shortens,
+            an_acquire_past_its_limit_is_not_executed,
+            an_acquire_past_its_limit_does_not_lengthen,
+            every_grant_has_a_higher_token,
+            a_hold_that_ran_out_is_free,
+        );
+        $crate::conformance!(@tests $ground, release:
+            a_release_by_the_owner_frees,
+            a_release_by_another_owner_changes_nothing,
+            a_second_release_is_not_yours,
+            releasing_a_free_lock_is_not_yours,
+            releasing_what_ran_out_is_not_yours,
+            a_late_release_spares_the_next_owner,
+        );
+        $crate::conformance!(@tests $ground, renewal:
+            a_renewal_lengthens,
+            a_renewal_never_shortens,
+            a_renewal_tells_what_was_left,
+            a_renewal_never_creates,
+            a_renewal_by_another_owner_changes_nothing,
+            a_renewal_of_what_ran_out_is_not_yours,
+            a_renewal_past_its_limit_is_not_executed,
+            an_empty_batch_is_answered_empty,
+            a_mixed_batch_answers_each_member_once,
+            a_member_twice_in_a_batch_is_answered_twice,
+            a_thousand_members_are_each_answered,
+            the_renewals_lane_renews_what_the_calls_lane_acquired,
+            a_batch_for_an_unknown_node_is_not_executed,
+        );
+        $crate::conformance!(@tests $ground, inspection:
+            a_free_lock_shows_no_hold,
+            a_held_lock_shows_its_owner_once,
+            a_forced_release_ends_anybodys_hold,
+            forcing_a_free_lock_is_false,
+        );
+        $crate::conformance!(@tests $ground, names:
+            odd_names_are_names,
+            the_longest_name_is_a_name,
+            similar_names_are_different_locks,
+        );
+        $crate::conformance!(@tests $ground, races:
+            two_lanes_see_each_others_holds,
+            of_many_tasks_exactly_one_is_granted,
+            holders_follow_each_other_with_rising_tokens,
+            many_locks_are_independent,
+            calls_are_executed_in_their_order,
+        );
+        $crate::conformance!(@tests $ground, time:
+            every_answer_carries_the_nodes_present_clock,
+            server_time_moves_on,
+            server_time_never_runs_back,
+        );
+        $crate::conformance!(@tests $ground, topology:
+            the_slots_of_our_keys_are_served,
+            lanes_of_both_purposes_agree_on_the_nodes,
+            the_capabilities_can_be_used,
+        );
+    };
+    (@notices $ground:ty) => {
+        $crate::conformance!(@tests $ground, notices:
+            a_watch_comes_into_force,
+            a_release_gives_notice,
+            a_forced_release_gives_notice,
+            no_release_goes_unnoticed_in_force,
+            every_watch_of_a_key_gets_notice,
+            a_dropped_watch_hinders_no_other,
+            a_release_counts_who_listens,
+        );
+    };
+    (@peers $ground:ty) => {
+        $crate::conformance!(@tests $ground, peers:
+            a_peers_hold_without_expiry_is_held_without_expiry,
+            a_peers_hold_and_its_count_are_shown,
+            a_peers_hold_can_be_neither_released_nor_renewed,
+            a_peers_hold_can_be_forced,
+        );
+    };
+    (@other_data $ground:ty) => {
+        $crate::conformance!(@tests $ground, other_data:
+            data_of_another_kind_is_refused_and_kept,
+        );
+    };
+    (@restarts $ground:ty) => {
+        $crate::conformance!(@tests $ground, restarts:
+            a_restarted_node_has_a_new_clock,
+            a_restart_leaves_a_gap_in_every_watch,
+        );
+    };
+    (@tests $ground:ty, $subject:ident: $($behaviour:ident,)+) => {
+        $(
+            #[test]
+            fn $behaviour() {
+                $crate::conformance::run::<$ground>($crate::conformance::$subject::$behaviour);
+            }
+        )+
+    };
+}

@@ -1,0 +1,205 @@
+//! Renewing leases, one and many.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use leasehold::{
+    key::LockKey,
+    owner::Owner,
+    routing::topology::NodeId,
+    transport::{Effect, Renewal, RenewalAnswer, TransportError},
+};
+
+use super::{Field, Ground, LONG, SHORT, is_about};
+
+/// What a renewal is for.
+pub async fn a_renewal_lengthens<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let answer = field.renew(&key, owner, 2 * LONG).await;
+    assert!(is_renewed(&answer), "{answer:?}");
+    assert!(is_about(field.left(&key).await, 2 * LONG));
+}
+
+/// At least the ttl, never less than is left.
+pub async fn a_renewal_never_shortens<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let answer = field.renew(&key, owner, SHORT).await;
+    assert!(is_renewed(&answer), "{answer:?}");
+    assert!(is_about(field.left(&key).await, LONG));
+}
+
+/// S12: the engine compares it with what it expected.
+pub async fn a_renewal_tells_what_was_left<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    for ttl in [2 * LONG, 3 * LONG] {
+        let RenewalAnswer::Renewed { found, .. } = field.renew(&key, owner, ttl).await else {
+            panic!("renewed");
+        };
+        assert!(is_about(found, ttl - LONG), "{found:?} before {ttl:?}");
+    }
+}
+
+/// S8: a renewal that was overtaken by the release cannot revive the hold.
+pub async fn a_renewal_never_creates<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    field.release(&key, owner).await;
+    for asker in [owner, field.owner()] {
+        let answer = field.renew(&key, asker, LONG).await;
+        assert!(is_not_yours(&answer), "{answer:?}");
+    }
+    assert!(field.is_free(&key).await);
+}
+
+/// S4.
+pub async fn a_renewal_by_another_owner_changes_nothing<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let answer = field.renew(&key, field.owner(), 2 * LONG).await;
+    assert!(is_not_yours(&answer), "{answer:?}");
+    assert!(field.is_held_by(&key, owner).await);
+    assert!(is_about(field.left(&key).await, LONG));
+}
+
+/// A lease that was lost stays lost.
+pub async fn a_renewal_of_what_ran_out_is_not_yours<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, SHORT).await;
+    field.until(async || field.is_free(&key).await).await;
+    let answer = field.renew(&key, owner, LONG).await;
+    assert!(is_not_yours(&answer), "{answer:?}");
+    assert!(field.is_free(&key).await);
+}
+
+/// Never late.
+pub async fn a_renewal_past_its_limit_is_not_executed<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let execute_by = field.now().before(Duration::from_secs(10));
+    let late = Renewal { execute_by, ..field.renewal(&key, owner, 2 * LONG) };
+    let answered = field.renew_all(vec![late]).await;
+    assert!(answered.len() == 1 && is_too_late(&answered[0].answer), "{answered:?}");
+    assert!(is_about(field.left(&key).await, LONG));
+}
+
+/// Nothing asked, nothing answered.
+pub async fn an_empty_batch_is_answered_empty<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    assert!(field.renew_all(vec![]).await.is_empty());
+}
+
+/// One answer each, and each its own, with the ticket that it came with.
+pub async fn a_mixed_batch_answers_each_member_once<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    // One hash tag, so that one node serves all of them.
+    let [mine, theirs, missing, last] =
+        ["mine", "theirs", "missing", "last"].map(|name| field.key(&format!("{{t}}{name}")));
+    let owner = field.held(&mine, LONG).await;
+    field.held(&theirs, LONG).await;
+    let last_owner = field.held(&last, LONG).await;
+    let members = [(&mine, owner), (&theirs, owner), (&missing, owner), (&last, last_owner)];
+    let batch = members
+        .iter()
+        .zip(10..)
+        .map(|((key, owner), ticket)| Renewal { ticket, ..field.renewal(key, *owner, 2 * LONG) });
+    let mut answered = field.renew_all(batch.collect()).await;
+    answered.sort_by_key(|member| member.ticket);
+    assert_eq!(answered.iter().map(|member| member.ticket).collect::<Vec<_>>(), [10, 11, 12, 13]);
+    let keys: Vec<_> = answered.iter().map(|member| &member.key).collect();
+    assert_eq!(keys, [&mine, &theirs, &missing, &last]);
+    let renewed: Vec<_> = answered.iter().map(|member| is_renewed(&member.answer)).collect();
+    assert_eq!(renewed, [true, false, false, true], "{answered:?}");
+    assert!(answered[1..3].iter().all(|member| is_not_yours(&member.answer)), "{answered:?}");
+    assert!(is_about(field.left(&theirs).await, LONG) && field.is_free(&missing).await);
+}
+
+/// The engine never asks so; a transport that keys its members by lock would lose one.
+pub async fn a_member_twice_in_a_batch_is_answered_twice<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let batch = [1, 2].map(|ticket| Renewal { ticket, ..field.renewal(&key, owner, 2 * LONG) });
+    let answered = field.renew_all(batch.to_vec()).await;
+    assert!(answered.len() == 2 && answered.iter().all(|member| is_renewed(&member.answer)), "{answered:?}");
+    assert_eq!(answered.iter().map(|member| member.ticket).sum::<u64>(), 3);
+}
+
+/// Batches of whatever the nodes allow, each member answered once.
+pub async fn a_thousand_members_are_each_answered<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let mut leases = vec![];
+    for n in 0..1000 {
+        let key = field.key(&n.to_string());
+        let owner = field.held(&key, LONG).await;
+        leases.push((key, owner));
+    }
+    let mut answered = vec![];
+    for (node, batch) in batches(&field, &leases) {
+        answered.extend(field.renewals.renew(node, batch).await);
+    }
+    answered.sort_by_key(|member| member.ticket);
+    assert!(answered.iter().map(|member| member.ticket).eq(0..1000));
+    let failed = answered.iter().find(|member| !is_renewed(&member.answer));
+    assert!(failed.is_none(), "{failed:?}");
+    assert!(is_about(field.left(&leases[999].0).await, 2 * LONG));
+}
+
+/// Nothing ties a hold to the connection that acquired it.
+pub async fn the_renewals_lane_renews_what_the_calls_lane_acquired<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let (key, owner) = (field.key("a"), field.owner());
+    field.acquire_over(&*field.others, &key, owner, LONG).await;
+    let answer = field.renew(&key, owner, 2 * LONG).await;
+    assert!(is_renewed(&answer), "{answer:?}");
+    assert!(is_about(field.left(&key).await, 2 * LONG));
+}
+
+/// A node may leave the topology between the batch and its sending.
+pub async fn a_batch_for_an_unknown_node_is_not_executed<G: Ground>(ground: &G) {
+    let field = Field::open(ground).await;
+    let key = field.key("a");
+    let owner = field.held(&key, LONG).await;
+    let answered = field.renewals.renew(NodeId(u32::MAX), vec![field.renewal(&key, owner, 2 * LONG)]).await;
+    let without_effect = |answer: &RenewalAnswer| {
+        matches!(answer, RenewalAnswer::Failed(TransportError { effect: Effect::None, .. }))
+    };
+    assert!(answered.len() == 1 && without_effect(&answered[0].answer), "{answered:?}");
+    assert!(is_about(field.left(&key).await, LONG));
+}
+
+fn batches(field: &Field, leases: &[(Arc<LockKey>, Owner)]) -> Vec<(NodeId, Vec<Renewal>)> {
+    let topology = field.renewals.topology().borrow().clone();
+    let mut by_node = BTreeMap::<NodeId, Vec<Renewal>>::new();
+    for ((key, owner), ticket) in leases.iter().zip(0..) {
+        let node = topology.serving(key.slot()).expect("a node that serves the key").id;
+        by_node.entry(node).or_default().push(Renewal { ticket, ..field.renewal(key, *owner, 2 * LONG) });
+    }
+    let mut batches = vec![];
+    for (node, members) in by_node {
+        let most = topology.node(node).expect("a node of this topology").batch_leases_max;
+        batches.extend(members.chunks(most).map(|batch| (node, batch.to_vec())));
+    }
+    batches
+}
+
+fn is_renewed(answer: &RenewalAnswer) -> bool {
+    matches!(answer, RenewalAnswer::Renewed { .. })
+}
+
+fn is_not_yours(answer: &RenewalAnswer) -> bool {
+    matches!(answer, RenewalAnswer::NotYours { .. })
+}
+
+// As for an acquire: a transport may answer at the limit, before the server can speak.
+fn is_too_late(answer: &RenewalAnswer) -> bool {
+    matches!(answer, RenewalAnswer::TooLate { .. } | RenewalAnswer::Failed(_))
+}

@@ -1,0 +1,1 @@
+//! Real servers that fail, and what our holders and callers see of it.

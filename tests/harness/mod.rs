@@ -1,0 +1,29 @@
+//! The test ground: real servers that fail on request, a wire that loses and repeats, and checkers of what happened.
+//!
+//! It knows the Redis protocol and nothing of the engine: whatever it hands out is plain data, so a fault in the
+//! engine cannot hide in a type it shares with its tests.
+//!
+//! * [`redis_server`] starts and ends servers, [`clock_shim`] moves their clocks.
+//! * [`proxy`] stands between a client and a server and injects faults into single commands.
+//! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
+//! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
+//!
+//! Nothing here waits for a fixed time: [`polling`] looks for a fact under a deadline.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the ground drives real servers in real time; it is no pure file"
+)]
+
+pub mod checkers;
+pub mod clock_shim;
+pub mod frames;
+pub mod polling;
+pub mod port;
+pub mod proxy;
+pub mod raw_client;
+pub mod recorder;
+pub mod redis_server;
+pub mod resp;
+pub mod seed;
+pub mod server;
+pub mod server_table;

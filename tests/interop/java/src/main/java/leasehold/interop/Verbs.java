@@ -1,0 +1,159 @@
+package leasehold.interop;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+import org.redisson.api.RBucket;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+
+/**
+ * The verbs, each one call of Redisson's public API.
+ *
+ * <p>Every command takes a fresh lock object, as {@code redisson.getLock(name)} gives it: a lease given to one
+ * command is not remembered by the next (Redisson remembers it in the object).
+ */
+final class Verbs {
+    private final RedissonClient redisson;
+
+    Verbs(RedissonClient redisson) {
+        this.redisson = redisson;
+    }
+
+    /** What a command does, on its thread; its value is the result text of the answer. */
+    @FunctionalInterface
+    interface Work {
+        String run() throws Exception;
+    }
+
+    /** Checks the whole command before any of it runs. */
+    Work bind(Command c) throws BadCommand {
+        return switch (c.verb()) {
+            case "lock" -> lock(c);
+            case "trylock" -> trylock(c);
+            case "unlock" -> onLock(c, lock -> {
+                lock.unlock();
+                return "";
+            });
+            case "force" -> onLock(c, lock -> "" + lock.forceUnlock());
+            case "held" -> onLock(c, lock -> "" + lock.isHeldByThread(Thread.currentThread().getId()));
+            case "locked" -> onLock(c, lock -> "" + lock.isLocked());
+            case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
+            case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "increment" -> increment(c);
+            case "get" -> get(c);
+            case "set" -> set(c);
+            case "time" -> onThread(c, () -> "" + System.currentTimeMillis());
+            case "thread" -> onThread(c, () -> "" + Thread.currentThread().getId());
+            default -> throw new BadCommand("unknown verb " + c.verb());
+        };
+    }
+
+    private interface LockCall {
+        String on(RLock lock) throws Exception;
+    }
+
+    private Work onLock(Command c, LockCall call) throws BadCommand {
+        c.expect(1, 0, "T NAME");
+        String name = c.args()[1];
+        return () -> call.on(redisson.getLock(name));
+    }
+
+    private static Work onThread(Command c, Work work) throws BadCommand {
+        c.expect(0, 0, "T");
+        return work;
+    }
+
+    private Work lock(Command c) throws BadCommand {
+        c.expect(1, 1, "T NAME [leaseMs]");
+        String name = c.args()[1];
+        if (!c.has(2)) {
+            return () -> {
+                redisson.getLock(name).lock();
+                return "";
+            };
+        }
+        long leaseMs = c.number(2, "leaseMs");
+        return () -> {
+            redisson.getLock(name).lock(leaseMs, TimeUnit.MILLISECONDS);
+            return "";
+        };
+    }
+
+    private Work trylock(Command c) throws BadCommand {
+        c.expect(2, 1, "T NAME waitMs [leaseMs]");
+        String name = c.args()[1];
+        long waitMs = c.number(2, "waitMs");
+        if (!c.has(3)) {
+            return () -> "" + redisson.getLock(name).tryLock(waitMs, TimeUnit.MILLISECONDS);
+        }
+        long leaseMs = c.number(3, "leaseMs");
+        return () -> "" + redisson.getLock(name).tryLock(waitMs, leaseMs, TimeUnit.MILLISECONDS);
+    }
+
+    private Work increment(Command c) throws BadCommand {
+        c.expect(3, 1, "T NAME COUNTER N [holdMicros]");
+        String name = c.args()[1];
+        String counter = c.args()[2];
+        long rounds = c.number(3, "N");
+        long holdMicros = c.has(4) ? c.number(4, "holdMicros") : 0;
+        return () -> {
+            long start = System.nanoTime();
+            for (long done = 0; done < rounds; done++) {
+                try {
+                    incrementOnce(name, counter, holdMicros);
+                } catch (Exception e) {
+                    throw new IncrementFailed(done, e);
+                }
+            }
+            return rounds + " " + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
+        };
+    }
+
+    /** Read, wait, write: two holders at once lose an update. INCR would hide that. */
+    private void incrementOnce(String name, String counter, long holdMicros) {
+        RLock lock = redisson.getLock(name);
+        lock.lock();
+        try {
+            RBucket<String> bucket = bucket(counter);
+            String old = bucket.get();
+            LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(holdMicros));
+            bucket.set(Long.toString(old == null ? 1 : Long.parseLong(old) + 1));
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private Work get(Command c) throws BadCommand {
+        c.expect(1, 0, "T KEY");
+        String key = c.args()[1];
+        return () -> {
+            String value = bucket(key).get();
+            return value == null ? "nil" : value;
+        };
+    }
+
+    private Work set(Command c) throws BadCommand {
+        c.expect(2, Integer.MAX_VALUE - 2, "T KEY VALUE");
+        String key = c.args()[1];
+        String value = c.after(2);
+        return () -> {
+            bucket(key).set(value);
+            return "";
+        };
+    }
+
+    private RBucket<String> bucket(String key) {
+        return redisson.getBucket(key, StringCodec.INSTANCE);
+    }
+
+    /** Some rounds succeeded: the message says how many, so that a test can still compare the counter. */
+    private static final class IncrementFailed extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        IncrementFailed(long done, Exception cause) {
+            super("done " + done, cause);
+        }
+    }
+}

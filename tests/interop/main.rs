@@ -1,0 +1,1 @@
+//! A live Redisson and Leasehold on the same locks.

@@ -1,0 +1,1 @@
+//! Nothing is left behind, whatever is dropped when.

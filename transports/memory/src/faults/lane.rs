@@ -1,0 +1,133 @@
+use std::sync::Arc;
+
+use leasehold::{
+    key::LockKey,
+    routing::topology::{NodeId, Topology},
+    transport::{
+        Acquire, AcquireReply, BoxFuture, Inspection, Lane, Release, ReleaseReply, Renewal, TransportError,
+        Watch,
+    },
+};
+use tokio::sync::{oneshot, watch};
+
+use super::{Answer, Operation, Rule, course, line::Line, request::Request, watch as relay};
+
+/// A lane that asks its rules about every call, when it is made.
+pub(super) struct FaultyLane {
+    line: Arc<Line>,
+}
+
+impl FaultyLane {
+    pub(super) fn new(line: Line) -> Self {
+        Self { line: Arc::new(line) }
+    }
+
+    fn ask(&self, request: Request) -> BoxFuture<'_, Answer> {
+        let line = &self.line;
+        if let Some(cut) = line.faults.cut_of(line.purpose) {
+            return answer_of(course::start(line, cut.as_fault(), None, request));
+        }
+        match line.faults.decide(line.purpose, request.operation(), &request.keys()) {
+            Some(rule) => answer_of(course::start(line, rule.fault(), Some(rule), request)),
+            None => self.pass(request),
+        }
+    }
+
+    fn pass(&self, request: Request) -> BoxFuture<'_, Answer> {
+        let answer = request.send(&*self.line.inner);
+        Box::pin(async move {
+            let answer = answer.await;
+            self.line.count_passed();
+            answer
+        })
+    }
+
+    /// The members that a rule is about go their own way; the whole batch is answered when all are.
+    fn split(&self, rule: Rule, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+        let (hit, spared): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|member| rule.is_about(&member.key));
+        let hit = course::start(&self.line, rule.fault(), Some(rule), Request::Renew(node, hit));
+        let spared = (!spared.is_empty()).then(|| self.pass(Request::Renew(node, spared)));
+        Box::pin(async move {
+            let mut answered = match spared {
+                Some(spared) => renewals(spared.await),
+                None => vec![],
+            };
+            answered.append(&mut renewals(answer_of(hit).await));
+            answered
+        })
+    }
+}
+
+impl Lane for FaultyLane {
+    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
+        self.line.inner.topology()
+    }
+
+    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
+        let answer = self.ask(Request::Acquire(request));
+        Box::pin(async move {
+            let Answer::Acquire(reply) = answer.await else { unreachable!("asked to acquire") };
+            reply
+        })
+    }
+
+    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
+        let answer = self.ask(Request::Release(request));
+        Box::pin(async move {
+            let Answer::Release(reply) = answer.await else { unreachable!("asked to release") };
+            reply
+        })
+    }
+
+    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+        let line = &self.line;
+        if batch.is_empty() || line.faults.cut_of(line.purpose).is_some() {
+            let answer = self.ask(Request::Renew(node, batch));
+            return Box::pin(async move { renewals(answer.await) });
+        }
+        let keys: Vec<&LockKey> = batch.iter().map(|member| &*member.key).collect();
+        match line.faults.decide(line.purpose, Operation::Renew, &keys) {
+            Some(rule) => self.split(rule, node, batch),
+            None => {
+                let answer = self.pass(Request::Renew(node, batch));
+                Box::pin(async move { renewals(answer.await) })
+            }
+        }
+    }
+
+    fn watch(&self, key: &Arc<LockKey>) -> Watch {
+        relay::start(&self.line, key)
+    }
+
+    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
+        let answer = self.ask(Request::Inspect(key.clone()));
+        Box::pin(async move {
+            let Answer::Inspect(reply) = answer.await else { unreachable!("asked to inspect") };
+            reply
+        })
+    }
+
+    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
+        let answer = self.ask(Request::ForceRelease(key.clone()));
+        Box::pin(async move {
+            let Answer::ForceRelease(reply) = answer.await else { unreachable!("asked to force") };
+            reply
+        })
+    }
+}
+
+fn renewals(answer: Answer) -> Vec<Renewal> {
+    let Answer::Renew(members) = answer else { unreachable!("asked to renew") };
+    members
+}
+
+// A course answers its caller in any case, unless its runtime is gone, and the caller's with it.
+fn answer_of(told: oneshot::Receiver<Answer>) -> BoxFuture<'static, Answer> {
+    Box::pin(async move {
+        match told.await {
+            Ok(answer) => answer,
+            Err(_) => std::future::pending().await,
+        }
+    })
+}

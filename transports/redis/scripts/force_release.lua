@@ -1,0 +1,26 @@
+-- Ends every hold of the lock, whoever has it, and tells those who watch the channel.
+--
+-- KEYS[1]  the lock
+-- ARGV[1]  the lock's channel
+--
+-- {1, listeners, now}  there was a hold and it is gone; `listeners` as in release
+-- {0, now}             there was none, nothing was done
+-- error                nothing was done
+--
+-- Safe to run twice: it asks for a state. (The second run may end a hold that began in between: that is what was
+-- asked for.)
+
+local time = redis.pcall('time')
+if time.err then return time end
+local now = time[1] * 1000000 + time[2]
+
+-- HLEN answers WRONGTYPE for a key that is no lock, so that only a hash is ever deleted.
+local holds = redis.pcall('hlen', KEYS[1])
+if type(holds) == 'table' then return holds end
+if holds == 0 then return {0, now} end
+
+local removed = redis.pcall('del', KEYS[1])
+if type(removed) == 'table' then return removed end
+local listeners = redis.pcall('publish', ARGV[1], '0')
+if type(listeners) == 'table' then listeners = -1 end
+return {1, listeners, now}

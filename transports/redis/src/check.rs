@@ -1,0 +1,132 @@
+//! What a new connection must show before its first command: the role of a master, which run of the server it is, since
+//! when it is up, and its clock.
+//!
+//! A proxy or an ACL rule may keep some of that from us. A role that is not told is taken for a master's, a run id that
+//! is not told makes every reconnection a new run, an uptime that is not told stays unknown. The clock is needed.
+
+use std::time::Duration;
+
+use fred::types::{Resp3Frame as Frame, Value};
+use leasehold::{
+    clock::Clock,
+    transport::{ErrorKind, TransportError},
+};
+
+use crate::{
+    error::{refusal, refused},
+    identity::Findings,
+    link::{Failure, Link},
+    offset::Sample,
+    reply,
+};
+
+/// A connection that may be used.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) findings: Findings,
+    pub(crate) sample: Sample,
+}
+
+/// Why a connection may not be used.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// The server has another role.
+    NotMaster(TransportError),
+    /// It does not answer, or refuses.
+    Other(TransportError),
+}
+
+/// Asks for everything at once; takes one round trip, at most `step`.
+pub(crate) async fn check(
+    link: &Link,
+    name: &'static str,
+    address: &str,
+    clock: Clock,
+    step: Duration,
+) -> Result<Checked, Unfit> {
+    let ask = |command, args: &[&'static str]| {
+        let args = args.iter().map(|arg| Value::from_static_str(arg)).collect();
+        async move { told(link.request(command, 0, args, step).await) }
+    };
+    let (named, role, replication, info, sample) = tokio::join!(
+        ask("CLIENT", &["SETNAME", name]),
+        ask("ROLE", &[]),
+        ask("INFO", &["replication"]),
+        ask("INFO", &["server"]),
+        time(link, clock, step),
+    );
+    let at = |failure| Unfit::Other(explain(address, failure, step));
+    // A name that is refused costs an operator a look at CLIENT LIST, nothing else.
+    named.map_err(at)?;
+    must_be_master(address, role.map_err(at)?.as_ref(), replication.map_err(at)?.as_ref())?;
+    let findings = findings(info.map_err(at)?.as_ref());
+    Ok(Checked { findings, sample: sample.map_err(at)? })
+}
+
+/// Reads the server's clock.
+pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result<Sample, Failure> {
+    let sent = clock.now();
+    let frame = link.request("TIME", 0, Vec::new(), timeout).await?;
+    let received = clock.now();
+    let server_micros = reply::server_micros(&frame).ok_or_else(|| misread("TIME"))?;
+    Ok(Sample { sent, received, server_micros })
+}
+
+/// A refusal tells nothing, and is no fault of the connection.
+fn told(reply: Result<Frame, Failure>) -> Result<Option<Frame>, Failure> {
+    match reply {
+        Ok(frame) => Ok(Some(frame)),
+        Err(Failure::Refused(_)) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Frame>) -> Result<(), Unfit> {
+    let by_role = role.and_then(reply::role);
+    let by_info = || replication.and_then(|info| reply::info_field(info, "role"));
+    match by_role.or_else(by_info) {
+        None | Some("master") => Ok(()),
+        Some("sentinel") => Err(Unfit::Other(TransportError::without_effect(
+            ErrorKind::Misconfigured,
+            None,
+            format!("redis {address} is a sentinel, not a server; point `host` and `port` at the master"),
+        ))),
+        Some(role) => Err(Unfit::NotMaster(TransportError::without_effect(
+            ErrorKind::NotReady,
+            None,
+            format!("redis {address} is no master (role {role}); point `host` and `port` at the master"),
+        ))),
+    }
+}
+
+fn findings(info: Option<&Frame>) -> Findings {
+    let field = |name| info.and_then(|info| reply::info_field(info, name));
+    let seconds = field("uptime_in_seconds").and_then(|text| text.parse().ok());
+    Findings { run_id: field("run_id").map(str::to_owned), uptime: seconds.map(Duration::from_secs) }
+}
+
+fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
+    match failure {
+        Failure::Refused(text) => match refusal(&text) {
+            Some(refusal) => refused(address, refusal, &text),
+            None => without_effect(ErrorKind::NotReady, format!("redis {address} refused its check: {text}")),
+        },
+        Failure::TimedOut => without_effect(
+            ErrorKind::TimedOut,
+            format!("redis {address}: no answer to its check within {} ms", step.as_millis()),
+        ),
+        Failure::Lost(error) => {
+            without_effect(ErrorKind::Unreachable, format!("redis {address}: lost during its check: {error}"))
+                .because(error)
+        }
+    }
+}
+
+fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
+    TransportError::without_effect(kind, None, detail)
+}
+
+fn misread(command: &str) -> Failure {
+    let text = format!("{command} was answered in another shape than Redis's");
+    Failure::Lost(fred::error::Error::new(fred::error::ErrorKind::Protocol, text))
+}

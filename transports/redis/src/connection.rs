@@ -1,0 +1,366 @@
+//! A checked command connection: requests in, replies with server times out.
+//!
+//! It knows which clock its answers come from, how far that clock is ahead of ours, and what may be in flight. A latest
+//! execution time is translated here, at the moment at which the command is handed over.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use fred::{
+    bytes_utils::Str,
+    types::{Resp3Frame as Frame, Value},
+};
+use leasehold::{
+    clock::{Clock, Instant},
+    fencing::FencingToken,
+    key::LockKey,
+    routing::topology::ClockId,
+    transport::{
+        Acquire, AcquireReply, ErrorKind, Fencing, Inspection, Release, ReleaseReply, ServerTime,
+        TransportError,
+    },
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{
+    check,
+    error::{refusal, refused},
+    link::{Failure, Link},
+    names::lock_channel,
+    offset::{Offset, Sample},
+    reply::{Acquired, Freed, Seen},
+    scripts::{self, Script},
+    watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+};
+
+/// One checked connection of one lane.
+pub(crate) struct Connection {
+    link: Link,
+    address: Arc<str>,
+    clock: Clock,
+    clock_id: ClockId,
+    command_timeout: Duration,
+    offset: Mutex<Offset>,
+    in_flight: Semaphore,
+}
+
+/// What a connection needs to know from its node.
+pub(crate) struct Terms {
+    pub(crate) address: Arc<str>,
+    pub(crate) clock: Clock,
+    pub(crate) clock_id: ClockId,
+    pub(crate) command_timeout: Duration,
+    pub(crate) in_flight_max: usize,
+}
+
+/// How long a request may take, and the server time beyond which it cannot be executed any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// Our clock.
+    until: Instant,
+    pub(crate) not_after: ServerTime,
+}
+
+/// A reply that was understood, with the times that came with it.
+struct Answer<T> {
+    value: T,
+    sample: Sample,
+}
+
+impl Connection {
+    pub(crate) fn new(link: Link, terms: Terms, first: Sample) -> Self {
+        let mut offset = Offset::default();
+        offset.observe(first);
+        Self {
+            link,
+            address: terms.address,
+            clock: terms.clock,
+            clock_id: terms.clock_id,
+            command_timeout: terms.command_timeout,
+            offset: Mutex::new(offset),
+            in_flight: Semaphore::new(terms.in_flight_max),
+        }
+    }
+
+    pub(crate) async fn acquire(&self, request: Acquire) -> Result<AcquireReply, TransportError> {
+        let Acquire { key, owner, ttl, fencing, execute_by } = request;
+        let _permit = self.permit(execute_by).await?;
+        let limit = self.limit(execute_by)?;
+        let (name, owner) = (text(key.on_server()), Str::from(owner.to_string()));
+        let (ttl, latest) = (millis(ttl), micros(limit.not_after.micros));
+        let args = |head: &Str| {
+            vec![
+                Value::String(head.clone()),
+                ONE,
+                name.clone(),
+                ttl.clone(),
+                Value::String(owner.clone()),
+                latest.clone(),
+            ]
+        };
+        let answer = self
+            .run(&scripts::ACQUIRE, key.slot().number(), args, limit, Acquired::read, Acquired::now)
+            .await?;
+        let too_late = matches!(answer.value, Acquired::TooLate { .. });
+        self.observe(answer.sample, too_late);
+        Ok(self.acquired(answer.value, fencing))
+    }
+
+    pub(crate) async fn release(&self, request: Release) -> Result<ReleaseReply, TransportError> {
+        let limit = self.limit_of_timeout();
+        let _permit = self.permit(limit.until).await?;
+        let limit = self.sent_now(limit)?;
+        let (name, owner) = (text(request.key.on_server()), Str::from(request.owner.to_string()));
+        let channel = Str::from(lock_channel(request.key.on_server()));
+        let args = |head: &Str| {
+            vec![
+                Value::String(head.clone()),
+                ONE,
+                name.clone(),
+                Value::String(owner.clone()),
+                Value::String(channel.clone()),
+            ]
+        };
+        let answer = self
+            .run(&scripts::RELEASE, request.key.slot().number(), args, limit, Freed::read, Freed::now)
+            .await?;
+        self.observe(answer.sample, false);
+        Ok(match answer.value {
+            Freed::Yes { listeners, now } => ReleaseReply::Released { listeners, at: self.at(now) },
+            Freed::No { now } => ReleaseReply::NotYours { at: self.at(now) },
+        })
+    }
+
+    pub(crate) async fn inspect(&self, key: &LockKey) -> Result<Inspection, TransportError> {
+        let limit = self.limit_of_timeout();
+        let _permit = self.permit(limit.until).await?;
+        let limit = self.sent_now(limit)?;
+        let name = text(key.on_server());
+        let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
+        let answer =
+            self.run(&scripts::INSPECT, key.slot().number(), args, limit, Seen::read, |seen| seen.now).await;
+        // A script that only reads has no effect, whatever became of it.
+        let answer =
+            answer.map_err(|error| TransportError { effect: leasehold::transport::Effect::None, ..error })?;
+        self.observe(answer.sample, false);
+        let Seen { holds, remaining, now } = answer.value;
+        Ok(Inspection { holds, remaining, at: self.at(now) })
+    }
+
+    pub(crate) async fn force_release(&self, key: &LockKey) -> Result<bool, TransportError> {
+        let limit = self.limit_of_timeout();
+        let _permit = self.permit(limit.until).await?;
+        let limit = self.sent_now(limit)?;
+        let (name, channel) = (text(key.on_server()), Str::from(lock_channel(key.on_server())));
+        let args =
+            |head: &Str| vec![Value::String(head.clone()), ONE, name.clone(), Value::String(channel.clone())];
+        let slot = key.slot().number();
+        let answer = self.run(&scripts::FORCE_RELEASE, slot, args, limit, Freed::read, Freed::now).await?;
+        self.observe(answer.sample, false);
+        Ok(matches!(answer.value, Freed::Yes { .. }))
+    }
+
+    /// Waits until this connection has ended or is to be given up.
+    pub(crate) async fn ended(&self) {
+        tokio::select! {
+            _ = self.link.ended() => {}
+            _ = watch_over(self, self.clock) => {}
+        }
+    }
+
+    pub(crate) fn kill(&self) {
+        self.link.kill();
+        self.in_flight.close();
+    }
+
+    pub(crate) fn clock_id(&self) -> ClockId {
+        self.clock_id
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn at(&self, micros: u64) -> ServerTime {
+        ServerTime { micros, clock: self.clock_id }
+    }
+
+    /// Waits for its turn, at most until `until`.
+    pub(crate) async fn permit(&self, until: Instant) -> Result<SemaphorePermit<'_>, TransportError> {
+        if let Ok(permit) = self.in_flight.try_acquire() {
+            return Ok(permit);
+        }
+        let turn = tokio::time::timeout(until - self.clock.now(), self.in_flight.acquire());
+        match turn.await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(self
+                .without_effect(ErrorKind::Unreachable, "the connection was lost before the request's turn")),
+            Err(_elapsed) => {
+                Err(self
+                    .without_effect(ErrorKind::NotReady, "`in_flight_max` requests are in flight already"))
+            }
+        }
+    }
+
+    /// Translates `execute_by`, now.
+    pub(crate) fn limit(&self, execute_by: Instant) -> Result<Limit, TransportError> {
+        let now = self.clock.now();
+        if execute_by <= now {
+            return Err(self.without_effect(ErrorKind::TimedOut, "its time was over before it was sent"));
+        }
+        let not_after = self.at(self.translate(execute_by, now)?);
+        Ok(Limit { until: execute_by, not_after })
+    }
+
+    /// Of a request without a latest execution time: the command timeout from now.
+    fn limit_of_timeout(&self) -> Limit {
+        Limit { until: self.clock.now() + self.command_timeout, not_after: self.at(0) }
+    }
+
+    /// The same, sent now.
+    fn sent_now(&self, limit: Limit) -> Result<Limit, TransportError> {
+        let now = self.clock.now();
+        Ok(Limit { not_after: self.at(self.translate(now, now)?), ..limit })
+    }
+
+    fn translate(&self, moment: Instant, now: Instant) -> Result<u64, TransportError> {
+        let translated = self.with_offset(|offset| offset.translate(moment, now));
+        translated.ok_or_else(|| {
+            self.without_effect(ErrorKind::NotReady, "the server's clock was not read for a minute")
+        })
+    }
+
+    /// Takes the times of a reply in.
+    pub(crate) fn observe(&self, sample: Sample, too_late: bool) {
+        self.with_offset(|offset| if too_late { offset.restart(sample) } else { offset.observe(sample) });
+    }
+
+    fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {
+        work(&mut self.offset.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs a script by its digest, and once by its text if the server does not know it.
+    async fn run<T>(
+        &self,
+        script: &Script,
+        slot: u16,
+        args: impl Fn(&Str) -> Vec<Value>,
+        limit: Limit,
+        read: impl Fn(&Frame) -> Option<T>,
+        now: impl Fn(&T) -> u64,
+    ) -> Result<Answer<T>, TransportError> {
+        let (frame, sent) = self.evaluate(script, slot, args, limit).await?;
+        let received = self.clock.now();
+        let value = read(&frame).ok_or_else(|| self.misread(limit))?;
+        let server_micros = now(&value);
+        Ok(Answer { value, sample: Sample { sent, received, server_micros } })
+    }
+
+    /// The reply to a script as it came, and when it was sent.
+    pub(crate) async fn evaluate(
+        &self,
+        script: &Script,
+        slot: u16,
+        args: impl Fn(&Str) -> Vec<Value>,
+        limit: Limit,
+    ) -> Result<(Frame, Instant), TransportError> {
+        let sent = self.clock.now();
+        let mut reply = self.link.request("EVALSHA", slot, args(&script.sha), limit.until - sent).await;
+        if matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
+            let left = limit.until - self.clock.now();
+            reply = self.link.request("EVAL", slot, args(&script.source), left).await;
+        }
+        Ok((reply.map_err(|failure| self.explain(failure, limit))?, sent))
+    }
+
+    fn acquired(&self, value: Acquired, fencing: Fencing) -> AcquireReply {
+        match (value, fencing) {
+            (Acquired::Granted { now }, Fencing::ServerClock) => {
+                AcquireReply::Granted { token: FencingToken::at_server_micros(now), at: self.at(now) }
+            }
+            (Acquired::Held { remaining, now }, _) => AcquireReply::Held { remaining, at: self.at(now) },
+            (Acquired::TooLate { now }, _) => AcquireReply::TooLate { at: self.at(now) },
+        }
+    }
+
+    pub(crate) fn explain(&self, failure: Failure, limit: Limit) -> TransportError {
+        let address = &self.address;
+        match failure {
+            Failure::Refused(text) => self.explain_refusal(&text, limit),
+            Failure::TimedOut => {
+                self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
+            }
+            Failure::Lost(error) => self
+                .unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {error}"))
+                .because(error),
+        }
+    }
+
+    pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
+        if text.starts_with("READONLY") {
+            // The role has changed under this connection: the next one is checked for it.
+            self.kill();
+        }
+        match refusal(text) {
+            Some(refusal) => self.of_node(refused(&self.address, refusal, text)),
+            None => {
+                self.unknown(ErrorKind::Protocol, limit, format!("redis {} answered: {text}", self.address))
+            }
+        }
+    }
+
+    /// A reply of another shape: whatever else this connection says belongs to nobody knows whom.
+    pub(crate) fn misread(&self, limit: Limit) -> TransportError {
+        self.kill();
+        let detail = format!(
+            "redis {} answered in a shape that makes no sense; the connection was closed",
+            self.address
+        );
+        self.unknown(ErrorKind::Protocol, limit, detail)
+    }
+
+    fn unknown(&self, kind: ErrorKind, limit: Limit, detail: String) -> TransportError {
+        TransportError::unknown(kind, limit.not_after, detail)
+    }
+
+    fn without_effect(&self, kind: ErrorKind, why: &str) -> TransportError {
+        let detail = format!("redis {}: {why}", self.address);
+        self.of_node(TransportError::without_effect(kind, None, detail))
+    }
+
+    fn of_node(&self, error: TransportError) -> TransportError {
+        TransportError { node: Some(self.clock_id.node), ..error }
+    }
+}
+
+/// The probe is TIME: it costs what a ping costs, and keeps the estimate of the server's clock fresh.
+impl Probe for Connection {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    async fn probe(&self) -> Result<(), Failure> {
+        let sample = check::time(&self.link, self.clock, PROBE_TIMEOUT).await?;
+        self.observe(sample, false);
+        Ok(())
+    }
+}
+
+/// Rounded up: the server keeps the lock for at least this long.
+pub(crate) fn millis(ttl: Duration) -> Value {
+    let millis = ttl.as_nanos().div_ceil(1_000_000).max(1);
+    Value::Integer(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn micros(micros: u64) -> Value {
+    Value::Integer(i64::try_from(micros).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    Value::String(Str::from(text))
+}
+
+/// The number of keys.
+const ONE: Value = Value::Integer(1);

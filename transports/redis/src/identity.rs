@@ -1,0 +1,135 @@
+//! Which run of the server a node's connections speak to, as an epoch. Pure.
+//!
+//! Both lanes share one identity per node. The epoch rises with every change of the run id, with every loss of the
+//! role of a master, and, where the server does not tell its run id (a proxy, a missing right), with every loss of a
+//! connection of the present epoch: what cannot be told apart from a restart counts as one. A connection of an older
+//! epoch must be closed. A connection lost *because* it was outdated raises nothing, so two lanes cannot chase each
+//! other.
+
+use std::time::Duration;
+
+use leasehold::clock::Instant;
+
+/// What a check of a new connection has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// The server's run id, if it tells.
+    pub(crate) run_id: Option<String>,
+    /// `uptime_in_seconds`, if it tells.
+    pub(crate) uptime: Option<Duration>,
+}
+
+/// A node's present run.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    epoch: u32,
+    master: bool,
+    run_id: Option<String>,
+    up_since: Option<Instant>,
+}
+
+/// The present run as a connection takes it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) epoch: u32,
+    pub(crate) up_since: Option<Instant>,
+}
+
+impl Identity {
+    /// A connection to a master was checked at `now`.
+    pub(crate) fn adopt(&mut self, findings: Findings, now: Instant) -> Run {
+        let first = self.epoch == 0;
+        if first || findings.run_id != self.run_id {
+            self.epoch += 1;
+            // Seen to change by ourselves: up since now, whatever the server's uptime claims.
+            self.up_since = if first { None } else { Some(now) };
+        }
+        self.run_id = findings.run_id;
+        self.master = true;
+        self.up_since = self.up_since.or(findings.uptime.map(|uptime| started(now, uptime)));
+        Run { epoch: self.epoch, up_since: self.up_since }
+    }
+
+    /// A connection of this epoch was lost. Whether that raised the epoch.
+    pub(crate) fn lost(&mut self, epoch: u32, now: Instant) -> bool {
+        let restarted = epoch == self.epoch && self.run_id.is_none();
+        if restarted {
+            self.epoch += 1;
+            self.up_since = Some(now);
+        }
+        restarted
+    }
+
+    /// The server was seen in another role than that of a master: what it holds may be replaced. Whether that raised
+    /// the epoch.
+    pub(crate) fn demoted(&mut self, now: Instant) -> bool {
+        let demoted = std::mem::take(&mut self.master);
+        if demoted {
+            self.epoch += 1;
+            self.up_since = Some(now);
+        }
+        demoted
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+}
+
+/// INFO cuts the uptime to whole seconds, so one more second makes it rather too late than too early.
+fn started(now: Instant, uptime: Duration) -> Instant {
+    now.before(uptime) + Duration::from_secs(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn run(id: &str, uptime: u64) -> Findings {
+        Findings { run_id: Some(id.into()), uptime: Some(Duration::from_secs(uptime)) }
+    }
+
+    #[test]
+    fn the_same_run_keeps_its_epoch_over_reconnects() {
+        let mut identity = Identity::default();
+        let first = identity.adopt(run("a", 10), at(100));
+        assert_eq!(first, Run { epoch: 1, up_since: Some(at(91)) });
+        assert!(!identity.lost(1, at(105)));
+        assert_eq!(identity.adopt(run("a", 16), at(106)), first);
+    }
+
+    #[test]
+    fn a_new_run_is_up_since_we_saw_it() {
+        let mut identity = Identity::default();
+        identity.adopt(run("a", 10), at(100));
+        // A wall clock that was stepped makes a server claim any uptime.
+        assert_eq!(identity.adopt(run("b", 5_000), at(200)), Run { epoch: 2, up_since: Some(at(200)) });
+        assert_eq!(identity.adopt(run("b", 5_003), at(203)), Run { epoch: 2, up_since: Some(at(200)) });
+    }
+
+    #[test]
+    fn a_server_without_run_id_is_new_after_every_loss_and_lanes_do_not_chase_each_other() {
+        let mut identity = Identity::default();
+        let unknown = Findings::default();
+        assert_eq!(identity.adopt(unknown.clone(), at(1)), Run { epoch: 1, up_since: None });
+        assert_eq!(identity.adopt(unknown.clone(), at(1)).epoch, 1);
+        assert!(identity.lost(1, at(2)));
+        // The other lane's connection is closed because it is outdated: that is no further loss.
+        assert!(!identity.lost(1, at(2)));
+        assert_eq!(identity.adopt(unknown.clone(), at(3)), Run { epoch: 2, up_since: Some(at(2)) });
+        assert_eq!(identity.adopt(unknown, at(3)).epoch, 2);
+    }
+
+    #[test]
+    fn a_lost_role_is_a_new_epoch_once() {
+        let mut identity = Identity::default();
+        identity.adopt(run("a", 10), at(100));
+        assert!(identity.demoted(at(110)));
+        assert!(!identity.demoted(at(111)));
+        assert_eq!(identity.adopt(run("a", 30), at(120)), Run { epoch: 2, up_since: Some(at(110)) });
+    }
+}

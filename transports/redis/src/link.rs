@@ -1,0 +1,299 @@
+//! One connection to a server: a fred client that connects once, is used until its first sign of death, and is never
+//! connected again.
+//!
+//! fred would reconnect by itself and write what had queued meanwhile to a connection that nobody has checked. Without
+//! a reconnect policy its router task ends with the connection. From then on a request to that client would wait for
+//! its timeout, so a link has its own sign of death that ends every outstanding request at once. Aborting the router
+//! task drops the socket, whether or not it can still be written to.
+
+use std::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use fred::{
+    bytes_utils::Str,
+    clients::{Client, WithOptions},
+    error::{Error as FredError, ErrorKind as FredKind},
+    interfaces::{ClientLike, EventInterface, PubsubInterface},
+    types::{
+        ClusterHash, CustomCommand, Message, Resp3Frame as Frame, Value,
+        config::{Config, ConnectionConfig, Options, PerformanceConfig, Server, ServerConfig, TcpConfig},
+    },
+};
+use leasehold::{
+    clock::{Clock, Instant},
+    transport::{ErrorKind, TransportError},
+};
+use tokio::{
+    sync::{broadcast, watch},
+    task::{AbortHandle, JoinHandle},
+};
+
+use crate::{
+    config::{RedisConfig, RedisTopology},
+    error::{refusal, refused},
+    password::Password,
+};
+
+/// One connection.
+pub(crate) struct Link {
+    client: Client,
+    clock: Clock,
+    router: AbortHandle,
+    dead: watch::Sender<bool>,
+    heard_nanos: AtomicU64,
+    outstanding: AtomicUsize,
+}
+
+/// What a link is for: what it needs of fred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Requests and their replies.
+    Commands,
+    /// Subscriptions.
+    Notices,
+}
+
+/// Why a request has no reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server's error reply to this request.
+    Refused(Str),
+    /// No answer in time.
+    TimedOut,
+    /// The connection ended, or fred could not use it.
+    Lost(FredError),
+}
+
+impl Link {
+    /// Connects and authenticates; each of the two steps takes at most `step`.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes the socket.
+    pub(crate) async fn open(
+        config: &RedisConfig,
+        kind: LinkKind,
+        clock: Clock,
+        step: Duration,
+    ) -> Result<Link, TransportError> {
+        let client = client(config, kind, read_password(config, step).await?, step);
+        let mut up = client.reconnect_rx();
+        let mut router = Router(client.connect());
+        // fred tells a failed first connection only by the end of its router task.
+        tokio::select! {
+            ended = &mut router.0 => {
+                let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
+                return Err(cannot_connect(config, &error, step));
+            }
+            _ = up.recv() => {}
+        }
+        Ok(Self::watched(client, clock, router))
+    }
+
+    fn watched(client: Client, clock: Clock, router: Router) -> Self {
+        let (dead, abort) = (watch::Sender::new(false), router.0.abort_handle());
+        tokio::spawn(tell_the_end(router, dead.clone()));
+        let heard_nanos = AtomicU64::new(clock.now().as_nanos());
+        Self { client, clock, router: abort, dead, heard_nanos, outstanding: AtomicUsize::new(0) }
+    }
+
+    /// Sends a command and waits for its reply, at most `timeout` (more than zero).
+    ///
+    /// # Cancel safety
+    /// The command may be executed all the same.
+    pub(crate) async fn request(
+        &self,
+        command: &'static str,
+        slot: u16,
+        args: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        let _outstanding = Outstanding::one_more(&self.outstanding);
+        let client = self.limited(timeout);
+        let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
+        let mut dead = self.dead.subscribe();
+        let reply = tokio::select! {
+            biased;
+            reply = client.custom_raw(command, args) => reply,
+            _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
+        };
+        self.sort(reply)
+    }
+
+    /// Subscribes to channels. Returns when that is written, not when the server has done it: a ping behind it tells.
+    pub(crate) async fn subscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
+        self.limited(timeout).subscribe(channels).await.map_err(failure)
+    }
+
+    /// Ends subscriptions. `channels` must not be empty: that would end all.
+    pub(crate) async fn unsubscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
+        assert!(!channels.is_empty(), "UNSUBSCRIBE without a channel ends every subscription");
+        self.limited(timeout).unsubscribe(channels).await.map_err(failure)
+    }
+
+    /// What arrives on the subscribed channels from now on.
+    pub(crate) fn messages(&self) -> broadcast::Receiver<Message> {
+        self.client.message_rx()
+    }
+
+    /// Ends the connection and every outstanding request.
+    pub(crate) fn kill(&self) {
+        self.dead.send_replace(true);
+        self.router.abort();
+    }
+
+    /// Waits for the end of the connection.
+    pub(crate) async fn ended(&self) {
+        // The sender is ours, so waiting cannot fail.
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// When the last reply came.
+    pub(crate) fn heard(&self) -> Instant {
+        Instant::from_nanos(self.heard_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Notes that something came.
+    pub(crate) fn hear(&self) {
+        self.heard_nanos.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for a reply.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.outstanding.load(Ordering::Relaxed) > 0
+    }
+
+    fn limited(&self, timeout: Duration) -> WithOptions<Client> {
+        // fred takes a zero for "no limit".
+        let timeout = Some(timeout.max(Duration::from_micros(1)));
+        let options =
+            Options { timeout, max_attempts: Some(1), max_redirections: Some(0), ..Options::default() };
+        self.client.with_options(&options)
+    }
+
+    fn sort(&self, reply: Result<Frame, FredError>) -> Result<Frame, Failure> {
+        let frame = reply.map_err(failure)?;
+        self.hear();
+        match frame {
+            Frame::SimpleError { data, .. } => Err(Failure::Refused(data)),
+            Frame::BlobError { data, .. } => {
+                Err(Failure::Refused(String::from_utf8_lossy(&data).into_owned().into()))
+            }
+            reply => Ok(reply),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// fred's task; dropping this ends it.
+struct Router(JoinHandle<Result<(), FredError>>);
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn tell_the_end(mut router: Router, dead: watch::Sender<bool>) {
+    let _ = (&mut router.0).await;
+    dead.send_replace(true);
+}
+
+/// Counts a request as long as it waits, also when it is dropped.
+struct Outstanding<'a>(&'a AtomicUsize);
+
+impl<'a> Outstanding<'a> {
+    fn one_more(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn failure(error: FredError) -> Failure {
+    if *error.kind() == FredKind::Timeout { Failure::TimedOut } else { Failure::Lost(error) }
+}
+
+fn client(config: &RedisConfig, kind: LinkKind, password: Option<String>, step: Duration) -> Client {
+    let RedisTopology::Single { host, port } = &config.topology;
+    // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
+    let server = ServerConfig::Centralized { server: Server::new(host.as_str(), *port) };
+    let database = (config.database > 0).then_some(config.database);
+    let fred = Config { username: config.username.clone(), password, server, database, ..Config::default() };
+    Client::new(fred, Some(performance(kind, step)), Some(connection(config, step)), None)
+}
+
+fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
+    let broadcast_channel_capacity = match kind {
+        LinkKind::Commands => EVENTS_MAX,
+        LinkKind::Notices => MESSAGES_MAX,
+    };
+    PerformanceConfig {
+        default_command_timeout: step,
+        broadcast_channel_capacity,
+        ..PerformanceConfig::default()
+    }
+}
+
+fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
+    let user_timeout = Some(Duration::from_millis(config.tcp_user_timeout_ms));
+    ConnectionConfig {
+        connection_timeout: step,
+        internal_command_timeout: step,
+        max_command_attempts: 1,
+        max_redirections: 0,
+        tcp: TcpConfig { nodelay: Some(true), user_timeout, ..TcpConfig::default() },
+        ..ConnectionConfig::default()
+    }
+}
+
+/// On a thread of its own where it comes from a file: a file system that hangs must not hang the lane.
+async fn read_password(config: &RedisConfig, step: Duration) -> Result<Option<String>, TransportError> {
+    let Some(password) = config.password.clone() else { return Ok(None) };
+    let text = match password {
+        Password::File(_) => tokio::time::timeout(step, tokio::task::spawn_blocking(move || password.read()))
+            .await
+            .map_err(|_| "`password` file does not answer; use a local one".to_owned())
+            .and_then(|read| read.unwrap_or_else(|error| Err(format!("`password` file: {error}")))),
+        Password::Value(_) | Password::Env(_) => password.read(),
+    };
+    text.map(Some).map_err(|fault| TransportError::without_effect(ErrorKind::Misconfigured, None, fault))
+}
+
+fn cannot_connect(config: &RedisConfig, error: &FredError, step: Duration) -> TransportError {
+    let address = config.address();
+    if let Some(refusal) = refusal(error.details()) {
+        return refused(&address, refusal, &format!("{} ({})", error.details(), credentials(config)));
+    }
+    let (kind, why) = match error.kind() {
+        FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
+        _ => (ErrorKind::Unreachable, error.details().to_owned()),
+    };
+    TransportError::without_effect(kind, None, format!("redis {address}: cannot connect: {why}"))
+        .because(error.clone())
+}
+
+/// Names who asked, and where the password came from, never the password.
+fn credentials(config: &RedisConfig) -> String {
+    let username = config.username.as_deref().unwrap_or("default");
+    match &config.password {
+        Some(password) => format!("`username` {username}, `password` {password}"),
+        None => format!("`username` {username}, no `password`"),
+    }
+}
+
+// fred allocates its nine event channels at once and for good; on a command link none of them carries anything.
+const EVENTS_MAX: usize = 4;
+// A burst beyond it is told to every watch as a gap.
+const MESSAGES_MAX: usize = 16_384;

@@ -1,0 +1,53 @@
+//! The names of a lock on the server, byte for byte Redisson's. Pure.
+//!
+//! Source: Redisson's `RedissonObject.prefixName` and `suffixName`. A name that contains `{` has a hash tag of its own
+//! (or is meant to), so it is never wrapped a second time.
+
+/// `p:{L}`, or `p:L` when `L` contains `{`.
+pub fn prefix(p: &str, lock: &str) -> String {
+    if lock.contains('{') { [p, ":", lock].concat() } else { [p, ":{", lock, "}"].concat() }
+}
+
+/// `{L}:s`, or `L:s` when `L` contains `{`.
+pub fn suffix(lock: &str, s: &str) -> String {
+    if lock.contains('{') { [lock, ":", s].concat() } else { ["{", lock, "}:", s].concat() }
+}
+
+/// The channel on which the end of a hold is told.
+pub fn lock_channel(lock: &str) -> String {
+    prefix(LOCK_CHANNEL, lock)
+}
+
+/// The first part of every lock's channel; for ACL rules: `&redisson_lock__channel:*`.
+pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_channel_wraps_a_plain_name_and_only_that() {
+        for (lock, channel) in [
+            ("orders:42", "redisson_lock__channel:{orders:42}"),
+            ("{app}:orders", "redisson_lock__channel:{app}:orders"),
+            ("a{b", "redisson_lock__channel:a{b"),
+            ("a}b", "redisson_lock__channel:{a}b}"),
+            ("{}x", "redisson_lock__channel:{}x"),
+            ("mit ümlaut", "redisson_lock__channel:{mit ümlaut}"),
+        ] {
+            assert_eq!(lock_channel(lock), channel, "{lock}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_the_wire_protocol() {
+        assert_eq!(prefix("redisson_rwlock", "L"), "redisson_rwlock:{L}");
+        assert_eq!(prefix("redisson_sc", "{t}L"), "redisson_sc:{t}L");
+        assert_eq!(prefix("redisson_lock_token", "L"), "redisson_lock_token:{L}");
+        assert_eq!(prefix("redisson_lock_queue", "L"), "redisson_lock_queue:{L}");
+        assert_eq!(prefix("redisson_lock_timeout", "L"), "redisson_lock_timeout:{L}");
+        assert_eq!(suffix("L", "leasehold_alive"), "{L}:leasehold_alive");
+        assert_eq!(suffix("{t}L", "leasehold_alive"), "{t}L:leasehold_alive");
+        assert_eq!(suffix("L", "o:1:rwlock_timeout:1"), "{L}:o:1:rwlock_timeout:1");
+    }
+}

@@ -1,0 +1,196 @@
+//! How far the server's clock is ahead of ours, estimated so that it errs early only. Pure.
+//!
+//! Each reply that carries a server time gives two bounds. The server read its clock after we sent and before we
+//! received, so `server time − received ≤ true offset ≤ server time − sent`. The estimate is the largest of the lower
+//! bounds of the last minute: a latest execution time translated with it is never later than the moment it stands for,
+//! whatever the network did. A server clock that was stepped back shows itself in two ways, both of which make the
+//! older samples worthless: a server time below the highest seen, or an upper bound below the estimate. A step
+//! forward needs no rule, since its samples are the larger ones.
+//!
+//! Guarantees page, "Latest execution time".
+
+use std::collections::VecDeque;
+
+use leasehold::clock::Instant;
+
+/// One reply's three times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// Our clock, before the request was handed over.
+    pub(crate) sent: Instant,
+    /// Our clock, when the reply was seen.
+    pub(crate) received: Instant,
+    /// The server's clock, in µs.
+    pub(crate) server_micros: u64,
+}
+
+/// The estimate of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Offset {
+    /// Strictly falling in offset, rising in second: the front is the largest of the window.
+    seconds: VecDeque<Second>,
+    highest_server_micros: u64,
+}
+
+/// The largest lower bound of one second of our clock.
+#[derive(Clone, Copy, Debug)]
+struct Second {
+    second: u64,
+    offset_micros: i64,
+}
+
+impl Offset {
+    /// Takes in a reply's times.
+    pub(crate) fn observe(&mut self, sample: Sample) {
+        if self.contradicts(sample) {
+            self.seconds.clear();
+            self.highest_server_micros = 0;
+        }
+        self.highest_server_micros = self.highest_server_micros.max(sample.server_micros);
+        let second = sample.received.as_nanos() / NANOS_PER_SECOND;
+        self.insert(Second { second, offset_micros: difference(sample.server_micros, sample.received) });
+        self.expire(second);
+    }
+
+    /// Forgets every sample but this one: the server has said that a translated time was too early.
+    pub(crate) fn restart(&mut self, sample: Sample) {
+        *self = Self::default();
+        self.observe(sample);
+    }
+
+    /// `moment` on the server's clock in µs, rather too early than too late. `None`: no sample in the last minute.
+    pub(crate) fn translate(&mut self, moment: Instant, now: Instant) -> Option<u64> {
+        self.expire(now.as_nanos() / NANOS_PER_SECOND);
+        let offset = self.seconds.front()?.offset_micros;
+        Some(micros(moment).saturating_add(offset).max(0).cast_unsigned())
+    }
+
+    fn contradicts(&self, sample: Sample) -> bool {
+        let above = |front: &Second| {
+            front.offset_micros > difference(sample.server_micros, sample.sent) + ROUNDING_MICROS
+        };
+        sample.server_micros < self.highest_server_micros || self.seconds.front().is_some_and(above)
+    }
+
+    fn insert(&mut self, new: Second) {
+        while self.seconds.back().is_some_and(|old| old.offset_micros <= new.offset_micros) {
+            self.seconds.pop_back();
+        }
+        // One entry a second bounds the queue to the window, however many replies there are.
+        if self.seconds.back().is_none_or(|old| old.second != new.second) {
+            self.seconds.push_back(new);
+        }
+    }
+
+    fn expire(&mut self, second: u64) {
+        while self.seconds.front().is_some_and(|old| old.second + WINDOW_SECONDS < second) {
+            self.seconds.pop_front();
+        }
+    }
+}
+
+fn difference(server_micros: u64, ours: Instant) -> i64 {
+    server_micros.cast_signed().saturating_sub(micros(ours))
+}
+
+fn micros(moment: Instant) -> i64 {
+    i64::try_from(moment.as_nanos() / 1_000).unwrap_or(i64::MAX)
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const WINDOW_SECONDS: u64 = 60;
+// Both clocks are cut to whole µs.
+const ROUNDING_MICROS: i64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: u64 = 1_795_250_671_168_783;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    /// A reply that took `there` and `back` µs, from a server whose clock is `SERVER` ahead.
+    fn sample(sent: u64, there: u64, back: u64) -> Sample {
+        let executed = sent + there;
+        Sample { sent: at(sent), received: at(executed + back), server_micros: SERVER + executed }
+    }
+
+    fn translated(offset: &mut Offset, moment: u64, now: u64) -> Option<i64> {
+        offset
+            .translate(at(moment), at(now))
+            .map(|micros| micros.cast_signed() - (SERVER + moment).cast_signed())
+    }
+
+    #[test]
+    fn without_a_sample_there_is_no_translation() {
+        assert_eq!(Offset::default().translate(at(5), at(5)), None);
+    }
+
+    #[test]
+    fn it_errs_early_by_the_shortest_way_back() {
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000, 100, 300));
+        assert_eq!(translated(&mut offset, 9_000, 5_000), Some(-300));
+        offset.observe(sample(2_000, 900, 50));
+        assert_eq!(translated(&mut offset, 9_000, 5_000), Some(-50));
+        offset.observe(sample(3_000, 0, 70_000));
+        assert_eq!(translated(&mut offset, 9_000, 5_000), Some(-50));
+    }
+
+    #[test]
+    fn a_sample_counts_for_a_minute() {
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000_000, 100, 10));
+        offset.observe(sample(30_000_000, 100, 500));
+        assert_eq!(translated(&mut offset, 0, 61_900_000), Some(-10));
+        assert_eq!(translated(&mut offset, 0, 62_100_000), Some(-500));
+        assert_eq!(translated(&mut offset, 0, 95_000_000), None);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_replaces_everything() {
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000_000, 100, 10));
+        let back = |sample: Sample, step| Sample { server_micros: sample.server_micros - step, ..sample };
+        // Below the highest seen.
+        offset.observe(back(sample(1_500_000, 100, 20), 5_000_000));
+        assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-5_000_020));
+        // Above the highest seen, but below what the estimate allows.
+        offset.observe(back(sample(1_900_000, 100, 30), 5_200_000));
+        assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-5_200_030));
+    }
+
+    #[test]
+    fn a_clock_that_steps_forward_needs_no_rule() {
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000_000, 100, 10));
+        let ahead = sample(1_500_000, 100, 20);
+        offset.observe(Sample { server_micros: ahead.server_micros + 7_000_000, ..ahead });
+        assert_eq!(translated(&mut offset, 0, 2_000_000), Some(6_999_980));
+    }
+
+    #[test]
+    fn too_late_restarts_with_the_newest_sample() {
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000_000, 100, 10));
+        offset.restart(sample(1_500_000, 100, 400));
+        assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-400));
+    }
+
+    #[test]
+    fn never_later_than_the_truth_and_never_longer_than_the_window() {
+        let mut offset = Offset::default();
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        for step in 0..200_000_u64 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            offset.observe(sample(step * 1_000, random % 400, random / 400 % 900));
+            let late = translated(&mut offset, step * 1_000, step * 1_000).unwrap();
+            assert!(late <= 0 && offset.seconds.len() <= 62, "{late} {}", offset.seconds.len());
+        }
+    }
+}

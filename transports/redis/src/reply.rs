@@ -1,0 +1,285 @@
+//! The shapes of the scripts' replies. Pure. `None`: the reply has another shape, so the connection is out of step or
+//! the server is no Redis, and nothing that it says can be trusted.
+
+use std::time::Duration;
+
+use fred::types::Resp3Frame as Frame;
+use leasehold::transport::{Hold, Remaining};
+
+/// What acquire answered, with the server's time in µs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted { now: u64 },
+    Held { remaining: Remaining, now: u64 },
+    TooLate { now: u64 },
+}
+
+/// What release and force_release answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    Yes { listeners: Option<u32>, now: u64 },
+    No { now: u64 },
+}
+
+/// What renew answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Each { found: Vec<Found>, now: u64 },
+    TooLate { now: u64 },
+}
+
+/// What renew answered for one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Left(Duration),
+    /// It had no expiry, and has one now.
+    NoExpiry,
+    NotYours,
+    Refused(String),
+}
+
+/// What inspect answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) remaining: Remaining,
+    pub(crate) now: u64,
+}
+
+impl Acquired {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 1 => Some(Self::Granted { now: micros(now)? }),
+            [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
+            [code, left, now] if number(code)? == 0 => {
+                Some(Self::Held { remaining: remaining(number(left)?)?, now: micros(now)? })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Granted { now } | Self::Held { now, .. } | Self::TooLate { now } => now,
+        }
+    }
+}
+
+impl Freed {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 0 => Some(Self::No { now: micros(now)? }),
+            [code, listeners, now] if number(code)? == 1 => {
+                Some(Self::Yes { listeners: count(number(listeners)?)?, now: micros(now)? })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Yes { now, .. } | Self::No { now } => now,
+        }
+    }
+}
+
+impl Renewed {
+    /// Reads the reply to a batch of `members`.
+    pub(crate) fn read(frame: &Frame, members: usize) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
+            [code, now, found @ ..] if number(code)? == 1 && found.len() == members => Some(Self::Each {
+                found: found.iter().map(Found::read).collect::<Option<_>>()?,
+                now: micros(now)?,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Each { now, .. } | Self::TooLate { now } => now,
+        }
+    }
+}
+
+impl Found {
+    fn read(frame: &Frame) -> Option<Self> {
+        if let Some(text) = text(frame) {
+            return Some(Self::Refused(text.to_owned()));
+        }
+        match number(frame)? {
+            -2 => Some(Self::NotYours),
+            -1 => Some(Self::NoExpiry),
+            left => Some(Self::Left(Duration::from_millis(u64::try_from(left).ok()?))),
+        }
+    }
+}
+
+impl Seen {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        let [now, left, fields] = array(frame)? else { return None };
+        let pairs = array(fields)?.chunks(2);
+        let holds = pairs.map(hold).collect::<Option<_>>()?;
+        // A free lock has no holds, and whatever "remaining" says means nothing.
+        let remaining = if number(left)? == -2 { Remaining::NotKnown } else { remaining(number(left)?)? };
+        Some(Self { holds, remaining, now: micros(now)? })
+    }
+}
+
+/// The reply to `TIME`, in µs.
+pub(crate) fn server_micros(frame: &Frame) -> Option<u64> {
+    let [seconds, micros] = array(frame)? else { return None };
+    let seconds: u64 = text(seconds)?.parse().ok()?;
+    seconds.checked_mul(1_000_000)?.checked_add(text(micros)?.parse().ok()?)
+}
+
+/// The role in a reply to `ROLE`.
+pub(crate) fn role(frame: &Frame) -> Option<&str> {
+    text(array(frame)?.first()?)
+}
+
+/// The value of `field` in a reply to `INFO`.
+pub(crate) fn info_field<'a>(frame: &'a Frame, field: &str) -> Option<&'a str> {
+    let mut lines = text(frame)?.lines();
+    lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
+}
+
+/// The payload that a `PING` brought back; a subscribed RESP2 connection wraps it.
+pub(crate) fn pong(frame: &Frame) -> Option<&str> {
+    match array(frame) {
+        Some([_, payload]) => text(payload),
+        Some(_) => None,
+        None => text(frame),
+    }
+}
+
+fn hold(pair: &[Frame]) -> Option<Hold> {
+    let [owner, count] = pair else { return None };
+    // Foreign fields may hold anything (Redisson's read/write lock has `mode`): their count is not ours to judge.
+    let count = text(count).and_then(|count| count.parse().ok()).unwrap_or(0);
+    Some(Hold { owner: String::from_utf8_lossy(bytes(owner)?).into_owned(), count })
+}
+
+fn remaining(left: i64) -> Option<Remaining> {
+    match left {
+        -1 => Some(Remaining::NoExpiry),
+        left => Some(Remaining::For(Duration::from_millis(u64::try_from(left).ok()?))),
+    }
+}
+
+fn count(listeners: i64) -> Option<Option<u32>> {
+    match listeners {
+        -1 => Some(None),
+        listeners => Some(Some(u32::try_from(listeners).ok()?)),
+    }
+}
+
+fn array(frame: &Frame) -> Option<&[Frame]> {
+    if let Frame::Array { data, .. } = frame { Some(data) } else { None }
+}
+
+fn number(frame: &Frame) -> Option<i64> {
+    if let Frame::Number { data, .. } = frame { Some(*data) } else { None }
+}
+
+fn micros(frame: &Frame) -> Option<u64> {
+    u64::try_from(number(frame)?).ok()
+}
+
+fn bytes(frame: &Frame) -> Option<&[u8]> {
+    match frame {
+        Frame::BlobString { data, .. } | Frame::SimpleString { data, .. } => Some(data),
+        _ => None,
+    }
+}
+
+fn text(frame: &Frame) -> Option<&str> {
+    std::str::from_utf8(bytes(frame)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n(data: i64) -> Frame {
+        Frame::Number { data, attributes: None }
+    }
+
+    fn s(data: &'static str) -> Frame {
+        Frame::BlobString { data: fred::bytes::Bytes::from_static(data.as_bytes()), attributes: None }
+    }
+
+    fn a(data: Vec<Frame>) -> Frame {
+        Frame::Array { data, attributes: None }
+    }
+
+    #[test]
+    fn acquire_has_three_shapes_and_no_other() {
+        let read = |frame| Acquired::read(&frame);
+        assert_eq!(read(a(vec![n(1), n(7)])), Some(Acquired::Granted { now: 7 }));
+        assert_eq!(read(a(vec![n(2), n(7)])), Some(Acquired::TooLate { now: 7 }));
+        let held = |remaining| Some(Acquired::Held { remaining, now: 7 });
+        assert_eq!(read(a(vec![n(0), n(1500), n(7)])), held(Remaining::For(Duration::from_millis(1500))));
+        assert_eq!(read(a(vec![n(0), n(-1), n(7)])), held(Remaining::NoExpiry));
+        for wrong in [
+            n(1),
+            s("OK"),
+            a(vec![]),
+            a(vec![n(1)]),
+            a(vec![n(0), n(7)]),
+            a(vec![n(3), n(7)]),
+            a(vec![n(1), n(2), n(7)]),
+            a(vec![n(0), n(-2), n(7)]),
+            a(vec![n(1), n(-7)]),
+            a(vec![s("1"), n(7)]),
+            Frame::Null,
+        ] {
+            assert_eq!(Acquired::read(&wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn release_tells_listeners_unless_they_cannot_be_known() {
+        let read = |frame| Freed::read(&frame);
+        assert_eq!(read(a(vec![n(1), n(2), n(7)])), Some(Freed::Yes { listeners: Some(2), now: 7 }));
+        assert_eq!(read(a(vec![n(1), n(-1), n(7)])), Some(Freed::Yes { listeners: None, now: 7 }));
+        assert_eq!(read(a(vec![n(0), n(7)])), Some(Freed::No { now: 7 }));
+        assert_eq!(read(a(vec![n(1), n(7)])), None);
+    }
+
+    #[test]
+    fn a_renewal_answers_every_member_or_is_not_understood() {
+        let reply = a(vec![n(1), n(7), n(900), n(-1), n(-2), s("WRONGTYPE no")]);
+        let found = vec![
+            Found::Left(Duration::from_millis(900)),
+            Found::NoExpiry,
+            Found::NotYours,
+            Found::Refused("WRONGTYPE no".into()),
+        ];
+        assert_eq!(Renewed::read(&reply, 4), Some(Renewed::Each { found, now: 7 }));
+        assert_eq!(Renewed::read(&reply, 3), None);
+        assert_eq!(Renewed::read(&a(vec![n(2), n(7)]), 3), Some(Renewed::TooLate { now: 7 }));
+    }
+
+    #[test]
+    fn foreign_fields_are_shown_as_they_are() {
+        let reply = a(vec![n(7), n(500), a(vec![s("mode"), s("read"), s("u:1"), s("3")])]);
+        let seen = Seen::read(&reply).unwrap();
+        assert_eq!(seen.holds[0], Hold { owner: "mode".into(), count: 0 });
+        assert_eq!(seen.holds[1], Hold { owner: "u:1".into(), count: 3 });
+        assert_eq!(Seen::read(&a(vec![n(7), n(-2), a(vec![])])).unwrap().holds, []);
+    }
+
+    #[test]
+    fn what_a_check_reads() {
+        assert_eq!(server_micros(&a(vec![s("1795250671"), s("168783")])), Some(1_795_250_671_168_783));
+        assert_eq!(role(&a(vec![s("master"), n(0), a(vec![])])), Some("master"));
+        let info = s("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n");
+        assert_eq!(info_field(&info, "run_id"), Some("abc"));
+        assert_eq!(info_field(&info, "uptime_in_seconds"), Some("12"));
+        assert_eq!(info_field(&info, "role"), None);
+        assert_eq!(pong(&a(vec![s("pong"), s("5")])), Some("5"));
+        assert_eq!(pong(&s("5")), Some("5"));
+    }
+}

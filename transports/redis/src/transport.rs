@@ -1,0 +1,63 @@
+//! What users hold: the configuration, and what all lanes share.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
+
+use crate::{
+    config::{ConfigError, RedisConfig},
+    lane::RedisLane,
+    node::Server,
+};
+
+/// Locks on a Redis or Valkey server. Cheap to make and to clone; connects when an engine opens its lanes.
+///
+/// Clones share what they know of the server (which run of it is the present one), nothing else.
+#[derive(Clone)]
+pub struct RedisTransport {
+    server: Arc<Server>,
+}
+
+impl RedisTransport {
+    /// A transport with this configuration. A setting that cannot work is told when a lane is opened, or before by
+    /// [`RedisConfig::check`].
+    pub fn new(config: RedisConfig) -> Self {
+        Self { server: Arc::new(Server::new(config)) }
+    }
+
+    /// A transport with everything by default but what the URL says; see [`RedisConfig::from_url`].
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its password.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        RedisConfig::from_url(url).map(Self::new)
+    }
+}
+
+impl Transport for RedisTransport {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "redis", notices: true, uptime: true, ttl_max: TTL_MAX }
+    }
+
+    fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
+        let server = self.server.clone();
+        Box::pin(async move {
+            server.config.check().map_err(misconfigured)?;
+            Ok(Arc::new(RedisLane::open(server, lane).await?) as Arc<dyn Lane>)
+        })
+    }
+}
+
+impl fmt::Debug for RedisTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisTransport({})", self.server.address)
+    }
+}
+
+fn misconfigured(error: ConfigError) -> TransportError {
+    TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string()).because(error)
+}
+
+// PEXPIRE takes far more. A lease is renewed; one that is to stand for longer than a month is a record, and a slip of
+// units (µs for ms) should be an error rather than a lock that nobody can get for years.
+const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -1,0 +1,199 @@
+//! Acquire, release, renew, notices against a real server.
+
+mod server;
+
+use std::time::Duration;
+
+use leasehold::{clock::Clock, owner::OwnerMint, routing::topology::NodeId, transport::*};
+use server::*;
+
+#[tokio::test]
+async fn acquire_held_release() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let (mine, theirs) = (acquire(&mint, "k"), acquire(&mint, "k"));
+    let AcquireReply::Granted { token, at } = lane.acquire(mine.clone()).await.unwrap() else { panic!() };
+    assert_eq!(token.as_i64(), (at.micros << 10) as i64);
+    // Again by the same owner: granted, counted once, not shortened.
+    let AcquireReply::Granted { token: second, .. } = lane.acquire(mine.clone()).await.unwrap() else {
+        panic!()
+    };
+    assert!(second > token);
+    assert_eq!(server.cli(&["hgetall", "k"]), format!("{}\n1", mine.owner));
+    let AcquireReply::Held { remaining: Remaining::For(left), .. } =
+        lane.acquire(theirs.clone()).await.unwrap()
+    else {
+        panic!()
+    };
+    assert!(left <= TTL && left > TTL - SECOND, "{left:?}");
+    let seen = lane.inspect(&mine.key).await.unwrap();
+    assert_eq!(seen.holds, [Hold { owner: mine.owner.to_string(), count: 1 }]);
+    assert!(matches!(lane.release(release(&theirs)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    assert!(matches!(
+        lane.release(release(&mine)).await.unwrap(),
+        ReleaseReply::Released { listeners: Some(0), .. }
+    ));
+    assert!(matches!(lane.release(release(&mine)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    assert!(lane.inspect(&mine.key).await.unwrap().holds.is_empty());
+    assert!(!lane.force_release(&mine.key).await.unwrap());
+    lane.acquire(theirs).await.unwrap();
+    assert!(lane.force_release(&mine.key).await.unwrap());
+    assert_eq!(server.cli(&["dbsize"]), "0");
+}
+
+#[tokio::test]
+async fn a_batch_of_renewals_answers_each_member() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let (mine, persisted, gone) = (acquire(&mint, "a"), acquire(&mint, "b"), acquire(&mint, "c"));
+    lane.acquire(mine.clone()).await.unwrap();
+    lane.acquire(persisted.clone()).await.unwrap();
+    server.cli(&["persist", "b"]);
+    server.cli(&["set", "d", "no lock"]);
+    let wrong = acquire(&mint, "d");
+    let batch =
+        vec![renewal(&mine, TTL * 2), renewal(&persisted, TTL), renewal(&gone, TTL), renewal(&wrong, TTL)];
+    let answers: Vec<_> =
+        lane.renew(NodeId(0), batch).await.into_iter().map(|member| member.answer).collect();
+    assert!(
+        matches!(answers[0], RenewalAnswer::Renewed { found, .. } if found <= TTL && found > TTL - SECOND)
+    );
+    assert!(matches!(answers[1], RenewalAnswer::Renewed { found: Duration::MAX, .. }));
+    assert!(matches!(answers[2], RenewalAnswer::NotYours { .. }));
+    assert!(
+        matches!(&answers[3], RenewalAnswer::Failed(error) if error.kind == ErrorKind::WrongType && error.effect == Effect::None)
+    );
+    assert!(server.cli(&["pttl", "a"]).parse::<u64>().unwrap() > 58_000);
+    assert!(server.cli(&["pttl", "b"]).parse::<u64>().unwrap() > 28_000);
+    assert_eq!(server.cli(&["get", "d"]), "no lock");
+    // Never shortened.
+    lane.renew(NodeId(0), vec![renewal(&mine, SECOND)]).await;
+    assert!(server.cli(&["pttl", "a"]).parse::<u64>().unwrap() > 58_000);
+    assert_eq!(server.cli(&["exists", "c"]), "0");
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_left_alone() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    server.cli(&["set", "s", "value"]);
+    let mint = OwnerMint::new();
+    let ask = acquire(&mint, "s");
+    for error in [
+        lane.acquire(ask.clone()).await.unwrap_err(),
+        lane.release(release(&ask)).await.unwrap_err(),
+        lane.force_release(&ask.key).await.unwrap_err(),
+        lane.inspect(&ask.key).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind, error.effect), (ErrorKind::WrongType, Effect::None), "{error}");
+    }
+    assert_eq!(server.cli(&["get", "s"]), "value");
+}
+
+#[tokio::test]
+async fn a_peers_lock_without_expiry_is_a_fact_of_its_own() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    server.cli(&["hset", "k", "peer:1", "2"]);
+    let reply = lane.acquire(acquire(&OwnerMint::new(), "k")).await.unwrap();
+    assert!(matches!(reply, AcquireReply::Held { remaining: Remaining::NoExpiry, .. }));
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_sent_again_once() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    for _ in 0..2 {
+        server.cli(&["script", "flush"]);
+        let ask = acquire(&mint, "k");
+        assert!(matches!(lane.acquire(ask.clone()).await.unwrap(), AcquireReply::Granted { .. }));
+        server.cli(&["script", "flush"]);
+        assert!(matches!(lane.release(release(&ask)).await.unwrap(), ReleaseReply::Released { .. }));
+    }
+    server.cli(&["config", "resetstat"]);
+    let ask = acquire(&mint, "k");
+    lane.acquire(ask.clone()).await.unwrap();
+    lane.release(release(&ask)).await.unwrap();
+    lane.renew(NodeId(0), (0..100).map(|_| renewal(&ask, TTL)).collect()).await;
+    let stats = server.cli(&["info", "commandstats"]);
+    assert!(stats.contains("cmdstat_evalsha:calls=3"), "{stats}");
+}
+
+#[tokio::test]
+async fn a_command_that_comes_late_is_not_executed() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let mut ask = acquire(&mint, "k");
+    lane.acquire(ask.clone()).await.unwrap();
+    // Nothing is sent when the time is over already.
+    ask.execute_by = Clock::Boot.now();
+    let error = lane.acquire(ask.clone()).await.unwrap_err();
+    assert_eq!((error.kind, error.effect), (ErrorKind::TimedOut, Effect::None));
+    // The server stands still for longer than the request may take, and then finds it in its socket.
+    server.signal("-STOP");
+    let late =
+        Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(150), ..acquire(&mint, "late") };
+    let error = lane.acquire(late.clone()).await.unwrap_err();
+    let Effect::Unknown { not_after } = error.effect else { panic!("{error:?}") };
+    assert_eq!(error.kind, ErrorKind::TimedOut);
+    server.signal("-CONT");
+    let ReleaseReply::NotYours { at } = lane.release(release(&late)).await.unwrap() else {
+        panic!("executed late")
+    };
+    assert_eq!(at.is_after(not_after), Some(true));
+}
+
+#[tokio::test]
+async fn a_notice_reaches_every_watch() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let ask = acquire(&mint, "k");
+    let (mut one, mut two) = (lane.watch(&ask.key), lane.watch(&ask.key));
+    while !one.observe().in_force {
+        one.changed().await;
+    }
+    assert!(two.observe().in_force);
+    lane.acquire(ask.clone()).await.unwrap();
+    let reply = lane.release(release(&ask)).await.unwrap();
+    assert!(matches!(reply, ReleaseReply::Released { listeners: Some(1), .. }), "{reply:?}");
+    for watch in [&mut one, &mut two] {
+        while watch.observe().notices < 1 {
+            watch.changed().await;
+        }
+        assert_eq!(watch.observe(), WatchState { in_force: true, notices: 1, gaps: 0 });
+    }
+    drop((one, two));
+    // Kept warm: the next watch is in force at once.
+    assert!(lane.watch(&ask.key).observe().in_force);
+    assert_eq!(server.cli(&["pubsub", "channels"]), "redisson_lock__channel:{k}");
+}
+
+#[tokio::test]
+async fn a_subscription_ends_some_time_after_its_last_watch() {
+    let server = Server::start();
+    let mut config = server.config();
+    config.notices_warm_ms = 50;
+    let lane = open(&leasehold_redis::RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let watches: Vec<_> = (0..2_500).map(|n| lane.watch(&key(&format!("k{n}")))).collect();
+    let subscribed =
+        || server.cli(&["pubsub", "numpat"]).len() + server.cli(&["pubsub", "channels"]).lines().count();
+    for mut watch in watches {
+        while !watch.observe().in_force {
+            watch.changed().await;
+        }
+    }
+    until(async || (subscribed() <= 1).then_some(())).await;
+    let mut watch = lane.watch(&key("k7"));
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    assert_eq!(server.cli(&["publish", "redisson_lock__channel:{k7}", "anything"]), "1");
+    while watch.observe().notices == 0 {
+        watch.changed().await;
+    }
+}

@@ -1,0 +1,147 @@
+//! A redis-server of the test's own, on a free loopback port, ended by its process id.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use leasehold::{
+    clock::{Clock, Instant},
+    key::LockKey,
+    owner::OwnerMint,
+    transport::*,
+};
+use leasehold_redis::{RedisConfig, RedisTransport};
+
+pub struct Server {
+    pub port: u16,
+    dir: PathBuf,
+    child: Option<Child>,
+    args: Vec<String>,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(args: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = std::env::temp_dir().join(format!("leasehold-redis-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let args = args.iter().map(|arg| arg.to_string()).collect();
+        let mut server = Self { port, dir, child: None, args };
+        server.launch();
+        server
+    }
+
+    pub fn launch(&mut self) {
+        let child = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--save", "", "--bind", "127.0.0.1", "--dir"])
+            .arg(&self.dir)
+            .args(&self.args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server must be installed: apt-get install redis-server");
+        self.child = Some(child);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// What redis-cli prints.
+    pub fn cli(&self, args: &[&str]) -> String {
+        let output =
+            Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    pub fn config(&self) -> RedisConfig {
+        RedisConfig::single("127.0.0.1", self.port)
+    }
+
+    pub fn transport(&self) -> RedisTransport {
+        RedisTransport::new(self.config())
+    }
+
+    pub async fn calls(&self) -> Arc<dyn Lane> {
+        open(&self.transport(), LanePurpose::Calls).await.unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+pub async fn open(transport: &RedisTransport, purpose: LanePurpose) -> Result<Arc<dyn Lane>, TransportError> {
+    transport.open(OpenLane { purpose, clock: Clock::Boot, command_timeout: SECOND }).await
+}
+
+pub fn key(name: &str) -> Arc<LockKey> {
+    LockKey::new("", name).unwrap()
+}
+
+pub fn soon() -> Instant {
+    Clock::Boot.now() + SECOND
+}
+
+pub fn acquire(mint: &OwnerMint, name: &str) -> Acquire {
+    Acquire {
+        key: key(name),
+        owner: mint.mint(),
+        ttl: TTL,
+        fencing: Fencing::ServerClock,
+        execute_by: soon(),
+    }
+}
+
+pub fn release(of: &Acquire) -> Release {
+    Release { key: of.key.clone(), owner: of.owner }
+}
+
+pub fn renewal(of: &Acquire, ttl: Duration) -> Renewal {
+    Renewal {
+        key: of.key.clone(),
+        owner: of.owner,
+        ttl,
+        execute_by: soon(),
+        ticket: 7,
+        answer: RenewalAnswer::None,
+    }
+}
+
+/// Asks again until the answer is as wanted.
+pub async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = Clock::Boot.now() + Duration::from_secs(10);
+    loop {
+        if let Some(value) = ask().await {
+            return value;
+        }
+        assert!(Clock::Boot.now() < end, "not within 10 s");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub const TTL: Duration = Duration::from_secs(30);
+pub const SECOND: Duration = Duration::from_secs(1);
