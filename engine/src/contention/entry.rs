@@ -147,7 +147,7 @@ struct Local {
 #[derive(Debug)]
 struct Unclear {
     since: Instant,
-    trouble: Option<TransportError>,
+    trouble: Option<Box<TransportError>>,
 }
 
 impl<S> Default for Entry<S> {
@@ -407,7 +407,7 @@ impl<S> Entry<S> {
         self.ask_next(now + backoff(self.troubles), Cause::Retry);
         self.troubles += 1;
         if let Some(unclear) = &mut self.unclear {
-            unclear.trouble = Some(error);
+            unclear.trouble = Some(Box::new(error));
         }
     }
 
@@ -429,7 +429,7 @@ impl<S> Entry<S> {
             return Vec::new();
         }
         let (since, held_here) = (self.unclear_since(), self.is_surely_held_here(now));
-        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.clone());
+        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.as_deref().cloned());
         self.leave_where(|caller| {
             if unavailable_at(caller, since, pace).is_some_and(|moment| moment <= now) {
                 return Some(Refusal::Unavailable(trouble.clone()));
