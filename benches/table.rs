@@ -38,7 +38,6 @@ impl Table {
         self.rows.last_mut().expect("a row was added").at_most = Some(limit);
     }
 
-
     /// 0 if every limit is kept, else 1; names what is not.
     pub(crate) fn check(&self) -> i32 {
         let broken: Vec<&Row> = self.rows.iter().filter(|row| row.is_broken()).collect();
@@ -66,11 +65,7 @@ impl Row {
     }
 
     fn limit(&self) -> String {
-        match (self.at_most, self.at_least) {
-            (Some(most), _) => format!("<= {most}"),
-            (None, Some(least)) => format!(">= {least}"),
-            (None, None) => String::new(),
-        }
+        self.at_most.map_or(String::new(), |most| format!("<= {most}"))
     }
 }
 

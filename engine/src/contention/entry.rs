@@ -306,10 +306,17 @@ impl<S> Entry<S> {
     ) -> Verdict<S> {
         let mut verdict = Verdict { grant: None, leaving: Vec::new(), closing: None, no_expiry: false };
         match answer {
-            Ok(AcquireReply::Granted { token, .. }) => {
+            Ok(AcquireReply::Granted { token, at }) => {
                 self.handle_clear();
                 if let Some(attempt) = self.attempt.take() {
-                    let granted = Granted { owner: attempt.owner, token, sent, execute_by, received: now };
+                    let granted = Granted {
+                        owner: attempt.owner,
+                        token,
+                        sent,
+                        execute_by,
+                        received: now,
+                        clock: at.clock,
+                    };
                     self.handle_granted(attempt, granted, now, &mut verdict);
                 }
             }
@@ -457,7 +464,7 @@ impl<S> Entry<S> {
         self.callers.has_limits() || self.unclear.is_some()
     }
 
-    fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
+    pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
         if !self.may_give_up() {
             return None;
         }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
-    transport::TransportError,
+    routing::topology::ClockId, transport::TransportError,
 };
 
 /// What a caller asked for.
@@ -41,8 +41,9 @@ pub(crate) struct Granted {
     /// When the command that was answered was sent, and until when it could be executed.
     pub(crate) sent: Instant,
     pub(crate) execute_by: Instant,
-    /// When the answer came.
+    /// When the answer came, and whose it was.
     pub(crate) received: Instant,
+    pub(crate) clock: ClockId,
 }
 
 /// What came of taking a lease.
@@ -64,6 +65,8 @@ pub(crate) struct LeaseCore {
     pub(crate) token: FencingToken,
     pub(crate) terms: Terms,
     pub(crate) granted_at: Instant,
+    /// The server that granted it.
+    pub(crate) granted_by: ClockId,
     deadline: AtomicU64,
     renewed_until: AtomicU64,
     last_execute_by: AtomicU64,
@@ -82,6 +85,7 @@ impl LeaseCore {
             token: grant.token,
             terms,
             granted_at: grant.received,
+            granted_by: grant.clock,
             deadline: AtomicU64::new(storable_deadline(grant.sent, terms.ttl)),
             renewed_until: AtomicU64::new(u64::MAX),
             last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
@@ -325,6 +329,7 @@ pub(crate) mod tests {
             sent,
             execute_by: sent + Duration::from_secs(1),
             received: sent + Duration::from_millis(1),
+            clock: ClockId { node: crate::routing::topology::NodeId(0), epoch: 1 },
         };
         Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, OpenSends::default(), 1))
     }

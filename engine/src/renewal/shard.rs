@@ -151,6 +151,15 @@ impl Shard {
         self.wheel.insert(number(ticket), due_tick(due));
     }
 
+    /// A lease that was granted by a server that is not the present one is asked about at once.
+    pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
+        let Some(ticket) = lease.ticket().filter(|_| lease.terms.renewed) else { return };
+        if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
+            self.make_ready(ticket);
+            self.enter_jeopardy(ticket);
+        }
+    }
+
     fn remove(&mut self, ticket: Option<u64>) {
         let Some(ticket) = ticket else { return };
         let Some(record) = self.records.remove(ticket) else { return };

@@ -340,3 +340,12 @@ fn every_wish_is_answered() {
     assert!(matches!(second.try_recv(), Ok(ByHand::Renewed)));
     assert!(lease.deadline() >= at(100 + 28_500), "never shortened");
 }
+
+#[test]
+fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    ground.shard.doubt(&lease);
+    assert!(lease.is_in_jeopardy());
+    assert_eq!(one(ground.due(50)).members.len(), 1);
+}
