@@ -2,6 +2,8 @@
 
 use leasehold::{AcquireError, Engine, LossReason};
 use leasehold_memory::MemoryTransport;
+#![allow(clippy::disallowed_methods)]
+
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
