@@ -1,9 +1,9 @@
 //! Seeded tests of the whole engine in paused time, over the memory transport and its faults.
 
-use leasehold::{AcquireError, Engine, LossReason};
-use leasehold_memory::MemoryTransport;
 #![allow(clippy::disallowed_methods)]
 
+use leasehold::{AcquireError, Engine, LossReason};
+use leasehold_memory::MemoryTransport;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
