@@ -9,6 +9,8 @@
 //!
 //! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.
 
+#![allow(clippy::disallowed_methods)] // a bench reads the clock
+
 mod commands;
 mod counted;
 mod pairs;
