@@ -84,7 +84,6 @@ impl Driver {
         let now = self.works.clock.now();
         self.works.count_tick();
         self.drain_inboxes(now);
-        self.handle_topology();
         self.shards.iter_mut().for_each(|shard| shard.advance(now));
         self.tell_happenings();
         self.dispatch(now);
@@ -97,7 +96,10 @@ impl Driver {
         self.dispatch(now);
     }
 
+    // The topology comes first: a lease is in doubt if its grant came from a server that is not the *present* one, and
+    // those of the first moments would be if none were known yet.
     fn drain_inboxes(&mut self, now: Instant) {
+        self.handle_topology();
         for (number, shard) in self.shards.iter_mut().enumerate() {
             self.works.inboxes.take(number, &mut self.orders);
             for order in self.orders.drain(..) {

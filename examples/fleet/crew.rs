@@ -1,0 +1,102 @@
+//! What all tasks of one run share, and how they take a lock.
+
+use std::{process, sync::Arc, time::Duration};
+
+use leasehold::{
+    AcquireError, Engine, Lease, Lock, ReleaseError,
+    clock::{Clock, Instant},
+};
+
+use crate::{options::Options, status, stop::Stop, tally::Tally, waits::Waits, windows::Windows};
+
+pub(crate) struct Crew {
+    pub(crate) engine: Engine,
+    pub(crate) options: Options,
+    pub(crate) stop: Stop,
+    pub(crate) tally: Tally,
+    pub(crate) waits: Waits,
+    pub(crate) windows: Windows,
+    /// Unlike that of any other process, so that the leases of two fleets do not meet.
+    run: String,
+}
+
+/// The engine's own clock: deadlines are on it.
+pub(crate) fn now() -> Instant {
+    Clock::Boot.now()
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Crew {
+    pub(crate) fn new(engine: Engine, options: Options) -> Self {
+        let begun = now();
+        Self {
+            stop: Stop::after(options.time),
+            tally: Tally::new(begun),
+            waits: Waits::default(),
+            windows: Windows::new(options.keys),
+            run: format!("{}-{:x}", process::id(), begun.as_nanos()),
+            engine,
+            options,
+        }
+    }
+
+    pub(crate) fn lease_lock(&self, number: usize) -> Lock {
+        self.engine.lock(format!("fleet:{}:{number}", self.run))
+    }
+
+    pub(crate) fn contended_lock(&self, key: usize) -> Lock {
+        self.engine.lock(format!("{CONTENDED}{key}"))
+    }
+
+    /// Which of the contended keys has this name.
+    pub(crate) fn contended_key(name: &str) -> Option<usize> {
+        name.strip_prefix(CONTENDED)?.parse().ok()
+    }
+
+    /// A lease, or `None` once the run is over. Goes on asking while the servers are away.
+    pub(crate) async fn acquire(&self, lock: &Lock) -> Option<Lease> {
+        loop {
+            let asked = tokio::select! {
+                biased;
+                _ = self.stop.reason() => return None,
+                asked = lock.acquire() => asked,
+            };
+            match asked {
+                Ok(lease) => return Some(lease),
+                Err(error) => self.bear(error).await,
+            }
+        }
+    }
+
+    async fn bear(&self, error: AcquireError) {
+        self.tally.failed();
+        match error {
+            AcquireError::Unavailable { .. } | AcquireError::TimedOut { .. } | AcquireError::Lost(_) => {
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+            AcquireError::ShuttingDown => drop(self.stop.reason().await),
+            // It would be refused again and again.
+            other => self.stop.fail(other.to_string()),
+        }
+    }
+
+    /// Releases and counts what came of it.
+    pub(crate) async fn release(&self, lease: Lease) {
+        let (name, believed) = (lease.name().to_owned(), lease.is_held());
+        let answer = lease.release().await;
+        if let (Err(ReleaseError::AlreadyLost(reason)), true) = (&answer, believed) {
+            // Nobody had noticed: the stream of losses does not have it.
+            status::say(&self.tally.at(now(), &format!("lost {name}, as its release shows: {reason}")));
+        }
+        self.tally.released(&answer);
+    }
+}
+
+/// One run, shared by its tasks.
+pub(crate) type Shared = Arc<Crew>;
+
+const CONTENDED: &str = "fleet:contended:";
+const AFTER_FAILURE: Duration = Duration::from_millis(200);

@@ -1,0 +1,41 @@
+//! The leases that are to be kept: each is taken, held until the end, and taken again if it is lost.
+
+use std::sync::Arc;
+
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use crate::crew::Shared;
+
+/// One task for each lease, as a service has that does one piece of work under each.
+pub(crate) fn start(crew: &Shared, tasks: &mut JoinSet<()>) {
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    for number in 0..crew.options.leases {
+        tasks.spawn(keep(crew.clone(), room.clone(), number));
+    }
+}
+
+async fn keep(crew: Shared, room: Arc<Semaphore>, number: usize) {
+    let lock = crew.lease_lock(number);
+    loop {
+        let permit = room.acquire().await;
+        let Some(lease) = crew.acquire(&lock).await else { return };
+        drop(permit);
+        crew.tally.granted();
+        crew.tally.keeps();
+        let lost = tokio::select! {
+            biased;
+            _ = lease.lost() => true,
+            _ = crew.stop.reason() => false,
+        };
+        crew.tally.keeps_no_more();
+        if lost {
+            crew.tally.lost();
+            continue;
+        }
+        let _permit = room.acquire().await;
+        return crew.release(lease).await;
+    }
+}
+
+/// Enough to fill a connection's pipeline, and few enough that none waits for its answer behind thousands of others.
+const AT_ONCE: usize = 512;

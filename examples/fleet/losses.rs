@@ -1,0 +1,63 @@
+//! Tells every loss, with its time and reason, and ends the windows of contenders that lost.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use leasehold::{Loss, LossNotice, Losses};
+use tokio::sync::oneshot;
+
+use crate::{
+    crew::{Crew, Shared, now},
+    status,
+};
+
+/// Follows the stream until `end`, and then to its end.
+pub(crate) async fn follow(crew: Shared, mut losses: Losses, mut end: oneshot::Receiver<()>) {
+    loop {
+        let first = tokio::select! {
+            biased;
+            notice = losses.next() => notice,
+            _ = &mut end => return,
+        };
+        // What is lost together is told together.
+        tokio::time::sleep(TOGETHER).await;
+        let more = std::iter::from_fn(|| losses.try_next());
+        tell(&crew, std::iter::once(first).chain(more));
+    }
+}
+
+fn tell(crew: &Crew, notices: impl Iterator<Item = LossNotice>) {
+    let mut by_reason: BTreeMap<&str, Vec<Loss>> = BTreeMap::new();
+    for notice in notices {
+        match notice {
+            LossNotice::Missed(count) => {
+                status::say(&crew.tally.at(now(), &format!("{count} more losses, not kept for telling")));
+            }
+            LossNotice::Lost(loss) => {
+                end_window(crew, &loss);
+                by_reason.entry(loss.reason.as_str()).or_default().push(loss);
+            }
+        }
+    }
+    by_reason.values().for_each(|losses| tell_alike(crew, losses));
+}
+
+fn end_window(crew: &Crew, loss: &Loss) {
+    if let Some(key) = Crew::contended_key(&loss.name) {
+        crew.windows.end(key, loss.fencing_token, loss.at.min(loss.deadline));
+    }
+}
+
+fn tell_alike(crew: &Crew, losses: &[Loss]) {
+    for loss in losses.iter().take(TOLD_SINGLY) {
+        let held = loss.held.as_secs_f64();
+        let what = format!("lost {} (held for {held:.1} s): {}", loss.name, loss.reason);
+        status::say(&crew.tally.at(loss.at, &what));
+    }
+    if let Some(loss) = losses.get(TOLD_SINGLY) {
+        let what = format!("lost {} more: {}", losses.len() - TOLD_SINGLY, loss.reason);
+        status::say(&crew.tally.at(loss.at, &what));
+    }
+}
+
+const TOGETHER: Duration = Duration::from_millis(50);
+const TOLD_SINGLY: usize = 3;

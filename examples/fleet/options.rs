@@ -1,0 +1,226 @@
+//! The command line. Pure.
+
+use std::{fmt, ops::RangeInclusive, time::Duration};
+
+/// What one run does. Not `Debug`: the URL may carry a password.
+pub(crate) struct Options {
+    pub(crate) url: Option<String>,
+    pub(crate) leases: usize,
+    pub(crate) contenders: usize,
+    pub(crate) keys: usize,
+    pub(crate) hold: Duration,
+    pub(crate) ttl: Duration,
+    pub(crate) time: Duration,
+    pub(crate) json: bool,
+    pub(crate) allow_loss: bool,
+}
+
+pub(crate) enum Asked {
+    Run(Options),
+    Help,
+}
+
+/// An argument that cannot be used: which, its value, and what to do.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    flag: String,
+    value: Option<String>,
+    remedy: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            url: None,
+            leases: 10_000,
+            contenders: 64,
+            keys: 16,
+            hold: Duration::from_millis(5),
+            ttl: Duration::from_secs(30),
+            time: Duration::from_secs(15),
+            json: false,
+            allow_loss: false,
+        }
+    }
+}
+
+impl Options {
+    /// Reads what stands behind the program's name: `--flag value` and `--flag=value` are the same.
+    pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Asked, Wrong> {
+        let (mut options, mut arguments) = (Self::default(), arguments.into_iter());
+        let mut place = 0;
+        while let Some(argument) = arguments.next() {
+            place += 1;
+            let (flag, mut value) = split(&argument, place)?;
+            match flag {
+                "--help" | "-h" => return Ok(Asked::Help),
+                "--json" => options.json = no_value(flag, value)?,
+                "--allow-loss" => options.allow_loss = no_value(flag, value)?,
+                _ if !TAKES_A_VALUE.contains(&flag) => return Err(unknown(flag)),
+                _ => {
+                    if value.is_none() {
+                        (value, place) = (arguments.next(), place + 1);
+                    }
+                    options.set(flag, value)?;
+                }
+            }
+        }
+        Ok(Asked::Run(options))
+    }
+
+    fn set(&mut self, flag: &str, value: Option<String>) -> Result<(), Wrong> {
+        let Some(value) = value else {
+            return Err(Wrong::new(flag, None, "needs a value behind it; --help shows them all"));
+        };
+        match flag {
+            "--url" => self.url = Some(value),
+            "--leases" => self.leases = count(flag, value, 0..=LEASES_MAX)?,
+            "--contenders" => self.contenders = count(flag, value, 0..=CONTENDERS_MAX)?,
+            "--keys" => self.keys = count(flag, value, 1..=KEYS_MAX)?,
+            "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
+            "--ttl-ms" => self.ttl = Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?),
+            "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
+            _ => return Err(unknown(flag)),
+        }
+        Ok(())
+    }
+}
+
+// What is no flag is not repeated: it may be a URL with a password in it.
+fn split(argument: &str, place: usize) -> Result<(&str, Option<String>), Wrong> {
+    if !argument.starts_with('-') {
+        let remedy = "belongs to no option; write --url in front of a URL, and see --help";
+        return Err(Wrong::new(&format!("argument {place}"), None, remedy));
+    }
+    Ok(match argument.split_once('=') {
+        Some((flag, value)) => (flag, Some(value.to_owned())),
+        None => (argument, None),
+    })
+}
+
+fn unknown(flag: &str) -> Wrong {
+    let remedy = match flag {
+        "--config" => "is not supported yet; name one server with --url redis://...",
+        _ => "is not known; --help lists the options",
+    };
+    Wrong::new(flag, None, remedy)
+}
+
+fn no_value(flag: &str, value: Option<String>) -> Result<bool, Wrong> {
+    match value {
+        None => Ok(true),
+        Some(value) => {
+            Err(Wrong::new(flag, Some(value), "takes no value; leave out what stands behind the ="))
+        }
+    }
+}
+
+fn count(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
+    // The ranges fit into 32 bits.
+    number(flag, value, range).map(|number| number as usize)
+}
+
+fn number(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+    match value.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        Ok(_) | Err(_) => {
+            let remedy = format!("give a whole number from {} to {}", range.start(), range.end());
+            Err(Wrong::new(flag, Some(value), remedy))
+        }
+    }
+}
+
+impl Wrong {
+    fn new(flag: &str, value: Option<String>, remedy: impl Into<String>) -> Self {
+        Self { flag: flag.to_owned(), value, remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{} is {value:?}: {}", self.flag, self.remedy),
+            None => write!(f, "{} {}", self.flag, self.remedy),
+        }
+    }
+}
+
+pub(crate) const HELP: &str = "\
+Holds thousands of leases and lets tasks contend for a few keys, for a while, and judges what it saw.
+
+cargo fleet [OPTIONS]
+
+  --url URL        the server: redis://[[user]:password@]host[:port][/database]; without it, in memory
+  --leases N       leases held and renewed                            [10000]
+  --contenders M   tasks that contend for the keys                    [64]
+  --keys K         keys they contend for                              [16]
+  --hold-ms MS     how long a contender holds                         [5]
+  --ttl-ms MS      ttl of every lease, at least 1000                  [30000]
+  --seconds S      for how long, from the first acquire on            [15]
+  --allow-loss     losses are printed and allowed: for runs in which the server fails
+  --json           the last line of stdout is the summary as one JSON object
+  --help           this
+
+Ctrl-C ends it early and releases everything; a second one leaves at once.
+Several at once on one server contend for the same keys.
+
+Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, or not all leases were held, or not
+all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
+";
+
+const TAKES_A_VALUE: [&str; 7] =
+    ["--url", "--leases", "--contenders", "--keys", "--hold-ms", "--ttl-ms", "--seconds"];
+const LEASES_MAX: u64 = 10_000_000;
+const CONTENDERS_MAX: u64 = 1_000_000;
+const KEYS_MAX: u64 = 1_000_000;
+const TTL_MIN_MS: u64 = 1_000;
+const DAY_MS: u64 = 86_400_000;
+const MONTH_SECONDS: u64 = 30 * 86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        match Options::parse(line.split_whitespace().map(str::to_owned)) {
+            Ok(Asked::Run(options)) => Ok(options),
+            Ok(Asked::Help) => Err("help".into()),
+            Err(wrong) => Err(wrong.to_string()),
+        }
+    }
+
+    #[test]
+    fn every_option_is_read_in_both_spellings() {
+        let line = "--url redis://h --leases 1 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 --seconds 6 --json \
+                    --allow-loss";
+        let options = parse(line).expect("good options");
+        assert_eq!(options.url.as_deref(), Some("redis://h"));
+        assert_eq!((options.leases, options.contenders, options.keys), (1, 2, 3));
+        assert_eq!((options.hold.as_millis(), options.ttl.as_millis(), options.time.as_secs()), (4, 5000, 6));
+        assert!(options.json && options.allow_loss);
+    }
+
+    #[test]
+    fn help_goes_before_what_follows() {
+        assert_eq!(parse("--json -h --nonsense").err().as_deref(), Some("help"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_value_and_a_remedy() {
+        let said = |line: &str| parse(line).err().expect("refused");
+        assert_eq!(said("--leases ten"), r#"--leases is "ten": give a whole number from 0 to 10000000"#);
+        assert_eq!(said("--ttl-ms=999"), r#"--ttl-ms is "999": give a whole number from 1000 to 86400000"#);
+        assert_eq!(said("--keys 0"), r#"--keys is "0": give a whole number from 1 to 1000000"#);
+        assert_eq!(said("--seconds"), "--seconds needs a value behind it; --help shows them all");
+        assert_eq!(said("--lease 3"), "--lease is not known; --help lists the options");
+        assert_eq!(said("--json=1"), r#"--json is "1": takes no value; leave out what stands behind the ="#);
+        assert!(said("--config f").contains("not supported yet"));
+    }
+
+    #[test]
+    fn a_misplaced_url_is_not_repeated() {
+        for line in ["redis://:secret@h", "--json redis://:secret@h", "--uri=redis://:secret@h"] {
+            assert!(!parse(line).err().expect("refused").contains("secret"), "{line}");
+        }
+    }
+}
