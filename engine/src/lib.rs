@@ -6,6 +6,8 @@ mod config;
 mod contention;
 mod engine;
 mod error;
+#[cfg(leasehold_fault)]
+mod faults;
 pub mod fencing;
 pub mod key;
 mod lanes;
