@@ -1,14 +1,12 @@
 //! The main run: many tasks, several processes, some locks, one server.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use leasehold_tests::harness::checkers::{held_by_nobody, process_changes};
+use leasehold_tests::harness::checkers::process_changes;
 use leasehold_tests::harness::redis_server::RedisServer;
 use leasehold_tests::harness::seed::seed;
-use leasehold_tests::harness::server_table::{locks, settles_empty};
 
-use crate::lineup::{Entrant, Lineup};
+use crate::lineup::{Entrant, Lineup, assert_nothing_left};
 
 #[test]
 fn s1_s6_64_tasks_in_4_processes_on_16_keys_for_20_s_on_redis_exclude_each_other_and_take_turns() {
@@ -27,13 +25,6 @@ fn s1_s6_64_tasks_in_4_processes_on_16_keys_for_20_s_on_redis_exclude_each_other
     assert_eq!(changes.len(), 16);
     assert!(changes.values().all(|count| *count >= 200), "{changes:?}");
     assert_nothing_left(&server);
-}
-
-/// S5, L6: nothing is held by nobody, and soon nothing is left at all.
-fn assert_nothing_left(server: &RedisServer) {
-    let locks = locks(&mut server.client().expect("a connection")).expect("the locks");
-    assert_eq!(held_by_nobody(&locks, &HashSet::new()), []);
-    assert!(settles_empty(server.port(), Duration::from_secs(10)));
 }
 
 const RUN_MS: u64 = 20_000;

@@ -3,4 +3,5 @@
 #![allow(clippy::disallowed_methods, reason = "drives real processes in real time")]
 
 mod exclusion;
+mod fairness;
 mod lineup;
