@@ -4,4 +4,5 @@
 
 mod exclusion;
 mod fairness;
+mod faults;
 mod lineup;
