@@ -5,6 +5,7 @@ pub mod clock;
 mod config;
 mod contention;
 mod engine;
+mod errands;
 mod error;
 #[cfg(leasehold_fault)]
 mod faults;
