@@ -7,6 +7,8 @@ mod contention;
 mod engine;
 mod errands;
 mod error;
+#[cfg(leasehold_fault)]
+mod faults;
 pub mod fencing;
 pub mod key;
 mod lanes;

@@ -6,6 +6,7 @@
 //! * [`redis_server`] starts and ends servers, [`clock_shim`] moves their clocks.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
+//! * [`talker`] runs a program that is driven line by line.
 //! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
 //!
 //! Nothing here waits for a fixed time: [`polling`] looks for a fact under a deadline.
@@ -27,3 +28,4 @@ pub mod resp;
 pub mod seed;
 pub mod server;
 pub mod server_table;
+pub mod talker;

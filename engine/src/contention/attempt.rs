@@ -34,6 +34,14 @@ impl Attempt {
         Self { owner, ttl, open: OpenSends::default(), first_sent: None }
     }
 
+    /// What a resend must never do.
+    #[cfg(leasehold_fault)]
+    pub(crate) fn forget_owner(&mut self, mint: &crate::owner::OwnerMint) {
+        if crate::faults::Fault::NewOwner.is_on() && self.first_sent.is_some() {
+            (self.owner, self.open) = (mint.mint(), OpenSends::default());
+        }
+    }
+
     pub(crate) fn note_sent(&mut self, sent: Instant) {
         self.first_sent.get_or_insert(sent);
     }

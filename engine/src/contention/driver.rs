@@ -14,6 +14,8 @@ use super::{
     offer::Offer,
     table::{Answer, Seat, Slot},
 };
+#[cfg(leasehold_fault)]
+use crate::faults::{self, Fault};
 use crate::{
     clock::Instant,
     key::LockKey,
@@ -149,6 +151,8 @@ async fn take_turn(works: &Arc<Works>, oldest: Instant, until: Option<Instant>, 
 async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
+    #[cfg(leasehold_fault)]
+    let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };
     let answer = send(works, key, &ask, sent, execute_by).await;
     let now = works.clock.now();
     works.note_round_trip(now - sent);
@@ -170,8 +174,6 @@ async fn send(
     works.check_restart_grace(key, sent)?;
     works.events.totals.asks.add(1);
     let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
-    #[cfg(leasehold_fault = "new_owner")]
-    let owner = works.mint.mint();
     let reply = lane
         .acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by })
         .await?;
@@ -208,8 +210,8 @@ fn handle_answer(
     now: Instant,
 ) -> Option<Closing> {
     let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
-    #[cfg(leasehold_fault = "late_deadline")]
-    let sent = now;
+    #[cfg(leasehold_fault)]
+    let sent = if Fault::LateDeadline.is_on() { now } else { sent };
     if let Err(trouble) = &answer {
         works.events.unanswered("acquire", trouble);
     }

@@ -248,6 +248,8 @@ impl<S> Entry<S> {
         let ttl = head.terms.ttl;
         let closing = self.give_up_attempt(now);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
+        #[cfg(leasehold_fault)]
+        attempt.forget_owner(mint);
         let ask = Ask {
             owner: attempt.owner,
             ttl: attempt.ttl,

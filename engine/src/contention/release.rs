@@ -82,8 +82,10 @@ pub(crate) async fn send(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Result<(
 
 async fn answer(works: &Arc<Works>, release: Release) -> Result<ReleaseReply, TransportError> {
     let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
-    #[cfg(leasehold_fault = "blind_release")]
-    let _ = lane.force_release(&release.key).await;
+    #[cfg(leasehold_fault)]
+    if crate::faults::Fault::BlindRelease.is_on() {
+        let _ = lane.force_release(&release.key).await;
+    }
     let reply = lane.release(release).await?;
     let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
     driver::check_epoch(works, at)?;
