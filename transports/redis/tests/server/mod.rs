@@ -16,19 +16,19 @@ use leasehold::{
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
 
-pub struct Server {
-    pub port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     dir: PathBuf,
     child: Option<Child>,
     args: Vec<String>,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
-    pub fn start_with(args: &[&str]) -> Self {
+    pub(crate) fn start_with(args: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = std::env::temp_dir().join(format!("leasehold-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
@@ -38,7 +38,7 @@ impl Server {
         server
     }
 
-    pub fn launch(&mut self) {
+    pub(crate) fn launch(&mut self) {
         let child = Command::new("redis-server")
             .args(["--port", &self.port.to_string(), "--save", "", "--bind", "127.0.0.1", "--dir"])
             .arg(&self.dir)
@@ -53,33 +53,33 @@ impl Server {
         }
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
     /// What redis-cli prints.
-    pub fn cli(&self, args: &[&str]) -> String {
+    pub(crate) fn cli(&self, args: &[&str]) -> String {
         let output =
             Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(args).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    pub fn config(&self) -> RedisConfig {
+    pub(crate) fn config(&self) -> RedisConfig {
         RedisConfig::single("127.0.0.1", self.port)
     }
 
-    pub fn transport(&self) -> RedisTransport {
+    pub(crate) fn transport(&self) -> RedisTransport {
         RedisTransport::new(self.config())
     }
 
-    pub async fn calls(&self) -> Arc<dyn Lane> {
+    pub(crate) async fn calls(&self) -> Arc<dyn Lane> {
         open(&self.transport(), LanePurpose::Calls).await.unwrap()
     }
 }
@@ -94,19 +94,22 @@ impl Drop for Server {
     }
 }
 
-pub async fn open(transport: &RedisTransport, purpose: LanePurpose) -> Result<Arc<dyn Lane>, TransportError> {
+pub(crate) async fn open(
+    transport: &RedisTransport,
+    purpose: LanePurpose,
+) -> Result<Arc<dyn Lane>, TransportError> {
     transport.open(OpenLane { purpose, clock: Clock::Boot, command_timeout: SECOND }).await
 }
 
-pub fn key(name: &str) -> Arc<LockKey> {
+pub(crate) fn key(name: &str) -> Arc<LockKey> {
     LockKey::new("", name).unwrap()
 }
 
-pub fn soon() -> Instant {
+pub(crate) fn soon() -> Instant {
     Clock::Boot.now() + SECOND
 }
 
-pub fn acquire(mint: &OwnerMint, name: &str) -> Acquire {
+pub(crate) fn acquire(mint: &OwnerMint, name: &str) -> Acquire {
     Acquire {
         key: key(name),
         owner: mint.mint(),
@@ -116,11 +119,11 @@ pub fn acquire(mint: &OwnerMint, name: &str) -> Acquire {
     }
 }
 
-pub fn release(of: &Acquire) -> Release {
+pub(crate) fn release(of: &Acquire) -> Release {
     Release { key: of.key.clone(), owner: of.owner }
 }
 
-pub fn renewal(of: &Acquire, ttl: Duration) -> Renewal {
+pub(crate) fn renewal(of: &Acquire, ttl: Duration) -> Renewal {
     Renewal {
         key: of.key.clone(),
         owner: of.owner,
@@ -132,7 +135,7 @@ pub fn renewal(of: &Acquire, ttl: Duration) -> Renewal {
 }
 
 /// Asks again until the answer is as wanted.
-pub async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let end = Clock::Boot.now() + Duration::from_secs(10);
     loop {
         if let Some(value) = ask().await {
@@ -143,5 +146,5 @@ pub async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-pub const TTL: Duration = Duration::from_secs(30);
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,410 @@
+//! A real server that dies, hangs, restarts, refuses or lies about itself.
+
+mod server;
+
+use std::{net::TcpListener, sync::Arc, time::Duration};
+
+use leasehold::{
+    clock::Clock,
+    owner::OwnerMint,
+    routing::topology::{Node, NodeId},
+    transport::*,
+};
+use leasehold_redis::{Password, RedisConfig, RedisTransport, Secret};
+use server::*;
+
+fn node(lane: &Arc<dyn Lane>) -> Node {
+    lane.topology().borrow().node(NodeId(0)).unwrap().clone()
+}
+
+async fn granted(lane: &Arc<dyn Lane>, mint: &OwnerMint, name: &str) -> Option<Acquire> {
+    let ask = acquire(mint, name);
+    match lane.acquire(ask.clone()).await {
+        Ok(AcquireReply::Granted { .. }) => Some(ask),
+        Ok(other) => panic!("{other:?}"),
+        Err(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn a_restart_is_a_new_epoch_for_both_lanes() {
+    let mut server = Server::start();
+    let transport = server.transport();
+    let calls = open(&transport, LanePurpose::Calls).await.unwrap();
+    let renewals = open(&transport, LanePurpose::Renewals).await.unwrap();
+    let mint = OwnerMint::new();
+    let mut watch = calls.watch(&key("k"));
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    let before = granted(&calls, &mint, "k").await.unwrap();
+    let (old, first) = (node(&calls), node(&calls).clock);
+    assert_eq!(first, node(&renewals).clock);
+    assert!(old.connected && old.up_since.is_some());
+    server.kill();
+    // Not connected: an answer at once, and certainly no effect.
+    let error = until(async || {
+        let error = calls.acquire(acquire(&mint, "k")).await.unwrap_err();
+        (error.effect == Effect::None).then_some(error)
+    })
+    .await;
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    assert!(error.detail.contains(&server.port.to_string()), "{error}");
+    assert!(!node(&calls).connected);
+    let failed = calls.renew(NodeId(0), vec![renewal(&before, TTL)]).await.remove(0).answer;
+    assert!(matches!(failed, RenewalAnswer::Failed(error) if error.effect == Effect::None));
+    server.launch();
+    until(async || granted(&calls, &mint, "k").await).await;
+    until(async || node(&renewals).connected.then_some(())).await;
+    let (now, new) = (Clock::Boot.now(), node(&calls));
+    assert_eq!(new.clock.epoch, first.epoch + 1);
+    assert_eq!(new.clock, node(&renewals).clock);
+    assert!(new.connected && new.uptime(now).unwrap() < Duration::from_secs(5));
+    // The watch missed what happened meanwhile, and says so.
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    assert!(watch.observe().gaps >= 1);
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_replaced_within_the_same_epoch() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let (first, mut watch) = (node(&lane).clock, lane.watch(&key("k")));
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    server.cli(&["client", "kill", "type", "normal"]);
+    server.cli(&["client", "kill", "type", "pubsub"]);
+    until(async || granted(&lane, &mint, "k").await).await;
+    until(async || (watch.observe().in_force && watch.observe().gaps == 1).then_some(())).await;
+    assert_eq!(node(&lane).clock, first);
+}
+
+#[tokio::test]
+async fn a_stopped_server_is_noticed_and_its_requests_are_unknown() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    granted(&lane, &mint, "warm").await.unwrap();
+    server.signal("-STOP");
+    let start = Clock::Boot.now();
+    let ask = Acquire { execute_by: start + Duration::from_secs(5), ..acquire(&mint, "k") };
+    let error = lane.acquire(ask.clone()).await.unwrap_err();
+    let took = Clock::Boot.now() - start;
+    eprintln!("stopped server noticed after {took:?}: {error}");
+    assert!(took > Duration::from_millis(550) && took < Duration::from_millis(1_500), "{took:?}");
+    assert!(matches!(error.effect, Effect::Unknown { .. }), "{error:?}");
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    server.signal("-CONT");
+    until(async || granted(&lane, &mint, "other").await).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_for_half_a_second_keeps_its_connection() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let id = server
+        .cli(&["client", "list"])
+        .lines()
+        .find(|line| line.contains("leasehold-calls"))
+        .map(str::to_owned);
+    let mint = OwnerMint::new();
+    server.signal("-STOP");
+    let ask = Acquire { execute_by: Clock::Boot.now() + Duration::from_secs(2), ..acquire(&mint, "k") };
+    let waiting = tokio::spawn({
+        let lane = lane.clone();
+        async move { lane.acquire(ask).await }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.signal("-CONT");
+    assert!(matches!(waiting.await.unwrap(), Ok(AcquireReply::Granted { .. })));
+    let id = id.unwrap().split(' ').next().unwrap().to_owned();
+    assert!(server.cli(&["client", "list"]).contains(&id));
+}
+
+#[tokio::test]
+async fn a_full_socket_does_not_keep_a_dead_connection_alive() {
+    let server = Server::start();
+    let mut config = server.config();
+    config.in_flight_max = 100_000;
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let mint = OwnerMint::new();
+    server.signal("-STOP");
+    let start = Clock::Boot.now();
+    let name = "x".repeat(8_000);
+    let asks: Vec<_> = (0..3_000)
+        .map(|_| {
+            let (lane, ask) =
+                (lane.clone(), Acquire { execute_by: start + SECOND * 5, ..acquire(&mint, &name) });
+            tokio::spawn(async move { lane.acquire(ask).await })
+        })
+        .collect();
+    for ask in asks {
+        assert!(matches!(ask.await.unwrap().unwrap_err().effect, Effect::Unknown { .. }));
+    }
+    let took = Clock::Boot.now() - start;
+    eprintln!("24 MB to a stopped server: all answered after {took:?}");
+    assert!(took < SECOND * 3, "{took:?}");
+    let sockets = || std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let established = |port: u16| {
+        let remote = format!("0100007F:{port:04X} 01 ");
+        sockets().lines().filter(|line| line.contains(&remote)).count()
+    };
+    server.signal("-CONT");
+    until(async || granted(&lane, &mint, "other").await).await;
+    until(async || (established(server.port) <= 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_final_and_is_not_shown() {
+    let server = Server::start_with(&["--requirepass", "right"]);
+    let with = |password: Option<Password>| {
+        let mut config = server.config();
+        config.password = password;
+        RedisTransport::new(config)
+    };
+    let wrong = with(Some(Password::Value(Secret::new("hunter2"))));
+    for (transport, field) in [(wrong, "`password` given as a value"), (with(None), "no `password`")] {
+        for purpose in [LanePurpose::Calls, LanePurpose::Renewals] {
+            let error = open(&transport, purpose).await.err().unwrap();
+            assert_eq!((error.kind, error.effect), (ErrorKind::Denied, Effect::None), "{error}");
+            assert!(error.kind.is_final() && error.detail.contains(field), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
+    }
+    let right = with(Some(Password::Value(Secret::new("right"))));
+    granted(&open(&right, LanePurpose::Calls).await.unwrap(), &OwnerMint::new(), "k").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rotated_password_file_is_read_at_the_next_connect() {
+    let server = Server::start_with(&["--requirepass", "first"]);
+    let file = std::env::temp_dir().join(format!("leasehold-rotate-{}", server.port));
+    std::fs::write(&file, "first\n").unwrap();
+    let mut config = server.config();
+    config.password = Some(Password::File(file.clone()));
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let mint = OwnerMint::new();
+    std::fs::write(&file, "second\n").unwrap();
+    let admin = |args: &[&str]| server.cli(&[&["-a", "first", "--no-auth-warning"], args].concat());
+    admin(&["config", "set", "requirepass", "second"]);
+    admin(&["client", "kill", "type", "normal"]);
+    let kill = |args: &[&str]| server.cli(&[&["-a", "second", "--no-auth-warning"], args].concat());
+    kill(&["client", "kill", "type", "normal"]);
+    until(async || granted(&lane, &mint, "k").await).await;
+    std::fs::remove_file(file).unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_reached_are_named_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (host, port, kinds) in [
+        ("127.0.0.1", silent.local_addr().unwrap().port(), [ErrorKind::TimedOut, ErrorKind::TimedOut]),
+        ("127.0.0.1", closed, [ErrorKind::Unreachable, ErrorKind::Unreachable]),
+        ("no-such-host.invalid", 6379, [ErrorKind::Unreachable, ErrorKind::TimedOut]),
+    ] {
+        let start = Clock::Boot.now();
+        let transport = RedisTransport::new(RedisConfig::single(host, port));
+        let error = open(&transport, LanePurpose::Calls).await.err().unwrap();
+        eprintln!("{} after {:?}", error, Clock::Boot.now() - start);
+        assert!(kinds.contains(&error.kind), "{error:?}");
+        assert_eq!(error.effect, Effect::None);
+        assert!(error.detail.contains(&format!("{host}:{port}")), "{error}");
+        assert!(Clock::Boot.now() - start < Duration::from_millis(2_500));
+    }
+}
+
+#[tokio::test]
+async fn a_replica_is_no_server_for_locks() {
+    let master = Server::start();
+    let server = Server::start();
+    let lane = server.calls().await;
+    let first = node(&lane).clock;
+    server.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]);
+    let mint = OwnerMint::new();
+    let error = until(async || {
+        let error = lane.acquire(acquire(&mint, "k")).await.err()?;
+        error.detail.contains("no master").then_some(error)
+    })
+    .await;
+    assert_eq!(error.effect, Effect::None);
+    let error = open(&server.transport(), LanePurpose::Calls).await.err().unwrap();
+    assert_eq!(error.kind, ErrorKind::NotReady, "{error}");
+    server.cli(&["replicaof", "no", "one"]);
+    until(async || granted(&lane, &mint, "k").await).await;
+    // What it holds may have been replaced: a new epoch, though the run is the same.
+    assert_eq!(node(&lane).clock.epoch, first.epoch + 1);
+}
+
+#[tokio::test]
+async fn a_server_that_hides_its_run_is_new_after_every_loss() {
+    let server = Server::start();
+    server.cli(&["acl", "setuser", "default", "-info", "-role", "-client|setname", "-client|id"]);
+    let transport = server.transport();
+    let calls = open(&transport, LanePurpose::Calls).await.unwrap();
+    let renewals = open(&transport, LanePurpose::Renewals).await.unwrap();
+    let first = node(&calls).clock;
+    assert_eq!((first, node(&calls).up_since), (node(&renewals).clock, None));
+    server.cli(&["client", "kill", "type", "normal"]);
+    until(async || (node(&calls).clock != first && node(&calls).connected).then_some(())).await;
+    until(async || (node(&calls).clock == node(&renewals).clock && node(&renewals).connected).then_some(()))
+        .await;
+    let second = node(&calls).clock.epoch;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((node(&calls).clock.epoch, node(&renewals).clock.epoch), (second, second));
+    assert!(second <= first.epoch + 2, "{second}");
+}
+
+#[tokio::test]
+async fn out_of_memory_refuses_the_acquire_and_nothing_else() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let held = granted(&lane, &mint, "k").await.unwrap();
+    server.cli(&["config", "set", "maxmemory", "1"]);
+    let error = lane.acquire(acquire(&mint, "other")).await.unwrap_err();
+    assert_eq!((error.kind, error.effect), (ErrorKind::NotReady, Effect::None), "{error}");
+    let answer = lane.renew(NodeId(0), vec![renewal(&held, TTL * 2)]).await.remove(0).answer;
+    assert!(matches!(answer, RenewalAnswer::Renewed { .. }), "{answer:?}");
+    assert!(matches!(lane.release(release(&held)).await.unwrap(), ReleaseReply::Released { .. }));
+    assert_eq!(server.cli(&["dbsize"]), "0");
+}
+
+/// Every right that the scripts use. `evalsha` and `eval` go together: with one of them the other is asked for.
+const RIGHTS: [&str; 11] =
+    ["evalsha", "eval", "time", "hexists", "pttl", "hset", "pexpire", "hdel", "publish", "hlen", "del"];
+
+#[tokio::test]
+async fn no_missing_right_and_no_pair_of_them_leaves_a_key_without_expiry() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let held = granted(&lane, &mint, "held").await.unwrap();
+    let pairs =
+        RIGHTS.iter().enumerate().flat_map(|(n, one)| RIGHTS[n..].iter().map(move |other| [*one, *other]));
+    for (n, missing) in pairs.enumerate() {
+        server.cli(&["acl", "setuser", "default", &format!("-{}", missing[0]), &format!("-{}", missing[1])]);
+        let ask = acquire(&mint, &format!("k{n}"));
+        let answer = lane.acquire(ask.clone()).await;
+        let needed = missing.iter().any(|right| !["publish", "eval", "hlen", "del"].contains(right));
+        match (&answer, needed) {
+            (Err(error), true) => {
+                assert_eq!((error.kind, error.effect), (ErrorKind::Denied, Effect::None), "{error}")
+            }
+            (Ok(AcquireReply::Granted { .. }), false) => {}
+            _ => panic!("{missing:?}: {answer:?}"),
+        }
+        let renewed = lane.renew(NodeId(0), vec![renewal(&held, TTL)]).await.remove(0).answer;
+        let released = lane.release(release(&ask)).await;
+        if let (true, Ok(reply)) = (missing.contains(&"publish"), &released) {
+            assert!(matches!(
+                reply,
+                ReleaseReply::Released { listeners: None, .. } | ReleaseReply::NotYours { .. }
+            ));
+        }
+        for error in
+            [released.err(), if let RenewalAnswer::Failed(error) = renewed { Some(error) } else { None }]
+        {
+            assert!(
+                error.is_none_or(|error| error.effect == Effect::None && error.kind == ErrorKind::Denied)
+            );
+        }
+        for name in server.cli(&["keys", "*"]).lines() {
+            assert_ne!(server.cli(&["ttl", name]), "-1", "{missing:?} left {name}");
+        }
+        server.cli(&["acl", "setuser", "default", "+@all"]);
+        server.cli(&["del", &format!("k{n}")]);
+        assert_eq!(server.cli(&["dbsize"]), "1", "{missing:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_minimal_rule_of_the_readme_is_enough() {
+    let server = Server::start();
+    let readme = include_str!("../README.md");
+    let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER leasehold ")).unwrap();
+    let rule: Vec<_> = rule.split(' ').collect();
+    assert_eq!(server.cli(&[&["acl", "setuser", "leasehold"], &rule[..]].concat()), "OK");
+    let mut config = server.config();
+    (config.username, config.password) =
+        (Some("leasehold".into()), Some(Password::Value(Secret::new("secret"))));
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let ask = granted(&lane, &OwnerMint::new(), "locks:k").await.unwrap();
+    let mut watch = lane.watch(&ask.key);
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    let answer = lane.renew(NodeId(0), vec![renewal(&ask, TTL * 2)]).await.remove(0).answer;
+    assert!(matches!(answer, RenewalAnswer::Renewed { .. }));
+    assert_eq!(lane.inspect(&ask.key).await.unwrap().holds.len(), 1);
+    let reply = lane.release(release(&ask)).await.unwrap();
+    assert!(matches!(reply, ReleaseReply::Released { listeners: Some(1), .. }));
+    assert!(!lane.force_release(&ask.key).await.unwrap());
+    assert!(node(&lane).up_since.is_some());
+    assert!(server.cli(&["acl", "log"]).is_empty(), "{}", server.cli(&["acl", "log"]));
+}
+
+#[tokio::test]
+async fn without_the_right_to_channels_there_are_locks_but_no_notices() {
+    let server = Server::start();
+    server.cli(&["acl", "setuser", "u", "on", ">p", "~*", "+@all", "resetchannels"]);
+    let mut config = server.config();
+    (config.username, config.password) = (Some("u".into()), Some(Password::Value(Secret::new("p"))));
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let mut watch = lane.watch(&key("k"));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!watch.observe().in_force);
+    let ask = granted(&lane, &OwnerMint::new(), "k").await.unwrap();
+    assert!(matches!(
+        lane.release(release(&ask)).await.unwrap(),
+        ReleaseReply::Released { listeners: None, .. }
+    ));
+}
+
+#[tokio::test]
+async fn what_may_be_in_flight_is_bounded() {
+    let server = Server::start();
+    let mut config = server.config();
+    config.in_flight_max = 1;
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let mint = OwnerMint::new();
+    granted(&lane, &mint, "warm").await.unwrap();
+    server.signal("-STOP");
+    let ask =
+        |name| Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(300), ..acquire(&mint, name) };
+    let (first, second) = tokio::join!(lane.acquire(ask("a")), lane.acquire(ask("b")));
+    server.signal("-CONT");
+    assert!(matches!(first.unwrap_err().effect, Effect::Unknown { .. }));
+    let second = second.unwrap_err();
+    assert_eq!((second.kind, second.effect), (ErrorKind::NotReady, Effect::None), "{second}");
+}
+
+#[tokio::test]
+async fn a_dropped_lane_leaves_nothing() {
+    let server = Server::start();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let ours = || server.cli(&["client", "list"]).lines().filter(|line| line.contains("leasehold")).count();
+    let before = tasks();
+    let transport = server.transport();
+    let (calls, renewals) = (
+        open(&transport, LanePurpose::Calls).await.unwrap(),
+        open(&transport, LanePurpose::Renewals).await.unwrap(),
+    );
+    let watch = calls.watch(&key("k"));
+    assert_eq!(ours(), 3, "{}", server.cli(&["client", "list"]));
+    drop((calls, renewals));
+    until(async || (tasks() == before && ours() == 0).then_some(())).await;
+    drop(watch);
+    // One that is dropped while it connects, too.
+    server.signal("-STOP");
+    let opening =
+        tokio::time::timeout(Duration::from_millis(100), open(&transport, LanePurpose::Calls)).await;
+    assert!(opening.is_err());
+    until(async || (tasks() == before).then_some(())).await;
+    server.signal("-CONT");
+    until(async || (ours() == 0).then_some(())).await;
+}
