@@ -91,7 +91,7 @@ impl Clock {
 
 fn boot_now() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Instant(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+    Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 // A paused tokio clock may lag behind the moment this origin was taken, so the origin lies one day in.

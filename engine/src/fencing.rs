@@ -13,7 +13,7 @@ pub struct FencingToken(i64);
 impl FencingToken {
     /// The token of a grant at this server time. The low ten bits are left for hand-offs within one grant.
     pub const fn at_server_micros(micros: u64) -> Self {
-        Self((micros << HANDOFF_BITS).cast_signed())
+        Self((micros << HANDOFF_BITS) as i64)
     }
 
     /// The number to store beside the data.

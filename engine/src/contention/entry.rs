@@ -175,6 +175,7 @@ impl<S> Entry<S> {
         self.callers.is_empty() && self.local.is_none() && self.lost.is_empty() && self.attempt.is_none()
     }
 
+    #[cfg(test)]
     pub(crate) fn callers_len(&self) -> usize {
         self.callers.len()
     }

@@ -21,6 +21,7 @@ impl<S> Default for Queue<S> {
 }
 
 impl<S> Queue<S> {
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.callers.len()
     }

@@ -120,6 +120,7 @@ impl Shard {
     }
 
     /// How many leases it keeps.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }

@@ -90,7 +90,7 @@ impl RedisConfig {
         check_scheme(url)?;
         let parsed = Config::from_url_centralized(url).map_err(|_| bad_url(url, SPELLING))?;
         let ServerConfig::Centralized { server } = parsed.server else { return Err(bad_url(url, SPELLING)) };
-        let mut config = Self::single(&*server.host, server.port);
+        let mut config = Self::single(server.host.trim_matches(['[', ']']), server.port);
         config.username = parsed.username;
         config.password = parsed.password.map(|text| Password::Value(Secret::new(text)));
         config.database = parsed.database.unwrap_or(0);
@@ -157,8 +157,15 @@ impl RedisConfig {
 
     /// Host and port, as errors and topologies name the server.
     pub(crate) fn address(&self) -> String {
+        let (host, port) = self.host_and_port();
+        format!("{host}:{port}")
+    }
+
+    /// The host as it stands before a port: an IPv6 address needs its brackets there.
+    pub(crate) fn host_and_port(&self) -> (String, u16) {
         let RedisTopology::Single { host, port } = &self.topology;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+        (if is_bare_ipv6 { format!("[{host}]") } else { host.clone() }, *port)
     }
 
     pub(crate) fn notices_warm(&self) -> Duration {
@@ -256,6 +263,8 @@ mod tests {
         assert_eq!(config.password.unwrap().read().unwrap(), "p@ss");
         let config = RedisConfig::from_url("valkey://cache").unwrap();
         assert_eq!((config.address().as_str(), config.username.is_none()), ("cache:6379", true));
+        assert_eq!(RedisConfig::from_url("redis://[::1]:6380").unwrap().address(), "[::1]:6380");
+        assert_eq!(RedisConfig::single("::1", 6380).address(), "[::1]:6380");
         let config = RedisConfig::from_url("redis://:secret@cache").unwrap();
         assert!(config.username.is_none() && config.password.is_some());
     }

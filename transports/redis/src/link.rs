@@ -31,7 +31,7 @@ use tokio::{
 };
 
 use crate::{
-    config::{RedisConfig, RedisTopology},
+    config::RedisConfig,
     error::{refusal, refused},
     password::Password,
 };
@@ -112,10 +112,12 @@ impl Link {
         let _outstanding = Outstanding::one_more(&self.outstanding);
         let client = self.limited(timeout);
         let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
+        // fred's future has 5 KB: boxed here, it is moved once rather than at every level of callers.
+        let call = Box::pin(client.custom_raw(command, args));
         let mut dead = self.dead.subscribe();
         let reply = tokio::select! {
             biased;
-            reply = client.custom_raw(command, args) => reply,
+            reply = call => reply,
             _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
         };
         self.sort(reply)
@@ -226,9 +228,9 @@ fn failure(error: FredError) -> Failure {
 }
 
 fn client(config: &RedisConfig, kind: LinkKind, password: Option<String>, step: Duration) -> Client {
-    let RedisTopology::Single { host, port } = &config.topology;
+    let (host, port) = config.host_and_port();
     // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
-    let server = ServerConfig::Centralized { server: Server::new(host.as_str(), *port) };
+    let server = ServerConfig::Centralized { server: Server::new(host, port) };
     let database = (config.database > 0).then_some(config.database);
     let fred = Config { username: config.username.clone(), password, server, database, ..Config::default() };
     Client::new(fred, Some(performance(kind, step)), Some(connection(config, step)), None)

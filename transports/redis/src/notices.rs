@@ -68,12 +68,12 @@ impl Notices {
         channel.receiver()
     }
 
-    /// One watch less.
-    pub(crate) fn unwatch(&mut self, name: &Str, now: Instant) {
-        let Some(channel) = self.channels.get_mut(name) else { return };
+    /// One watch less. Whether somebody must look for expired subscriptions earlier than known so far.
+    pub(crate) fn unwatch(&mut self, name: &Str, now: Instant) -> bool {
+        let Some(channel) = self.channels.get_mut(name) else { return false };
         channel.watches -= 1;
         if channel.watches > 0 {
-            return;
+            return false;
         }
         channel.state = None;
         channel.idle_since = now;
@@ -81,6 +81,7 @@ impl Notices {
         if !std::mem::replace(&mut channel.queued, true) {
             self.idle.push_back(name.clone());
         }
+        self.idle.len() == 1 || self.idle_count > self.warm_max
     }
 
     /// Up to `max` channels to be subscribed now.
@@ -139,7 +140,11 @@ impl Notices {
     /// Subscriptions that have been idle for long enough, or are too many; they are forgotten here.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<Str> {
         let mut expired = Vec::new();
-        while self.next_expiry().is_some_and(|at| at <= now) || self.idle_count > self.warm_max {
+        // Each entry is looked at once: one that has to wait goes to the back of the queue.
+        for _ in 0..self.idle.len() {
+            if self.next_expiry().is_none_or(|at| at > now) && self.idle_count <= self.warm_max {
+                break;
+            }
             let Some(name) = self.idle.pop_front() else { break };
             if self.expires(&name, now) {
                 self.idle_count -= 1;
@@ -274,6 +279,21 @@ mod tests {
         }
         assert_eq!(notices.take_expired(at(10)), [name("a")]);
         assert_eq!(notices.idle_count, 2);
+    }
+
+    #[test]
+    fn more_unconfirmed_ones_than_may_be_idle_are_looked_at_once() {
+        let mut notices = notices();
+        for text in ["a", "b", "c", "d"] {
+            notices.watch(&name(text));
+        }
+        let asked = notices.take_wanted(10);
+        for text in ["a", "b", "c", "d"] {
+            notices.unwatch(&name(text), at(0));
+        }
+        assert!(notices.take_expired(at(1)).is_empty());
+        notices.confirm(&asked);
+        assert_eq!(notices.take_expired(at(1)).len(), 2);
     }
 
     #[test]

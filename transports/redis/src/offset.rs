@@ -62,7 +62,7 @@ impl Offset {
     pub(crate) fn translate(&mut self, moment: Instant, now: Instant) -> Option<u64> {
         self.expire(now.as_nanos() / NANOS_PER_SECOND);
         let offset = self.seconds.front()?.offset_micros;
-        Some(micros(moment).saturating_add(offset).max(0).cast_unsigned())
+        u64::try_from(micros(moment).saturating_add(offset)).ok()
     }
 
     fn contradicts(&self, sample: Sample) -> bool {
@@ -90,7 +90,7 @@ impl Offset {
 }
 
 fn difference(server_micros: u64, ours: Instant) -> i64 {
-    server_micros.cast_signed().saturating_sub(micros(ours))
+    i64::try_from(server_micros).unwrap_or(i64::MAX).saturating_sub(micros(ours))
 }
 
 fn micros(moment: Instant) -> i64 {

@@ -242,8 +242,10 @@ struct Interest {
 impl Drop for Interest {
     fn drop(&mut self) {
         let now = self.subscriber.clock().now();
-        self.subscriber.lock().unwatch(&self.channel, now);
-        self.subscriber.changed.notify_one();
+        let must_look = self.subscriber.lock().unwatch(&self.channel, now);
+        if must_look {
+            self.subscriber.changed.notify_one();
+        }
     }
 }
 

@@ -1,11 +1,9 @@
 //! Acquire, release, renew, notices against a real server.
 
-mod server;
-
 use std::time::Duration;
 
+use crate::server::*;
 use leasehold::{clock::Clock, owner::OwnerMint, routing::topology::NodeId, transport::*};
-use server::*;
 
 #[tokio::test]
 async fn acquire_held_release() {

@@ -1,9 +1,8 @@
 //! A real server that dies, hangs, restarts, refuses or lies about itself.
 
-mod server;
-
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
+use crate::server::*;
 use leasehold::{
     clock::Clock,
     owner::OwnerMint,
@@ -11,7 +10,6 @@ use leasehold::{
     transport::*,
 };
 use leasehold_redis::{Password, RedisConfig, RedisTransport, Secret};
-use server::*;
 
 fn node(lane: &Arc<dyn Lane>) -> Node {
     lane.topology().borrow().node(NodeId(0)).unwrap().clone()
@@ -325,7 +323,7 @@ async fn no_missing_right_and_no_pair_of_them_leaves_a_key_without_expiry() {
 #[tokio::test]
 async fn the_minimal_rule_of_the_readme_is_enough() {
     let server = Server::start();
-    let readme = include_str!("../README.md");
+    let readme = include_str!("../../README.md");
     let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER leasehold ")).unwrap();
     let rule: Vec<_> = rule.split(' ').collect();
     assert_eq!(server.cli(&[&["acl", "setuser", "leasehold"], &rule[..]].concat()), "OK");

@@ -1,0 +1,5 @@
+//! The transport against a redis-server that each test starts for itself.
+
+mod failures;
+mod locks;
+mod server;
