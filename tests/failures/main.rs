@@ -7,13 +7,13 @@ mod ground;
 mod holder_process;
 mod tally;
 
-// mod counts;
+mod counts;
 mod holders;
 // mod late_requests;
-// mod lost_notices;
+mod lost_notices;
 // mod many_leases;
 // mod renewal_batches;
 // mod replies;
-// mod server_runs;
+mod server_runs;
 // mod server_trouble;
-// mod upkeep;
+mod upkeep;
