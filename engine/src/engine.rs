@@ -220,7 +220,7 @@ async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
                 confirmed.insert(key.name().to_owned());
             }
         }
-        works.errands_done().await;
+        works.errands.done().await;
         while !works.closer.is_done(works) {
             works.clock.sleep_until(works.clock.now() + CLOSER_LOOK).await;
         }

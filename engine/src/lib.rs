@@ -5,6 +5,7 @@ pub mod clock;
 mod config;
 mod contention;
 mod engine;
+mod errands;
 mod error;
 pub mod fencing;
 pub mod key;

@@ -79,7 +79,7 @@ async fn last_errands(works: Arc<Works>) {
     works.ended().await;
     let timeout = works.clock.sleep_until(works.clock.now() + works.config.command_timeout());
     tokio::select! {
-        () = works.errands_done() => {}
+        () = works.errands.done() => {}
         () = timeout => {}
     }
     works.calls.close();

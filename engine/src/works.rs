@@ -21,6 +21,7 @@ use crate::{
         release::{self, LetGo},
         table::Table,
     },
+    errands::Errands,
     error::{AcquireError, ReleaseError},
     key::LockKey,
     lanes::LaneSeat,
@@ -47,8 +48,7 @@ pub(crate) struct Works {
     pub(crate) calls: LaneSeat,
     pub(crate) renewals: LaneSeat,
     calls_runtime: runtime::Handle,
-    /// Releases that are on their way; the calls thread waits for them before it ends.
-    errands: watch::Sender<usize>,
+    pub(crate) errands: Arc<Errands>,
     life: AtomicU8,
     ended: watch::Sender<bool>,
     ids: AtomicU64,
@@ -78,7 +78,7 @@ impl Works {
             calls: LaneSeat::default(),
             renewals: LaneSeat::default(),
             calls_runtime,
-            errands: watch::Sender::new(0),
+            errands: Arc::default(),
             life: AtomicU8::new(OPEN),
             ended: watch::Sender::new(false),
             ids: AtomicU64::new(1),
@@ -138,11 +138,6 @@ impl Works {
         async move {
             let _ = ended.wait_for(|ended| *ended).await;
         }
-    }
-
-    /// Resolves when every release that was begun is answered.
-    pub(crate) async fn errands_done(&self) {
-        let _ = self.errands.subscribe().wait_for(|errands| *errands == 0).await;
     }
 
     /// # Errors
@@ -235,8 +230,19 @@ impl Works {
             slot.entry.handle_local_loss(lease, now);
             slot.poke();
         });
-        if reason != LossReason::Shutdown {
-            self.closer.add(self, &lease.key, lease.to_closing());
+        self.close_lost(lease, reason);
+    }
+
+    // What the server has said is not ours needs no release, unless something of it may yet be executed. At shutdown
+    // the release is sent, and reported, by the shutdown.
+    fn close_lost(&self, lease: &LeaseCore, reason: LossReason) {
+        if reason == LossReason::Shutdown {
+            return;
+        }
+        let mut closing = lease.to_closing();
+        closing.may_hold = reason != LossReason::NotOurs;
+        if closing.may_hold || !closing.open.is_closed() {
+            self.closer.add(self, &lease.key, closing);
         }
     }
 
@@ -258,8 +264,13 @@ impl Works {
 
     /// An offer found nobody: its hold goes back.
     pub(crate) fn give_back(self: &Arc<Self>, lease: &Arc<LeaseCore>) {
-        self.events.grant_without_caller();
-        drop(self.release(lease));
+        match release::let_go(self, lease) {
+            LetGo::StillHeld | LetGo::WasLost(_) => {}
+            LetGo::Ended => {
+                self.events.grant_without_caller();
+                drop(self.send_release(lease));
+            }
+        }
     }
 
     /// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
@@ -277,9 +288,10 @@ impl Works {
         }
         release::cancel_renewal(self, lease);
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let (errand, ended) = (Errand::begin(self), lease.clone());
+        let (errand, works, ended) = (self.errands.begin(), self.clone(), lease.clone());
         self.spawn(async move {
-            let _ = sender.send(release::send(&errand.works, &ended).await);
+            let _errand = errand;
+            let _ = sender.send(release::send(&works, &ended).await);
         });
         // The next caller is asked for behind the release, on the same connection.
         self.table.with(&lease.key, |slot| slot.poke());
@@ -291,24 +303,6 @@ impl Works {
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
     Pending(tokio::sync::oneshot::Receiver<Result<(), ReleaseError>>),
-}
-
-/// A release under way. It counts as ended whatever becomes of its task.
-struct Errand {
-    works: Arc<Works>,
-}
-
-impl Errand {
-    fn begin(works: &Arc<Works>) -> Self {
-        works.errands.send_modify(|errands| *errands += 1);
-        Self { works: works.clone() }
-    }
-}
-
-impl Drop for Errand {
-    fn drop(&mut self) {
-        self.works.errands.send_modify(|errands| *errands -= 1);
-    }
 }
 
 const OPEN: u8 = 0;

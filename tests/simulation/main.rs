@@ -1,5 +1,7 @@
 //! Seeded tests of the whole engine in paused time, over the memory transport and its faults.
 
+#![allow(clippy::disallowed_methods)]
+
 use leasehold::{AcquireError, Engine, LossReason};
 use leasehold_memory::MemoryTransport;
 use std::time::Duration;

@@ -50,9 +50,14 @@ impl Closer {
 
     /// Takes an owner over. Its first release goes out at once.
     pub(crate) fn add(&self, works: &Works, key: &Arc<LockKey>, closing: Closing) {
+        let patient = self.begin(works, key, closing);
+        self.put(works.clock.now(), patient);
+    }
+
+    fn begin(&self, works: &Works, key: &Arc<LockKey>, closing: Closing) -> Patient {
         works.events.totals.closing.add(1);
         works.events.closing(true);
-        self.put(works.clock.now(), Patient { key: key.clone(), closing, tries: 0 });
+        Patient { key: key.clone(), closing, tries: 0 }
     }
 
     fn put(&self, due: Instant, patient: Patient) {
@@ -86,6 +91,13 @@ impl Closer {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends the first release itself and waits for its answer; the closer does the rest, if there is any.
+pub(crate) async fn give_back(works: &Works, key: &Arc<LockKey>, closing: Closing) {
+    let mut patient = works.closer.begin(works, key, closing);
+    release(works, &mut patient).await;
+    finish(works, patient);
 }
 
 /// Serves the closer until the engine ends. One task, on the calls thread.

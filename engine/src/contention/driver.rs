@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use super::{
     attempt::Closing,
     caller::{Leaving, Refusal},
+    closer,
     ears::{Ears, News},
     entry::{Ask, Cause, Grant, Step, Verdict},
     offer::Offer,
@@ -34,7 +35,11 @@ async fn drive(mut belt: Seatbelt) {
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
         match next_step(&works, &key, news, woken) {
-            Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+            Todo::Ask(ask) => {
+                woken = Woken::Otherwise;
+                ask_server(&works, &key, ask).await;
+            }
+            Todo::TakeTurn(oldest, until, poke) => woken = take_turn(&works, oldest, until, &poke).await,
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
             Todo::Rest => return belt.unfasten(),
@@ -46,12 +51,15 @@ async fn drive(mut belt: Seatbelt) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     ByTopology,
+    /// By the pacer: an ask that is held back may go.
+    ByTurn,
     Otherwise,
 }
 
 /// What the driver does next, outside of the table's lock.
 enum Todo {
     Ask(Ask),
+    TakeTurn(Instant, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
     Rest,
@@ -69,7 +77,15 @@ fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -
         }
         let leaving = slot.entry.take_overdue(now, &pace);
         let (step, closing) = slot.entry.take_step(now, &works.mint, &pace);
-        (todo(slot, step, !news.listening && works.calls.is_open(), now), leaving, closing)
+        let deaf = !news.listening && works.calls.is_open();
+        let todo = match step {
+            Step::Ask(ask) if is_paced(ask.cause) && woken != Woken::ByTurn => {
+                let until = slot.entry.next_give_up(&pace);
+                Todo::TakeTurn(ask.oldest, until, slot.poke.get_or_insert_default().clone())
+            }
+            step => todo(slot, step, deaf, now),
+        };
+        (todo, leaving, closing)
     });
     dismiss(works, leaving, now);
     close(works, key, closing);
@@ -112,17 +128,35 @@ async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option
     }
 }
 
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
-    if matches!(ask.cause, Cause::Resync | Cause::Retry | Cause::SafetyPoll) {
-        works.pacer.turn(works, ask.oldest).await;
+/// Asks that many entries may want at the same moment.
+fn is_paced(cause: Cause) -> bool {
+    match cause {
+        Cause::Resync | Cause::Retry | Cause::SafetyPoll => true,
+        Cause::Arrival | Cause::Notice | Cause::Turn | Cause::Expiry => false,
     }
+}
+
+// Callers whose time is over meanwhile are not held back with the ask.
+async fn take_turn(works: &Arc<Works>, oldest: Instant, until: Option<Instant>, poke: &Notify) -> Woken {
+    let turn = works.pacer.turn(works, oldest);
+    tokio::select! {
+        biased;
+        () = turn => Woken::ByTurn,
+        woken = wait(works, until, poke, None) => woken,
+    }
+}
+
+async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     let answer = send(works, key, &ask, sent, execute_by).await;
     let now = works.clock.now();
     works.note_round_trip(now - sent);
     works.events.asked(now - sent);
-    handle_answer(works, key, answer, sent, execute_by, now);
+    if let Some(closing) = handle_answer(works, key, answer, sent, execute_by, now) {
+        // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
+        closer::give_back(works, key, closing).await;
+    }
 }
 
 async fn send(
@@ -172,7 +206,8 @@ fn handle_answer(
     sent: Instant,
     execute_by: Instant,
     now: Instant,
-) {
+) -> Option<Closing> {
+    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     #[cfg(leasehold_fault = "late_deadline")]
     let sent = now;
     if let Err(trouble) = &answer {
@@ -195,11 +230,13 @@ fn handle_answer(
             "a peer holds this lock without expiry; callers poll until it is gone"
         );
     }
-    if closing.is_some() && leaving.is_empty() {
-        works.events.grant_without_caller();
-    }
     dismiss(works, leaving, now);
+    if granted && closing.is_some() {
+        works.events.grant_without_caller();
+        return closing;
+    }
     close(works, key, closing);
+    None
 }
 
 /// A lease that holds its key, with the callers that get it.

@@ -129,7 +129,8 @@ pub(crate) struct Entry<S> {
     last_held: bool,
     standing_back: bool,
     no_expiry_told: bool,
-    noticed: bool,
+    /// Why to ask again at once if the ask in flight is answered "held".
+    follow_up: Option<Cause>,
     unclear: Option<Unclear>,
     troubles: u32,
     turns: Turns,
@@ -146,7 +147,7 @@ struct Local {
 #[derive(Debug)]
 struct Unclear {
     since: Instant,
-    trouble: Option<TransportError>,
+    trouble: Option<Box<TransportError>>,
 }
 
 impl<S> Default for Entry<S> {
@@ -161,7 +162,7 @@ impl<S> Default for Entry<S> {
             last_held: false,
             standing_back: false,
             no_expiry_told: false,
-            noticed: false,
+            follow_up: None,
             unclear: None,
             troubles: 0,
             turns: Turns::default(),
@@ -253,7 +254,7 @@ impl<S> Entry<S> {
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),
         };
-        (self.noticed, self.standing_back) = (false, false);
+        (self.follow_up, self.standing_back) = (None, false);
         (Step::Ask(ask), closing)
     }
 
@@ -305,10 +306,17 @@ impl<S> Entry<S> {
     ) -> Verdict<S> {
         let mut verdict = Verdict { grant: None, leaving: Vec::new(), closing: None, no_expiry: false };
         match answer {
-            Ok(AcquireReply::Granted { token, .. }) => {
+            Ok(AcquireReply::Granted { token, at }) => {
                 self.handle_clear();
                 if let Some(attempt) = self.attempt.take() {
-                    let granted = Granted { owner: attempt.owner, token, sent, execute_by, received: now };
+                    let granted = Granted {
+                        owner: attempt.owner,
+                        token,
+                        sent,
+                        execute_by,
+                        received: now,
+                        clock: at.clock,
+                    };
                     self.handle_granted(attempt, granted, now, &mut verdict);
                 }
             }
@@ -375,8 +383,8 @@ impl<S> Entry<S> {
                 self.ask_next(now + pace.safety_poll, Cause::SafetyPoll)
             }
         }
-        if std::mem::take(&mut self.noticed) {
-            self.ask_next(now, Cause::Notice);
+        if let Some(cause) = self.follow_up.take() {
+            self.ask_next(now, cause);
         }
     }
 
@@ -407,7 +415,7 @@ impl<S> Entry<S> {
         self.ask_next(now + backoff(self.troubles), Cause::Retry);
         self.troubles += 1;
         if let Some(unclear) = &mut self.unclear {
-            unclear.trouble = Some(error);
+            unclear.trouble = Some(Box::new(error));
         }
     }
 
@@ -429,7 +437,7 @@ impl<S> Entry<S> {
             return Vec::new();
         }
         let (since, held_here) = (self.unclear_since(), self.is_surely_held_here(now));
-        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.clone());
+        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.as_deref().cloned());
         self.leave_where(|caller| {
             if unavailable_at(caller, since, pace).is_some_and(|moment| moment <= now) {
                 return Some(Refusal::Unavailable(trouble.clone()));
@@ -456,7 +464,7 @@ impl<S> Entry<S> {
         self.callers.has_limits() || self.unclear.is_some()
     }
 
-    fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
+    pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
         if !self.may_give_up() {
             return None;
         }
@@ -481,10 +489,10 @@ impl<S> Entry<S> {
         if !wanted || self.local.is_some() {
             return;
         }
-        self.noticed = true;
+        let cause = if notices > 0 { Cause::Notice } else { Cause::Resync };
+        self.follow_up = Some(cause);
         if self.unclear.is_none() {
             self.standing_back = false;
-            let cause = if notices > 0 { Cause::Notice } else { Cause::Resync };
             self.ask_next(now.min(self.next_ask), cause);
         }
     }
@@ -500,7 +508,6 @@ impl<S> Entry<S> {
         if !self.remove_local(lease) {
             return;
         }
-        self.noticed |= self.unclear.is_some(); // a "held" on its way may speak of this very lease
         match self.turns.handle_release(now, lease.terms.ttl, subscribed) {
             Turn::AtOnce => self.ask_next(now, Cause::Turn),
             Turn::StandBack => {
@@ -514,7 +521,6 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant) {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
-        self.noticed |= self.unclear.is_some();
         self.remember_lost(&local);
         self.ask_next(now, Cause::Turn);
     }
@@ -530,6 +536,7 @@ impl<S> Entry<S> {
         if is_it {
             self.local = None;
             self.last_held = false;
+            self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
         }
         is_it
     }
@@ -580,3 +587,7 @@ const BACKOFF_MAX: Duration = Duration::from_millis(200);
 #[cfg(test)]
 #[path = "entry_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "entry_model.rs"]
+mod model;

@@ -475,12 +475,13 @@ fn a_try_needs_no_command_while_the_last_answer_was_held() {
 fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
     let (mut ground, lease) = Ground::holding(None);
     assert!(ground.entry.is_known_held(at(5)));
-    assert!(!ground.entry.is_known_held(at(9_500)), "past its deadline");
     lease.enter_jeopardy();
     assert!(!ground.entry.is_known_held(at(5)));
     lease.confirm(at(6), TTL);
-    ground.release(&lease, 7);
-    assert!(!ground.entry.is_known_held(at(7)));
+    assert!(ground.entry.is_known_held(at(9_505)));
+    assert!(!ground.entry.is_known_held(at(9_506)), "past its deadline");
+    ground.release(&lease, 9_507);
+    assert!(!ground.entry.is_known_held(at(9_507)));
 }
 
 #[test]

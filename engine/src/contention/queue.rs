@@ -63,6 +63,7 @@ impl<S> Queue<S> {
         let place = self.callers.iter().position(is_it)?;
         let caller = self.callers.remove(place)?;
         self.count_out(&caller);
+        self.shed();
         Some(caller)
     }
 
@@ -82,12 +83,20 @@ impl<S> Queue<S> {
                 None => self.callers.push_back(caller),
             }
         }
+        self.shed();
         taken
     }
 
     /// Takes out everybody.
     pub(crate) fn take_all(&mut self) -> VecDeque<Caller<S>> {
         std::mem::take(self).callers
+    }
+
+    // A lease may be held for days with nobody queued, and many of them are.
+    fn shed(&mut self) {
+        if self.callers.is_empty() {
+            self.callers = VecDeque::new();
+        }
     }
 
     fn count_in(&mut self, caller: &Caller<S>) {
@@ -141,6 +150,15 @@ mod tests {
         assert_eq!((taken.id.0, ids(queue.iter())), (2, vec![0, 3, 5]));
         queue.push_front(taken);
         assert_eq!(ids(queue.iter()), [2, 0, 3, 5]);
+    }
+
+    #[test]
+    fn an_empty_queue_keeps_no_room() {
+        let mut queue = queue(&[SOON; 3]);
+        queue.take_first(|_| true);
+        assert!(queue.callers.capacity() > 0);
+        queue.take_where(|_| Some(()));
+        assert_eq!(queue.callers.capacity(), 0);
     }
 
     #[test]

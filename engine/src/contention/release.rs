@@ -106,7 +106,8 @@ fn outcome(
             (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, trouble)))
         }
     };
-    if lease.was_taken() {
+    // A lease that was lost, by shutdown say, is counted as lost.
+    if lease.was_taken() && lease.loss().is_none() {
         works.events.totals.released.add(1);
         works.events.released(now - lease.granted_at, told);
     }

@@ -1,6 +1,6 @@
 //! What a lease and the renewal shard share: the one file with atomics.
 //!
-//! The deadline only rises. The phase only goes held ⇄ jeopardy → ended, and an ended lease stays ended; whoever wins
+//! The deadline only rises, until somebody has seen it pass: then it stands for ever. The phase only goes held ⇄ jeopardy → ended, and an ended lease stays ended; whoever wins
 //! the change to ended is the one who reports it. The holder reads both itself, so it needs no task of ours to be alive.
 
 use std::{
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
-    transport::TransportError,
+    routing::topology::ClockId, transport::TransportError,
 };
 
 /// What a caller asked for.
@@ -41,8 +41,9 @@ pub(crate) struct Granted {
     /// When the command that was answered was sent, and until when it could be executed.
     pub(crate) sent: Instant,
     pub(crate) execute_by: Instant,
-    /// When the answer came.
+    /// When the answer came, and whose it was.
     pub(crate) received: Instant,
+    pub(crate) clock: ClockId,
 }
 
 /// What came of taking a lease.
@@ -64,6 +65,8 @@ pub(crate) struct LeaseCore {
     pub(crate) token: FencingToken,
     pub(crate) terms: Terms,
     pub(crate) granted_at: Instant,
+    /// The server that granted it.
+    pub(crate) granted_by: ClockId,
     deadline: AtomicU64,
     renewed_until: AtomicU64,
     last_execute_by: AtomicU64,
@@ -82,7 +85,8 @@ impl LeaseCore {
             token: grant.token,
             terms,
             granted_at: grant.received,
-            deadline: AtomicU64::new(state::deadline(grant.sent, terms.ttl).as_nanos()),
+            granted_by: grant.clock,
+            deadline: AtomicU64::new(storable_deadline(grant.sent, terms.ttl)),
             renewed_until: AtomicU64::new(u64::MAX),
             last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
@@ -95,18 +99,37 @@ impl LeaseCore {
 
     /// Until when the holder may believe.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+        Instant::from_nanos(self.deadline.load(Ordering::Acquire) & !PASSED)
     }
 
-    /// A command sent at `sent` and asking for `ttl` was confirmed. Never moves the deadline back.
-    pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) {
-        self.deadline.fetch_max(state::deadline(sent, ttl).as_nanos(), Ordering::AcqRel);
-        self.change_phase(|phase| (phase == JEOPARDY).then_some(HELD));
+    /// A command sent at `sent` and asking for `ttl` was confirmed. Never moves the deadline back. `false`: somebody
+    /// has already seen the deadline pass, so it changes nothing.
+    pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) -> bool {
+        let deadline = storable_deadline(sent, ttl);
+        let counts = self
+            .deadline
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+                (old < PASSED).then_some(old.max(deadline))
+            })
+            .is_ok();
+        if counts {
+            self.change_phase(|phase| (phase == JEOPARDY).then_some(HELD));
+        }
+        counts
     }
 
-    /// Whether the holder may act at `now`. False for ever once it was false.
+    /// Whether the holder may act at `now`, which is the present. False for ever once it was false.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
-        self.is_live() && now < self.deadline()
+        self.is_live() && !self.has_passed(now)
+    }
+
+    // A confirmation may be on its way to us: whoever sees the deadline pass shuts it out in the same step.
+    fn has_passed(&self, now: Instant) -> bool {
+        let pass = |old| (old < PASSED && old <= now.as_nanos()).then_some(old | PASSED);
+        match self.deadline.fetch_update(Ordering::AcqRel, Ordering::Acquire, pass) {
+            Ok(_) => true,
+            Err(deadline) => deadline >= PASSED,
+        }
     }
 
     /// Whether nobody has ended it yet; its deadline may have passed all the same.
@@ -274,6 +297,12 @@ impl LeaseCore {
     }
 }
 
+fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
+    state::deadline(sent, ttl).as_nanos().min(PASSED - 1)
+}
+
+/// The bit of a deadline that somebody has seen pass. Without it, 292 years.
+const PASSED: u64 = 1 << 63;
 const HELD: u8 = 0;
 const JEOPARDY: u8 = 1;
 const RELEASED: u8 = 2;
@@ -300,6 +329,7 @@ pub(crate) mod tests {
             sent,
             execute_by: sent + Duration::from_secs(1),
             received: sent + Duration::from_millis(1),
+            clock: ClockId { node: crate::routing::topology::NodeId(0), epoch: 1 },
         };
         Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, OpenSends::default(), 1))
     }
@@ -334,6 +364,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn s2_who_saw_the_deadline_pass_never_sees_it_held_again() {
+        let lease = core("a", TERMS, at(0));
+        assert!(lease.is_held(at(9_499)) && !lease.is_held(at(9_500)));
+        assert!(!lease.confirm(at(9_400), Duration::from_secs(10)));
+        assert!(!lease.is_held(at(9_501)) && lease.deadline() == at(9_500));
+        let forever = core("a", Terms { ttl: Duration::MAX, ..TERMS }, at(0));
+        assert!(forever.is_held(at(1_000_000_000)) && forever.confirm(at(1), Duration::MAX));
+    }
+
+    #[test]
     fn max_hold_counts_from_the_moment_the_lease_is_taken() {
         let lease = core("a", Terms { max_hold: Some(Duration::from_secs(3)), ..TERMS }, at(0));
         assert!(lease.wants_renewal(at(1_000_000)), "not taken yet");
@@ -346,6 +386,8 @@ pub(crate) mod tests {
     fn s7_a_lease_is_not_taken_after_its_deadline() {
         let lease = core("a", TERMS, at(0));
         assert_eq!((lease.take(at(9_500)), lease.was_taken()), (Taken::TooLate, false));
+        assert_eq!(lease.take(at(1)), Taken::TooLate, "nor by who reads an older clock");
+        let lease = core("b", TERMS, at(0));
         assert_eq!((lease.take(at(1)), lease.take(at(2))), (Taken::First, Taken::Again));
         lease.enter_jeopardy();
         lease.confirm(at(3), Duration::from_secs(10));

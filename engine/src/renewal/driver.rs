@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    lease::shared::LeaseCore,
     metrics::RenewalOutcome,
     routing::topology::{ClockId, Topology},
     works::Works,
@@ -54,6 +55,14 @@ pub(crate) async fn run(works: Arc<Works>) {
     }
 }
 
+/// The lease that is being registered, if its grant came from a server that is not the present one.
+fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
+    match order {
+        Order::Register(lease, _) if !known.is_current(lease.granted_by) => Some(lease.clone()),
+        Order::Register(..) | Order::Cancel(_) | Order::Renew(..) => None,
+    }
+}
+
 impl Driver {
     fn new(works: Arc<Works>, landing: mpsc::UnboundedSender<Landed>) -> Self {
         let now = works.clock.now();
@@ -74,8 +83,8 @@ impl Driver {
     fn tick(&mut self) {
         let now = self.works.clock.now();
         self.works.count_tick();
-        self.handle_topology();
         self.drain_inboxes(now);
+        self.handle_topology();
         self.shards.iter_mut().for_each(|shard| shard.advance(now));
         self.tell_happenings();
         self.dispatch(now);
@@ -91,7 +100,11 @@ impl Driver {
     fn drain_inboxes(&mut self, now: Instant) {
         for (number, shard) in self.shards.iter_mut().enumerate() {
             self.works.inboxes.take(number, &mut self.orders);
-            self.orders.drain(..).for_each(|order| shard.handle_order(order, now));
+            for order in self.orders.drain(..) {
+                let doubtful = doubtful(&order, &self.known);
+                shard.handle_order(order, now);
+                doubtful.iter().for_each(|lease| shard.doubt(lease));
+            }
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) enum Order {
 }
 
 /// The answer to a renewal by hand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ByHand {
     Renewed,
     Lost(LossReason),
@@ -87,11 +87,14 @@ enum Stage {
     InFlight,
 }
 
-#[derive(Debug)]
+/// Renewals by hand of one lease.
+#[derive(Debug, Default)]
 struct Wish {
+    /// The largest of them.
     ttl: Duration,
-    answer_to: oneshot::Sender<ByHand>,
-    sent: bool,
+    waiting: Vec<oneshot::Sender<ByHand>>,
+    /// Answered with the renewal that is in flight.
+    sent: Vec<oneshot::Sender<ByHand>>,
 }
 
 /// The leases of one shard.
@@ -148,13 +151,23 @@ impl Shard {
         self.wheel.insert(number(ticket), due_tick(due));
     }
 
+    /// A lease that was granted by a server that is not the present one is asked about at once.
+    pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
+        let Some(ticket) = lease.ticket().filter(|_| lease.terms.renewed) else { return };
+        if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
+            self.make_ready(ticket);
+            self.enter_jeopardy(ticket);
+        }
+    }
+
     fn remove(&mut self, ticket: Option<u64>) {
         let Some(ticket) = ticket else { return };
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
         record.lease.set_ticket(None);
         if let Some(wish) = self.wishes.remove(&ticket) {
-            let _ = wish.answer_to.send(ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs)));
+            let lost = ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs));
+            answer_all(wish.sent.into_iter().chain(wish.waiting), &lost);
         }
     }
 
@@ -229,11 +242,12 @@ impl Shard {
     fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
         let Self { ready, records, wishes, command_timeout, .. } = self;
         ready.pop_batch(node, |ticket| {
-            let record = records
-                .get_mut(ticket)
-                .filter(|record| record.stage == Stage::Ready && record.lease.is_live())?;
-            record.stage = Stage::InFlight;
-            Some(renewal(ticket, &record.lease, wishes.get_mut(&ticket), now, *command_timeout))
+            let record = records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
+            let (lease, wish) = (&record.lease, wishes.get_mut(&ticket));
+            // It may have been ready for long. What does not go out has its end in the wheel.
+            let goes_out = lease.is_held(now) && (wish.is_some() || lease.wants_renewal(now));
+            record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
+            goes_out.then(|| renewal(ticket, lease, wish, now, *command_timeout))
         })
     }
 
@@ -316,7 +330,9 @@ impl Shard {
         let expected = record.baseline.expected(sent, now);
         record.baseline = Baseline::after(member.ttl, found, sent, now);
         (record.stage, record.too_late) = (Stage::Idle, 0);
-        lease.confirm(sent, member.ttl);
+        if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
+            return self.lose(member.ticket, lease.reason_at_deadline());
+        }
         self.wheel.insert(number(member.ticket), due_tick(self.next_due(&lease, sent, now)));
         if found < expected.0 || found > expected.1 {
             self.happenings.push(Happening::FoundTtl {
@@ -326,7 +342,7 @@ impl Shard {
                 clock: at.clock,
             });
         }
-        self.answer_wish_if_sent(member.ticket, ByHand::Renewed);
+        self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
     }
 
     fn next_due(&self, lease: &LeaseCore, sent: Instant, now: Instant) -> Instant {
@@ -360,7 +376,7 @@ impl Shard {
         let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
         self.wheel.insert(number(member.ticket), due_tick(retry));
         self.enter_jeopardy(member.ticket);
-        self.answer_wish_if_sent(member.ticket, ByHand::Failed(error.clone()));
+        self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
     }
 
     fn enter_jeopardy(&mut self, ticket: u64) {
@@ -397,23 +413,19 @@ impl Shard {
         if record.stage == Stage::Idle {
             self.make_ready(ticket);
         }
-        // A later wish replaces an earlier one that was not answered yet, and is never smaller.
-        let ttl = self.wishes.get(&ticket).map_or(ttl, |earlier| earlier.ttl.max(ttl));
-        self.wishes.insert(ticket, Wish { ttl, answer_to, sent: false });
+        let wish = self.wishes.entry(ticket).or_default();
+        wish.ttl = wish.ttl.max(ttl);
+        wish.waiting.push(answer_to);
     }
 
-    fn answer_wish_if_sent(&mut self, ticket: u64, answer: ByHand) {
-        match self.wishes.remove(&ticket) {
-            Some(wish) if wish.sent => drop(wish.answer_to.send(answer)),
-            Some(wish) => self.keep_wish(ticket, wish),
-            None => {}
+    fn answer_sent_wishes(&mut self, ticket: u64, answer: &ByHand) {
+        let Some(wish) = self.wishes.get_mut(&ticket) else { return };
+        answer_all(wish.sent.drain(..), answer);
+        if wish.waiting.is_empty() {
+            self.wishes.remove(&ticket);
+        } else {
+            self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
         }
-    }
-
-    // It was spoken while an earlier renewal was in flight: it goes out next.
-    fn keep_wish(&mut self, ticket: u64, wish: Wish) {
-        self.wishes.insert(ticket, wish);
-        self.make_ready(ticket);
     }
 
     /// What has happened since the last call.
@@ -430,7 +442,7 @@ fn renewal(
     command_timeout: Duration,
 ) -> Renewal {
     let wished = wish.map(|wish| {
-        wish.sent = true;
+        wish.sent.append(&mut wish.waiting);
         wish.ttl
     });
     let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
@@ -442,6 +454,12 @@ fn renewal(
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
+    }
+}
+
+fn answer_all(receivers: impl Iterator<Item = oneshot::Sender<ByHand>>, answer: &ByHand) {
+    for receiver in receivers {
+        let _ = receiver.send(answer.clone());
     }
 }
 
@@ -470,3 +488,7 @@ const TICK_NANOS: u64 = 50_000_000;
 #[cfg(test)]
 #[path = "shard_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "shard_model.rs"]
+mod model;

@@ -272,3 +272,80 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     assert_eq!(lease.deadline(), at(28_600));
     assert!(ground.shard.take_happenings().is_empty(), "S12 knows of the longer ttl");
 }
+
+#[test]
+fn s2_a_renewal_that_is_answered_after_the_deadline_changes_nothing() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(9_450));
+    ground.answer(batch, 9_450, 9_501, renewed(550, 9_460));
+    assert!(!lease.is_held(at(9_501)));
+    assert_eq!((ground.losses(), ground.shard.len()), (vec![LossReason::Expired], 0));
+}
+
+#[test]
+fn s2_a_renewal_that_is_answered_after_its_holder_saw_the_deadline_pass_changes_nothing() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(9_450));
+    assert!(!lease.is_held(at(9_500)), "the holder's clock is ahead of the driver's last look at it");
+    ground.answer(batch, 9_450, 9_499, renewed(550, 9_460));
+    assert!(!lease.is_held(at(9_501)));
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+}
+
+#[test]
+fn s2_nothing_is_sent_after_the_deadline() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { ttl: Duration::from_millis(9_990), ..TERMS });
+    let too_late = RenewalAnswer::TooLate { at: server(1, 3_350) };
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 3_351, too_late);
+    assert!(!lease.is_held(at(9_491)), "between two ticks");
+    assert!(ground.due(9_491).is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::Expired]);
+}
+
+#[test]
+fn max_hold_also_stops_a_renewal_that_is_ready() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { max_hold: Some(Duration::from_secs(5)), ..TERMS });
+    lease.take(at(0));
+    ground.topology = topology(1, false);
+    assert!(ground.due(3_350).is_empty());
+    ground.topology = topology(1, true);
+    assert!(ground.due(5_000).is_empty());
+    ground.shard.hurry(false, |_| true);
+    assert!(ground.due(5_050).is_empty());
+    ground.due(9_500);
+    assert_eq!(ground.losses(), [LossReason::MaxHold]);
+}
+
+#[test]
+fn every_wish_is_answered() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let (one_to, mut first) = oneshot::channel();
+    let (two_to, mut second) = oneshot::channel();
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100));
+    let batch = one(ground.due(100));
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101));
+    ground.answer(batch, 100, 110, renewed(9_900, 105));
+    assert!(matches!(first.try_recv(), Ok(ByHand::Renewed)));
+    assert!(second.try_recv().is_err());
+    let batch = one(ground.due(110));
+    assert!(batch.members[0].ttl >= TTL * 2);
+    ground.answer(batch, 110, 111, renewed(29_990, 110));
+    assert!(matches!(second.try_recv(), Ok(ByHand::Renewed)));
+    assert!(lease.deadline() >= at(100 + 28_500), "never shortened");
+}
+
+#[test]
+fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    ground.shard.doubt(&lease);
+    assert!(lease.is_in_jeopardy());
+    assert_eq!(one(ground.due(50)).members.len(), 1);
+}

@@ -61,6 +61,12 @@ impl Wheel {
         }
     }
 
+    /// When entry `number` fires, if it is in.
+    #[cfg(test)]
+    pub(crate) fn due(&self, number: u32) -> Option<u64> {
+        self.links.get(number as usize).filter(|link| link.is_in()).map(|link| link.due)
+    }
+
     fn empty_bucket(&mut self, bucket: usize, fired: &mut Vec<u32>) {
         let mut number = self.heads[bucket];
         while number != END {

@@ -1,8 +1,15 @@
 //! A real server that dies, hangs, restarts, refuses or lies about itself.
 
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use crate::server::*;
+use crate::{fake, server::*};
 use leasehold::{
     clock::Clock,
     owner::OwnerMint,
@@ -405,4 +412,82 @@ async fn a_dropped_lane_leaves_nothing() {
     until(async || (tasks() == before).then_some(())).await;
     server.signal("-CONT");
     until(async || (ours() == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_reply_that_makes_no_sense_is_unknown_and_ends_the_connection() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let port = fake::serve(move |words| {
+        counted.fetch_add(usize::from(words[0] == "TIME"), Ordering::Relaxed);
+        fake::healthy(words).unwrap_or_else(|| "*2\r\n:1\r\n+soon\r\n".into())
+    });
+    let lane = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Renewals)
+        .await
+        .unwrap();
+    let mint = OwnerMint::new();
+    let error = lane.acquire(acquire(&mint, "k")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+    assert!(matches!(error.effect, Effect::Unknown { .. }));
+    until(async || (connections.load(Ordering::Relaxed) >= 2 && node(&lane).connected).then_some(())).await;
+    let answer = lane.renew(NodeId(0), vec![renewal(&acquire(&mint, "k"), TTL)]).await.remove(0).answer;
+    assert!(matches!(answer, RenewalAnswer::Failed(error) if matches!(error.effect, Effect::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn an_error_that_proves_nothing_is_unknown_and_a_lost_reply_too() {
+    for (reply, kind) in
+        [("-ERR Error running script: who knows\r\n", ErrorKind::Protocol), ("", ErrorKind::TimedOut)]
+    {
+        let port = fake::serve(move |words| fake::healthy(words).unwrap_or_else(|| reply.into()));
+        let lane = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Renewals)
+            .await
+            .unwrap();
+        let ask = acquire(&OwnerMint::new(), "k");
+        let asked = Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(200), ..ask.clone() };
+        let error = lane.acquire(asked).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(matches!(error.effect, Effect::Unknown { .. }));
+        let error = lane.release(release(&ask)).await.unwrap_err();
+        assert!(matches!(error.effect, Effect::Unknown { .. }));
+        // Reading has no effect.
+        assert_eq!(lane.inspect(&ask.key).await.unwrap_err().effect, Effect::None);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_offers_nothing_but_scripts_and_time_will_do() {
+    let port = fake::serve(|words| match words[0].as_str() {
+        "PING" | "TIME" => fake::healthy(words).unwrap(),
+        "EVALSHA" => "*2\r\n:1\r\n:1795250671168790\r\n".into(),
+        _ => "-ERR unknown command\r\n".into(),
+    });
+    let lane = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Renewals)
+        .await
+        .unwrap();
+    assert_eq!(node(&lane).up_since, None);
+    granted(&lane, &OwnerMint::new(), "k").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_run_seen_by_one_lane_closes_the_other_lanes_connection() {
+    let run = Arc::new(AtomicUsize::new(1));
+    let shown = run.clone();
+    let port = fake::serve(move |words| match words[0].as_str() {
+        "INFO" => {
+            let info = format!("run_id:{}\r\nuptime_in_seconds:9\r\n", shown.load(Ordering::Relaxed));
+            format!("${}\r\n{info}\r\n", info.len())
+        }
+        _ => fake::healthy(words).unwrap_or_else(|| "-ERR unknown command\r\n".into()),
+    });
+    let transport = RedisTransport::new(RedisConfig::single("127.0.0.1", port));
+    let first = open(&transport, LanePurpose::Renewals).await.unwrap();
+    assert_eq!(node(&first).clock.epoch, 1);
+    run.store(2, Ordering::Relaxed);
+    let second = open(&transport, LanePurpose::Renewals).await.unwrap();
+    assert_eq!(node(&second).clock.epoch, 2);
+    until(async || (node(&first).clock.epoch == 2 && node(&first).connected).then_some(())).await;
+    // Up since we saw it, whatever it claims.
+    assert!(node(&first).uptime(Clock::Boot.now()).unwrap() < Duration::from_secs(5));
+    assert_eq!(node(&first), node(&second));
 }

@@ -149,6 +149,39 @@ async fn a_command_that_comes_late_is_not_executed() {
 }
 
 #[tokio::test]
+async fn too_late_is_an_answer_and_the_next_try_is_in_time() {
+    let server = Server::start();
+    let lane = server.calls().await;
+    let mint = OwnerMint::new();
+    let held = acquire(&mint, "held");
+    lane.acquire(held.clone()).await.unwrap();
+    // A timer is not finer than 1 ms, so the answer comes before the end of such a short time is noticed. How short it
+    // must be depends on the machine.
+    let mut micros = (5..).step_by(5);
+    let mut very_soon = || Clock::Boot.now() + Duration::from_micros(micros.next().unwrap() % 300);
+    let late = until(async || {
+        let late = Acquire { execute_by: very_soon(), ..acquire(&mint, "k") };
+        let answer = lane.acquire(late.clone()).await;
+        if !matches!(answer, Ok(AcquireReply::TooLate { .. })) {
+            lane.release(release(&late)).await.unwrap();
+            return None;
+        }
+        Some(late)
+    })
+    .await;
+    assert!(matches!(lane.release(release(&late)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    until(async || {
+        let late = Renewal { execute_by: very_soon(), ..renewal(&held, TTL) };
+        let answer = lane.renew(NodeId(0), vec![late]).await.remove(0).answer;
+        matches!(answer, RenewalAnswer::TooLate { .. }).then_some(())
+    })
+    .await;
+    assert!(server.cli(&["pttl", "held"]).parse::<u64>().unwrap() <= 30_000);
+    let again = lane.acquire(acquire(&mint, "k")).await.unwrap();
+    assert!(matches!(again, AcquireReply::Granted { .. }), "{again:?}");
+}
+
+#[tokio::test]
 async fn a_notice_reaches_every_watch() {
     let server = Server::start();
     let lane = server.calls().await;

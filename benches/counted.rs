@@ -1,0 +1,115 @@
+//! Counts that do not depend on the machine's mood: instructions under callgrind, allocations.
+//!
+//! Instructions: this program runs itself under callgrind, doing a job n and 2 n times; the difference divided by n
+//! is what one costs, start-up and warm-up gone.
+
+use std::process::Command;
+
+use leasehold::Engine;
+use leasehold_memory::MemoryTransport;
+
+use crate::{rounds::Spread, table::Table, wheel_ops};
+
+pub(crate) fn measure(table: &mut Table) {
+    let pair = instructions("pair", 2_000);
+    table.add("P13", "memory pair on the current runtime: instructions", Spread::exactly(pair), "instr");
+    table.at_most(PAIR_INSTRUCTIONS_MAX);
+    let allocations = allocations_of_pairs(1_000);
+    table.add(
+        "P13",
+        "memory pair: allocations, the memory table's included",
+        Spread::exactly(allocations),
+        "allocs",
+    );
+    table.at_most(PAIR_ALLOCATIONS_MAX);
+    let renewal = instructions("renewals", 20_000);
+    table.add(
+        "P13c",
+        "memory renewal: instructions, ticks and table included",
+        Spread::exactly(renewal),
+        "instr",
+    );
+    table.at_most(RENEWAL_INSTRUCTIONS_MAX);
+    let allocations = allocations_of_renewals(20_000);
+    table.add("P13c", "memory renewal: allocations", Spread::exactly(allocations), "allocs");
+    table.at_most(RENEWAL_ALLOCATIONS_MAX);
+    let wheel = instructions("wheel", 400_000);
+    table.add("P11", "wheel of 100,000: instructions an operation", Spread::exactly(wheel), "instr");
+    table.at_most(400.0);
+}
+
+/// What the process does under `--count JOB TIMES`.
+pub(crate) fn run_job(job: &str, times: usize) {
+    match job {
+        "pair" => on_paused_runtime(pairs(times)),
+        "renewals" => on_paused_runtime(renewals(times)),
+        "wheel" => wheel_ops::turn(times),
+        other => panic!("no job is called {other}"),
+    }
+}
+
+fn on_paused_runtime(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(work);
+}
+
+async fn engine() -> Engine {
+    let building = Engine::builder(MemoryTransport::new()).on_current_runtime().build();
+    building.await.expect("the memory transport is always there")
+}
+
+async fn pairs(times: usize) {
+    let engine = engine().await;
+    let lock = engine.lock("orders:42");
+    for _ in 0..times {
+        let lease = lock.acquire().await.expect("nobody else wants it");
+        lease.release().await.expect("it is ours");
+    }
+}
+
+const RENEWED_LEASES: usize = 2_000;
+
+/// So many renewals of a few thousand leases, through the whole driver.
+async fn renewals(times: usize) {
+    let engine = engine().await;
+    let mut leases = Vec::new();
+    for number in 0..RENEWED_LEASES {
+        leases.push(engine.lock(format!("lease:{number}")).acquire().await.expect("nobody else wants it"));
+    }
+    while engine.snapshot().renewals < times as u64 {
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    }
+}
+
+fn instructions(job: &str, times: usize) -> f64 {
+    (callgrind(job, 2 * times) - callgrind(job, times)) / times as f64
+}
+
+fn callgrind(job: &str, times: usize) -> f64 {
+    let program = std::env::current_exe().expect("a program knows its path");
+    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{job}-{times}", std::process::id()));
+    let mut command = Command::new("valgrind");
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
+    command.arg(program).args(["--count", job, &times.to_string()]);
+    let done = command.output().expect("valgrind is installed: apt-get install valgrind");
+    let _ = std::fs::remove_file(out);
+    let text = String::from_utf8_lossy(&done.stderr);
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    let count = collected.unwrap_or_else(|| panic!("callgrind counts nothing: {text}")).1;
+    count.trim().parse().expect("a number of instructions")
+}
+
+fn allocations_of_pairs(times: usize) -> f64 {
+    let count = |times| allocation_counter::measure(|| run_job("pair", times)).count_total as f64;
+    (count(2 * times) - count(times)) / times as f64
+}
+
+fn allocations_of_renewals(times: usize) -> f64 {
+    let count = |times| allocation_counter::measure(|| run_job("renewals", times)).count_total as f64;
+    (count(2 * times) - count(times)) / times as f64
+}
+
+const PAIR_INSTRUCTIONS_MAX: f64 = 12_000.0;
+const PAIR_ALLOCATIONS_MAX: f64 = 10.0;
+const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_500.0;
+const RENEWAL_ALLOCATIONS_MAX: f64 = 0.1;

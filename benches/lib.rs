@@ -1,1 +1,0 @@
-//! Leasehold's benches.

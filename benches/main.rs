@@ -1,0 +1,61 @@
+//! One command, one table:
+//!
+//! ```text
+//! cargo run --release -p leasehold-benches                        the large run, about three minutes
+//! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
+//! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
+//! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
+//! ```
+//!
+//! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.
+
+#![allow(clippy::disallowed_methods)] // a bench reads the clock
+
+mod commands;
+mod counted;
+mod pairs;
+mod raw;
+mod rounds;
+mod table;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../engine/src/renewal/wheel.rs"]
+mod wheel;
+mod wheel_ops;
+
+use table::Table;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Pairs per task and round.
+    pub(crate) pairs: usize,
+    /// Rounds; medians are told.
+    pub(crate) rounds: usize,
+    /// Entries of the largest wheel.
+    pub(crate) wheel: usize,
+}
+
+const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000 };
+const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 10_000 };
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if let Some(job) = arguments.iter().position(|argument| argument == "--count") {
+        // Under callgrind: this process does one thing so often, and nothing else.
+        return counted::run_job(&arguments[job + 1], arguments[job + 2].parse().expect("a number"));
+    }
+    let mut table = Table::default();
+    counted::measure(&mut table);
+    if has("--check") {
+        std::process::exit(table.check());
+    }
+    let size = if has("--small") { SMALL } else { LARGE };
+    wheel_ops::measure(&mut table, size);
+    pairs::measure(&mut table, size);
+    commands::measure(&mut table, size);
+    print!("{table}");
+    if let Some(place) = arguments.iter().position(|argument| argument == "--json") {
+        std::fs::write(&arguments[place + 1], table.as_json()).expect("the file can be written");
+    }
+}

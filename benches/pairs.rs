@@ -1,0 +1,99 @@
+//! Acquire + release pairs of distinct keys at 1, 8, 64 and 256 tasks, on memory and on a real server, with the
+//! server's own limit beside them in the same run, in turn.
+
+use std::{sync::Arc, time::Instant};
+
+use leasehold::Engine;
+use leasehold_memory::MemoryTransport;
+use leasehold_redis::RedisTransport;
+use leasehold_tests::harness::redis_server::RedisServer;
+
+use crate::{Size, raw, rounds::Spread, table::Table};
+
+const TASKS: [usize; 4] = [1, 8, 64, 256];
+
+pub(crate) fn measure(table: &mut Table, size: Size) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let memory =
+        runtime.block_on(Engine::builder(MemoryTransport::new()).build()).expect("memory is always there");
+    let server = RedisServer::start().expect("a redis-server");
+    let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
+    let redis = runtime.block_on(Engine::builder(transport).build()).expect("the server is up");
+    one_task(table, size, &server, &runtime, &redis);
+    for tasks in TASKS {
+        many_tasks(table, size, tasks, &server, &runtime, &memory, &redis);
+    }
+}
+
+fn one_task(
+    table: &mut Table,
+    size: Size,
+    server: &RedisServer,
+    runtime: &tokio::runtime::Runtime,
+    redis: &Engine,
+) {
+    let (mut ours, mut round_trips) = (Vec::new(), Vec::new());
+    for _ in 0..size.rounds {
+        round_trips.push(raw::round_trip_micros(server, size.pairs / 4));
+        ours.push(runtime.block_on(pair_micros(redis, size.pairs / 4)));
+    }
+    let ratio = Spread::of_ratios(&ours, &round_trips);
+    table.add("", "redis round trip of one script, blocking socket, p50", Spread::of(round_trips), "us");
+    table.add("", "redis pair, 1 task, p50", Spread::of(ours), "us");
+    table.add("P3", "redis pair p50 / round trip p50 (target 2.3)", ratio, "x");
+}
+
+async fn pair_micros(engine: &Engine, times: usize) -> f64 {
+    let lock = engine.lock("pair");
+    let mut micros = Vec::with_capacity(times);
+    for _ in 0..times {
+        let begin = Instant::now();
+        lock.acquire().await.expect("nobody else wants it").release().await.expect("it is ours");
+        micros.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    micros.sort_by(f64::total_cmp);
+    micros[micros.len() / 2]
+}
+
+fn many_tasks(
+    table: &mut Table,
+    size: Size,
+    tasks: usize,
+    server: &RedisServer,
+    runtime: &tokio::runtime::Runtime,
+    memory: &Engine,
+    redis: &Engine,
+) {
+    let (mut on_memory, mut on_redis, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    let (clients, pipeline) = if tasks > 8 { (50, 16) } else { (tasks, 1) };
+    for _ in 0..size.rounds {
+        on_memory.push(runtime.block_on(pairs_per_second(memory, tasks, size.pairs * 2)));
+        on_redis.push(runtime.block_on(pairs_per_second(redis, tasks, size.pairs)));
+        limits.push(raw::pairs_per_second(server, clients, pipeline, size.pairs));
+    }
+    let ratio = Spread::of_ratios(&on_redis, &limits);
+    table.add("", format!("memory, {tasks} tasks"), Spread::of(on_memory), "pairs/s");
+    table.add("", format!("redis, {tasks} tasks"), Spread::of(on_redis), "pairs/s");
+    table.add("", format!("raw({clients}, {pipeline})"), Spread::of(limits), "pairs/s");
+    table.add("", format!("redis, {tasks} tasks / raw({clients}, {pipeline})"), ratio, "x");
+}
+
+async fn pairs_per_second(engine: &Engine, tasks: usize, pairs: usize) -> f64 {
+    let (each, begin) = ((pairs / tasks).max(1), Instant::now());
+    let engine = Arc::new(engine.clone());
+    let mut running = tokio::task::JoinSet::new();
+    for task in 0..tasks {
+        let lock = engine.lock(format!("pairs:{task}"));
+        running.spawn(async move {
+            for _ in 0..each {
+                lock.acquire().await.expect("nobody else wants it").release().await.expect("it is ours");
+            }
+        });
+    }
+    running.join_all().await;
+    (each * tasks) as f64 / begin.elapsed().as_secs_f64()
+}
