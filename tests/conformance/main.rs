@@ -4,3 +4,4 @@ mod list;
 mod memory;
 mod memory_behind_faults;
 mod memory_in_real_time;
+mod redis_single;

@@ -1,1 +1,19 @@
-//! Real servers that fail, and what our holders and callers see of it.
+//! Real servers that fail, real connections that break, real processes that die.
+#![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
+
+mod commands;
+mod contest;
+mod ground;
+mod holder_process;
+mod tally;
+
+mod counts;
+mod holders;
+// mod late_requests;
+mod lost_notices;
+// mod many_leases;
+// mod renewal_batches;
+// mod replies;
+mod server_runs;
+// mod server_trouble;
+mod upkeep;

@@ -1,1 +1,6 @@
-//! What is on the server, byte for byte, against Redisson's traces and a real server.
+//! Names and bytes on the server, against a real server and against what Redisson leaves there.
+#![allow(clippy::disallowed_methods, reason = "tests on a real server run in real time")]
+
+mod bytes;
+mod slots;
+mod traces;

@@ -31,7 +31,7 @@ use crate::{
     names::lock_channel,
     offset::{Offset, Sample},
     reply::{Acquired, Freed, Seen},
-    scripts::{self, Script},
+    scripts::{self, Script, Told},
     watchdog::{PROBE_TIMEOUT, Probe, watch_over},
 };
 
@@ -44,6 +44,7 @@ pub(crate) struct Connection {
     command_timeout: Duration,
     offset: Mutex<Offset>,
     in_flight: Semaphore,
+    told: Told,
 }
 
 /// What a connection needs to know from its node.
@@ -81,6 +82,7 @@ impl Connection {
             command_timeout: terms.command_timeout,
             offset: Mutex::new(offset),
             in_flight: Semaphore::new(terms.in_flight_max),
+            told: Told::default(),
         }
     }
 
@@ -241,7 +243,7 @@ impl Connection {
         work(&mut self.offset.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs a script by its digest, and once by its text if the server does not know it.
+    /// Runs a script and reads its reply.
     async fn run<T>(
         &self,
         script: &Script,
@@ -259,6 +261,9 @@ impl Connection {
     }
 
     /// The reply to a script as it came, and when it was sent.
+    ///
+    /// The first use on a connection carries the text: asking by a digest that the server may not know would take two
+    /// sends, and a request behind it could overtake the second.
     pub(crate) async fn evaluate(
         &self,
         script: &Script,
@@ -267,12 +272,28 @@ impl Connection {
         limit: Limit,
     ) -> Result<(Frame, Instant), TransportError> {
         let sent = self.clock.now();
-        let mut reply = self.link.request("EVALSHA", slot, args(&script.sha), limit.until - sent).await;
-        if matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
-            let left = limit.until - self.clock.now();
-            reply = self.link.request("EVAL", slot, args(&script.source), left).await;
-        }
+        let reply = if self.told.is_first_use(script) {
+            self.link.request("EVAL", slot, args(&script.source), limit.until - sent).await
+        } else {
+            self.evaluate_known(script, slot, args, limit.until - sent).await
+        };
         Ok((reply.map_err(|failure| self.explain(failure, limit))?, sent))
+    }
+
+    /// By the digest, and by the text if the server has forgotten it (SCRIPT FLUSH).
+    async fn evaluate_known(
+        &self,
+        script: &Script,
+        slot: u16,
+        args: impl Fn(&Str) -> Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        let until = self.clock.now() + timeout;
+        let reply = self.link.request("EVALSHA", slot, args(&script.sha), timeout).await;
+        if !matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
+            return reply;
+        }
+        self.link.request("EVAL", slot, args(&script.source), until - self.clock.now()).await
     }
 
     fn acquired(&self, value: Acquired, fencing: Fencing) -> AcquireReply {

@@ -1,6 +1,9 @@
 //! The scripts: constant text; names and values travel only as KEYS and ARGV.
 
-use std::sync::LazyLock;
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU8, Ordering},
+};
 
 use fred::bytes_utils::Str;
 
@@ -8,24 +11,36 @@ use fred::bytes_utils::Str;
 pub(crate) struct Script {
     pub(crate) source: Str,
     pub(crate) sha: Str,
+    bit: u8,
 }
 
+/// Which scripts a connection has carried by their text already.
+#[derive(Debug, Default)]
+pub(crate) struct Told(AtomicU8);
+
 impl Script {
-    fn new(source: &'static str) -> Self {
-        Self { source: Str::from_static(source), sha: fred::util::sha1_hash(source).into() }
+    fn new(source: &'static str, bit: u8) -> Self {
+        Self { source: Str::from_static(source), sha: fred::util::sha1_hash(source).into(), bit }
+    }
+}
+
+impl Told {
+    /// Whether this is the first use. By then the text is on its way: whatever is written behind it finds it known.
+    pub(crate) fn is_first_use(&self, script: &Script) -> bool {
+        self.0.fetch_or(script.bit, Ordering::Relaxed) & script.bit == 0
     }
 }
 
 pub(crate) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/acquire.lua")));
+    LazyLock::new(|| Script::new(include_str!("../scripts/acquire.lua"), 1 << 0));
 pub(crate) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/release.lua")));
+    LazyLock::new(|| Script::new(include_str!("../scripts/release.lua"), 1 << 1));
 pub(crate) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/renew.lua")));
+    LazyLock::new(|| Script::new(include_str!("../scripts/renew.lua"), 1 << 2));
 pub(crate) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/inspect.lua")));
+    LazyLock::new(|| Script::new(include_str!("../scripts/inspect.lua"), 1 << 3));
 pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/force_release.lua")));
+    LazyLock::new(|| Script::new(include_str!("../scripts/force_release.lua"), 1 << 4));
 
 #[cfg(test)]
 mod tests {
@@ -37,5 +52,12 @@ mod tests {
             assert!(script.source.contains("-- Safe to run twice:"), "{}", &*script.source);
             assert_eq!(script.sha.len(), 40);
         }
+    }
+
+    #[test]
+    fn each_script_has_one_first_use() {
+        let (told, all) = (Told::default(), [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE]);
+        assert!(all.iter().all(|script| told.is_first_use(script)));
+        assert!(!all.iter().any(|script| told.is_first_use(script)));
     }
 }

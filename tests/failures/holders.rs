@@ -1,0 +1,95 @@
+//! Holders that die or stand still, and who comes after them.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Engine, Lease};
+use leasehold_tests::harness::proxy::Proxy;
+use tokio::task::JoinHandle;
+
+use crate::{
+    commands::Kind,
+    ground::{Ground, builder, until},
+    holder_process::HolderProcess,
+};
+
+const TTL: Duration = Duration::from_millis(1_500);
+
+/// A waiting process, as it were: an engine with a way of its own to the server.
+struct Waiter {
+    proxy: Proxy,
+    granted: JoinHandle<(Lease, Instant)>,
+    _engine: Engine,
+}
+
+impl Waiter {
+    /// Returns when it listens and knows how long the lock is held.
+    async fn start(ground: &Ground) -> Self {
+        let proxy = Proxy::start(ground.server.port()).expect("a proxy");
+        let engine = builder(&proxy.url()).build().await.expect("an engine");
+        let acquire = engine.lock("k").acquire();
+        let granted = tokio::spawn(async move { (acquire.await.expect("a lease"), Instant::now()) });
+        until("it listens and has asked", || {
+            proxy.commands_seen().contains_key("SUBSCRIBE") && Kind::Acquire.seen(&proxy).len() >= 2
+        })
+        .await;
+        Self { proxy, granted, _engine: engine }
+    }
+}
+
+/// When the lock runs out, at the earliest; asked until it is near, since a last renewal may have been on its way.
+async fn expiry(ground: &Ground) -> Instant {
+    loop {
+        let asked = Instant::now();
+        let left_ms = u64::try_from(ground.pttl_ms("k")).expect("held");
+        if left_ms < 400 {
+            return asked + Duration::from_millis(left_ms);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process() {
+    let ground = Ground::new();
+    let mut holder = HolderProcess::start(&ground.server.url(), "k", TTL);
+    let (one, other) = (Waiter::start(&ground).await, Waiter::start(&ground).await);
+    holder.process.kill().expect("killed");
+    let expiry = expiry(&ground).await;
+    let proxies = [one.proxy, other.proxy];
+    let (mut first, mut second) = (one.granted, other.granted);
+    let ((lease, granted), last) = tokio::select! {
+        first = &mut first => (first.expect("no panic"), second),
+        second = &mut second => (second.expect("no panic"), first),
+    };
+    let between = |proxy: &Proxy| {
+        let asks = Kind::Acquire.seen(proxy);
+        asks.iter().filter(|ask| ask.at >= expiry && ask.at <= granted).count()
+    };
+    let asks = proxies.each_ref().map(between);
+    let took = granted - expiry;
+    println!("granted {took:?} after the expiry; commands between of each process: {asks:?}");
+    assert!(asks.iter().all(|asks| *asks <= 2), "{asks:?}");
+    assert!(took <= TTL / 3, "{took:?}");
+    assert!(lease.fencing_token().as_i64() > holder.token());
+    assert!(!last.is_finished());
+    lease.release().await.expect("released");
+    last.await.expect("no panic").0.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on() {
+    let ground = Ground::new();
+    let mut holder = HolderProcess::start(&ground.server.url(), "k", TTL);
+    let waiter = Waiter::start(&ground).await;
+    holder.process.stop().expect("stopped");
+    let expiry = expiry(&ground).await;
+    let (lease, granted) = waiter.granted.await.expect("no panic");
+    assert!(granted >= expiry && granted - expiry <= TTL / 3, "{:?}", granted - expiry);
+    assert!(lease.fencing_token().as_i64() > holder.token());
+    holder.process.cont().expect("continued");
+    let (still, is_held) = holder.after_standing_still();
+    assert!(still > TTL / 2 && !is_held, "{still:?} {is_held}");
+    // What it does when it goes on changes nothing for the next owner.
+    assert!(lease.is_held() && ground.is_held_once("k"));
+    lease.release().await.expect("released");
+}

@@ -1,0 +1,93 @@
+//! Releases that a waiting caller is not told of: it finds out by itself.
+
+use std::time::Instant;
+
+use leasehold::{AcquireError, Lease};
+use leasehold_tests::harness::proxy::Direction;
+use tokio::task::JoinHandle;
+
+use crate::{
+    commands::Kind,
+    ground::{Ground, SECOND, until},
+};
+
+/// A caller that waits, subscribed, for a lock that a peer holds for a long time.
+async fn waiting(ground: &Ground) -> JoinHandle<Result<Lease, AcquireError>> {
+    ground.command(&["HSET", "k", PEER, "1"]);
+    ground.command(&["PEXPIRE", "k", "60000"]);
+    let engine = ground.builder().build().await.expect("an engine");
+    let waiting = tokio::spawn(engine.lock("k").acquire());
+    until("it listens and has asked again", || {
+        let listeners = ground.command(&["PUBSUB", "NUMSUB", CHANNEL]);
+        listeners.items()[1].integer() == Some(1) && Kind::Acquire.seen(&ground.proxy).len() >= 2
+    })
+    .await;
+    ground.proxy.clear();
+    waiting
+}
+
+/// A release as Redisson's; returns how many heard it.
+fn release(ground: &Ground) -> i64 {
+    assert_eq!(ground.command(&["DEL", "k"]).integer(), Some(1));
+    ground.command(&["PUBLISH", CHANNEL, "0"]).integer().expect("a number")
+}
+
+/// Well before the peer's ttl; the goal is about a second.
+async fn is_granted(ground: &Ground, waiting: JoinHandle<Result<Lease, AcquireError>>, released: Instant) {
+    let granted = tokio::time::timeout(3 * SECOND, waiting).await.expect("granted in time");
+    let (took, asks) = (released.elapsed(), Kind::Acquire.seen(&ground.proxy).len());
+    println!("granted {took:?} after the release, by {asks} asks");
+    let lease = granted.expect("no panic").expect("a lease");
+    lease.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn l2_a_notice_leads_to_one_ask() {
+    let ground = Ground::new();
+    let waiting = waiting(&ground).await;
+    let released = Instant::now();
+    assert_eq!(release(&ground), 1);
+    is_granted(&ground, waiting, released).await;
+    // A safety poll may have been on its way.
+    assert!(Kind::Acquire.seen(&ground.proxy).len() <= 2);
+}
+
+#[tokio::test]
+async fn l2_a_release_without_a_message_is_found_by_the_safety_poll() {
+    let ground = Ground::new();
+    let waiting = waiting(&ground).await;
+    let released = Instant::now();
+    assert_eq!(ground.command(&["DEL", "k"]).integer(), Some(1));
+    is_granted(&ground, waiting, released).await;
+}
+
+#[tokio::test]
+async fn l2_a_release_while_the_subscriber_is_dead_is_found_after_its_return() {
+    let ground = Ground::new();
+    let waiting = waiting(&ground).await;
+    let released = Instant::now();
+    let mut raw = ground.raw();
+    // In one go: the message is published before anybody can be back.
+    let release = [vec!["CLIENT", "KILL", "TYPE", "pubsub"], vec!["DEL", "k"], vec!["PUBLISH", CHANNEL, "0"]];
+    let replies = raw.pipeline(&release).expect("replies");
+    assert_eq!(replies.iter().map(|reply| reply.integer()).collect::<Vec<_>>(), [Some(1), Some(1), Some(0)]);
+    is_granted(&ground, waiting, released).await;
+}
+
+/// Nothing arrives any more, and nothing tells so: the message is lost behind a broken route.
+#[tokio::test]
+async fn l2_a_message_lost_behind_a_broken_route_is_made_up_for_when_it_heals() {
+    let ground = Ground::new();
+    let waiting = waiting(&ground).await;
+    ground.proxy.block(Direction::ToClient, true);
+    assert_eq!(release(&ground), 1);
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(!waiting.is_finished());
+    // What was under way is lost with its connections.
+    ground.proxy.cut_all();
+    ground.proxy.block(Direction::ToClient, false);
+    is_granted(&ground, waiting, Instant::now()).await;
+}
+
+const PEER: &str = "5f1c7a3e-6a4b-4a50-9f29-0d6a3c1e9b77:63";
+const CHANNEL: &str = "redisson_lock__channel:{k}";
