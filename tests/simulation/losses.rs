@@ -1,0 +1,47 @@
+//! The stream of losses.
+
+use leasehold::{LossNotice, LossReason};
+
+use crate::ground::{ground, millis, now, seconds};
+
+#[tokio::test(start_paused = true)]
+async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
+    let ground = ground().await;
+    let (mut one, mut two) = (ground.engine.losses(), ground.engine.losses());
+    let lease = ground.engine.lock("a").ttl(seconds(4)).no_renewal().acquire().await.unwrap();
+    let (granted, deadline) = (now(), now() + lease.remaining());
+    for losses in [&mut one, &mut two] {
+        let LossNotice::Lost(loss) = losses.next().await else { panic!("nothing was missed") };
+        assert_eq!((&*loss.name, loss.reason), ("a", LossReason::Expired));
+        assert_eq!((loss.fencing_token, loss.deadline), (lease.fencing_token(), deadline));
+        assert!(loss.at >= deadline && loss.at - deadline <= millis(100), "{loss:?}");
+        assert_eq!(loss.held, loss.at - granted);
+        assert!(losses.try_next().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_hears_nothing_from_before_it_was_made_and_no_release() {
+    let ground = ground().await;
+    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    ground.engine.lock("a").force_release().await.unwrap();
+    lease.lost().await;
+    let mut losses = ground.engine.losses();
+    ground.engine.lock("b").acquire().await.unwrap().release().await.unwrap();
+    drop(ground.engine.lock("b").acquire().await.unwrap());
+    ground.settles_within(seconds(1)).await;
+    assert!(losses.try_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_is_heard_at_the_next_renewal() {
+    let ground = ground().await;
+    let mut losses = ground.engine.losses();
+    let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
+    let granted = now();
+    assert!(ground.other().await.lock("a").force_release().await.unwrap());
+    let LossNotice::Lost(loss) = losses.next().await else { panic!("nothing was missed") };
+    assert_eq!(loss.reason, LossReason::NotOurs);
+    assert!(loss.at - granted >= seconds(3) && loss.at - granted <= millis(3_100), "{loss:?}");
+    assert!(!lease.is_held());
+}
