@@ -1,0 +1,4 @@
+//! Rules of the house that a machine can check.
+
+mod promises;
+mod sources;
