@@ -79,13 +79,20 @@ async fn a_ttl_beyond_the_restart_grace_names_both() {
 async fn limits_are_typed_and_name_the_setting() {
     let config = leasehold::EngineConfig { leases_max: 2, callers_max: 3, ..Default::default() };
     let ground = ground_with(|builder| builder.config(config)).await;
-    let held = [ground.engine.lock("a").acquire().await.unwrap(), ground.engine.lock("b").acquire().await.unwrap()];
+    let held =
+        [ground.engine.lock("a").acquire().await.unwrap(), ground.engine.lock("b").acquire().await.unwrap()];
     let refused = ground.engine.lock("c").acquire().await;
-    assert!(matches!(refused, Err(AcquireError::LimitReached { limit: "leases_max", value: 2 })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(AcquireError::LimitReached { limit: "leases_max", value: 2 })),
+        "{refused:?}"
+    );
     drop(held);
     let _held = ground.engine.lock("a").acquire().await.unwrap();
     let _callers: Vec<_> = (0..3).map(|_| tokio::spawn(ground.engine.lock("a").acquire())).collect();
     crate::ground::breathe().await;
     let refused = ground.engine.lock("a").acquire().await;
-    assert!(matches!(refused, Err(AcquireError::LimitReached { limit: "callers_max", value: 3 })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(AcquireError::LimitReached { limit: "callers_max", value: 3 })),
+        "{refused:?}"
+    );
 }

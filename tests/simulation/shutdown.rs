@@ -23,7 +23,9 @@ async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
     let report = ground.engine.shutdown(seconds(1)).await;
     assert_eq!(report, ShutdownReport { released: 20, unconfirmed: vec![] });
     for lease in leases {
-        assert!(matches!(losses.try_next(), Some(LossNotice::Lost(loss)) if loss.reason == LossReason::Shutdown));
+        assert!(
+            matches!(losses.try_next(), Some(LossNotice::Lost(loss)) if loss.reason == LossReason::Shutdown)
+        );
         assert_eq!((lease.is_held(), lease.lost().await), (false, LossReason::Shutdown));
         let released = lease.release().await;
         assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::Shutdown))), "{released:?}");

@@ -24,6 +24,7 @@ use crate::{
 
 /// Starts the driver of an entry that was just marked as driven.
 pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
+    works.events.totals.served.add(1);
     works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
 }
 
@@ -33,7 +34,7 @@ async fn drive(mut belt: Seatbelt) {
     let mut woken = Woken::Otherwise;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
-        match next_step(&works, &key, news, woken) {
+        match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
             Todo::Ask(ask) => ask_server(&works, &key, ask).await,
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
@@ -178,6 +179,7 @@ fn handle_answer(
     if let Err(trouble) = &answer {
         works.events.unanswered("acquire", trouble);
     }
+    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     let pace = works.pace();
     let (verdict, installed) = works.table.with(key, |slot| {
         let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
@@ -185,8 +187,10 @@ fn handle_answer(
         (verdict, installed)
     });
     let Verdict { leaving, closing, no_expiry, .. } = verdict;
-    if let Some(installed) = installed {
-        deliver(works, installed);
+    match installed {
+        Some(installed) => deliver(works, installed),
+        None if granted => works.events.grant_without_caller(),
+        None => {}
     }
     if no_expiry {
         works.events.no_expiry();
@@ -194,9 +198,6 @@ fn handle_answer(
             lock = key.name(),
             "a peer holds this lock without expiry; callers poll until it is gone"
         );
-    }
-    if closing.is_some() && leaving.is_empty() {
-        works.events.grant_without_caller();
     }
     dismiss(works, leaving, now);
     close(works, key, closing);
@@ -269,6 +270,7 @@ impl Seatbelt {
 
 impl Drop for Seatbelt {
     fn drop(&mut self) {
+        self.works.events.totals.served.sub(1);
         if !self.fastened {
             return;
         }

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,7 +18,11 @@ use super::{
     state::{self, LeaseState, LossReason},
 };
 use crate::{
-    clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
+    clock::Instant,
+    contention::{attempt::Closing, closer::Place},
+    fencing::FencingToken,
+    key::LockKey,
+    owner::Owner,
     transport::TransportError,
 };
 
@@ -66,11 +70,12 @@ pub(crate) struct LeaseCore {
     pub(crate) granted_at: Instant,
     deadline: AtomicU64,
     renewed_until: AtomicU64,
-    last_execute_by: AtomicU64,
+    gone_by: AtomicU64,
     ticket: AtomicU64,
     holds: AtomicU32,
     phase: AtomicU8,
     open: Mutex<OpenSends>,
+    closing: OnceLock<Place>,
     ended: Notify,
 }
 
@@ -84,11 +89,12 @@ impl LeaseCore {
             granted_at: grant.received,
             deadline: AtomicU64::new(state::deadline(grant.sent, terms.ttl).as_nanos()),
             renewed_until: AtomicU64::new(u64::MAX),
-            last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
+            gone_by: AtomicU64::new(forgotten_by(grant.execute_by, terms.ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
             phase: AtomicU8::new(HELD), // not taken
             open: Mutex::new(open),
+            closing: OnceLock::new(),
             ended: Notify::new(),
         }
     }
@@ -232,15 +238,14 @@ impl LeaseCore {
         self.holds.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
-    /// A command of this owner is about to be sent that may be executed until `execute_by`.
-    pub(crate) fn note_send(&self, execute_by: Instant) {
-        self.last_execute_by.fetch_max(execute_by.as_nanos(), Ordering::AcqRel);
+    /// A command of this owner is about to be sent that asks for `ttl` and may be executed until `execute_by`.
+    pub(crate) fn note_send(&self, execute_by: Instant, ttl: Duration) {
+        self.gone_by.fetch_max(forgotten_by(execute_by, ttl).as_nanos(), Ordering::AcqRel);
     }
 
     /// When the server has certainly forgotten this owner if nothing more is sent.
     pub(crate) fn gone_by(&self) -> Instant {
-        let last = Instant::from_nanos(self.last_execute_by.load(Ordering::Acquire));
-        last + self.terms.ttl + state::margin(self.terms.ttl)
+        Instant::from_nanos(self.gone_by.load(Ordering::Acquire))
     }
 
     /// A send of this owner was not answered.
@@ -259,6 +264,15 @@ impl LeaseCore {
         Closing { owner: self.owner, open: self.take_open(), may_hold: true, gone_by: self.gone_by() }
     }
 
+    /// Where the closer has it, once it was lost.
+    pub(crate) fn closing(&self) -> Option<Place> {
+        self.closing.get().copied()
+    }
+
+    pub(crate) fn note_closing(&self, place: Place) {
+        let _ = self.closing.set(place); // it is lost once only
+    }
+
     // The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
     fn lock_open(&self) -> MutexGuard<'_, OpenSends> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
@@ -272,6 +286,10 @@ impl LeaseCore {
     pub(crate) fn set_ticket(&self, ticket: Option<u64>) {
         self.ticket.store(ticket.unwrap_or(NO_TICKET), Ordering::Relaxed);
     }
+}
+
+fn forgotten_by(execute_by: Instant, ttl: Duration) -> Instant {
+    execute_by + ttl + state::margin(ttl)
 }
 
 const HELD: u8 = 0;

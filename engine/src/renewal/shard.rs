@@ -102,7 +102,7 @@ pub(crate) struct Shard {
     ready: ReadyQueue,
     command_timeout: Duration,
     fired: Vec<u32>,
-    wishes: HashMap<u64, Wish>,
+    wishes: HashMap<u64, Vec<Wish>>,
     happenings: Vec<Happening>,
 }
 
@@ -152,7 +152,7 @@ impl Shard {
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
         record.lease.set_ticket(None);
-        if let Some(wish) = self.wishes.remove(&ticket) {
+        for wish in self.wishes.remove(&ticket).into_iter().flatten() {
             let _ = wish.answer_to.send(ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs)));
         }
     }
@@ -325,7 +325,7 @@ impl Shard {
                 clock: at.clock,
             });
         }
-        self.answer_wish_if_sent(member.ticket, ByHand::Renewed);
+        self.answer_sent_wishes(member.ticket, || ByHand::Renewed);
     }
 
     fn next_due(&self, lease: &LeaseCore, sent: Instant, now: Instant) -> Instant {
@@ -359,7 +359,7 @@ impl Shard {
         let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
         self.wheel.insert(number(member.ticket), due_tick(retry));
         self.enter_jeopardy(member.ticket);
-        self.answer_wish_if_sent(member.ticket, ByHand::Failed(error.clone()));
+        self.answer_sent_wishes(member.ticket, || ByHand::Failed(error.clone()));
     }
 
     fn enter_jeopardy(&mut self, ticket: u64) {
@@ -396,23 +396,18 @@ impl Shard {
         if record.stage == Stage::Idle {
             self.make_ready(ticket);
         }
-        // A later wish replaces an earlier one that was not answered yet, and is never smaller.
-        let ttl = self.wishes.get(&ticket).map_or(ttl, |earlier| earlier.ttl.max(ttl));
-        self.wishes.insert(ticket, Wish { ttl, answer_to, sent: false });
+        self.wishes.entry(ticket).or_default().push(Wish { ttl, answer_to, sent: false });
     }
 
-    fn answer_wish_if_sent(&mut self, ticket: u64, answer: ByHand) {
-        match self.wishes.remove(&ticket) {
-            Some(wish) if wish.sent => drop(wish.answer_to.send(answer)),
-            Some(wish) => self.keep_wish(ticket, wish),
-            None => {}
+    // Those that were spoken while a renewal was in flight go out next.
+    fn answer_sent_wishes(&mut self, ticket: u64, answer: impl Fn() -> ByHand) {
+        let Some(wishes) = self.wishes.remove(&ticket) else { return };
+        let (sent, unsent): (Vec<_>, Vec<_>) = wishes.into_iter().partition(|wish| wish.sent);
+        sent.into_iter().for_each(|wish| drop(wish.answer_to.send(answer())));
+        if !unsent.is_empty() {
+            self.wishes.insert(ticket, unsent);
+            self.make_ready(ticket);
         }
-    }
-
-    // It was spoken while an earlier renewal was in flight: it goes out next.
-    fn keep_wish(&mut self, ticket: u64, wish: Wish) {
-        self.wishes.insert(ticket, wish);
-        self.make_ready(ticket);
     }
 
     /// What has happened since the last call.
@@ -424,20 +419,20 @@ impl Shard {
 fn renewal(
     ticket: u64,
     lease: &LeaseCore,
-    wish: Option<&mut Wish>,
+    wishes: Option<&mut Vec<Wish>>,
     now: Instant,
     command_timeout: Duration,
 ) -> Renewal {
-    let wished = wish.map(|wish| {
+    let ttl = wishes.into_iter().flatten().fold(lease.terms.ttl, |ttl, wish| {
         wish.sent = true;
-        wish.ttl
+        ttl.max(wish.ttl)
     });
     let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
-    lease.note_send(execute_by);
+    lease.note_send(execute_by, ttl);
     Renewal {
         key: lease.key.clone(),
         owner: lease.owner,
-        ttl: wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl)),
+        ttl,
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
