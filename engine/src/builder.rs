@@ -125,8 +125,7 @@ impl EngineBuilder {
     fn prepare(self) -> Result<(Engine, tokio::runtime::Handle), BuildError> {
         let capabilities = self.transport.capabilities();
         self.config.check(capabilities).map_err(BuildError::Invalid)?;
-        let threads = if self.on_current_runtime { Threads::callers()? } else { Threads::own()? };
-        refuse_paused_time(&threads)?;
+        let threads = if self.on_current_runtime { Threads::callers()? } else { own_threads()? };
         let renewal = threads.renewal();
         let works = Works::new(
             threads.clock(),
@@ -148,13 +147,13 @@ impl fmt::Debug for EngineBuilder {
 }
 
 // Own threads would wait in real time for what a paused test never lets happen.
-fn refuse_paused_time(threads: &Threads) -> Result<(), BuildError> {
+fn own_threads() -> Result<Threads, BuildError> {
     let on_runtime = tokio::runtime::Handle::try_current().is_ok();
-    if matches!(threads, Threads::Own { .. }) && on_runtime && clock::tokio_clock_is_paused() {
+    if on_runtime && clock::tokio_clock_is_paused() {
         let remedy = "tokio's time is paused here; call EngineBuilder::on_current_runtime() so that the engine follows it";
         return Err(BuildError::Invalid(Invalid::new("on_current_runtime", false, remedy)));
     }
-    Ok(())
+    Threads::own()
 }
 
 /// Opens a lane on its runtime; stops when the engine ends.

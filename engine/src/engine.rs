@@ -1,13 +1,18 @@
 //! The engine: a cheap handle to everything.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     builder::EngineBuilder,
     clock::Instant,
-    contention::{caller::ScopeId, release, table::Slot},
+    contention::{
+        caller::ScopeId,
+        release::{self, UnderWay},
+        table::Slot,
+    },
     error::ReleaseError,
-    key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
     losses::Losses,
     primitives::lock::{Lock, ReentryScope},
@@ -204,26 +209,13 @@ fn is_connected(works: &Works) -> bool {
 
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
     let leases = lose_everything(works);
-    let mut releases = tokio::task::JoinSet::new();
-    let room = Arc::new(tokio::sync::Semaphore::new(RELEASES_IN_FLIGHT_MAX));
-    for lease in &leases {
-        let (works, lease, room) = (works.clone(), lease.clone(), room.clone());
-        releases.spawn(async move {
-            let _permit = room.acquire_owned().await;
-            (lease.key.clone(), release::send(&works, &lease).await)
-        });
-    }
-    let mut confirmed = std::collections::HashSet::new();
+    let mut releases = release_all(works, &leases);
+    let mut confirmed = HashSet::new();
     let confirm = async {
         while let Some(done) = releases.join_next().await {
-            if let Ok((key, Ok(()) | Err(ReleaseError::AlreadyLost(_)))) = done {
-                confirmed.insert(key.name().to_owned());
-            }
+            confirmed.extend(done.ok().flatten());
         }
-        works.errands.done().await;
-        while !works.closer.is_done(works) {
-            works.clock.sleep_until(works.clock.now() + CLOSER_LOOK).await;
-        }
+        works.settled().await;
     };
     tokio::select! {
         () = confirm => {}
@@ -232,15 +224,30 @@ async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
     report(works, &leases, &confirmed)
 }
 
-fn report(
-    works: &Works,
-    leases: &[Arc<LeaseCore>],
-    confirmed: &std::collections::HashSet<String>,
-) -> ShutdownReport {
+// Each answers with the name, if it was confirmed.
+fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<String>> {
+    let mut releases = JoinSet::new();
+    let room = Arc::new(Semaphore::new(RELEASES_IN_FLIGHT_MAX));
+    for lease in leases {
+        let (lease, room) = (lease.clone(), room.clone());
+        let under_way = works.table.with(&lease.key, |slot| UnderWay::begin(works, &lease.key, slot));
+        releases.spawn(async move {
+            let _permit = room.acquire_owned().await;
+            match release::send(under_way, &lease).await {
+                Ok(()) | Err(ReleaseError::AlreadyLost(_)) => Some(lease.key.name().to_owned()),
+                Err(ReleaseError::ReleasedOrLost | ReleaseError::Unknown { .. }) => None,
+            }
+        });
+    }
+    releases
+}
+
+fn report(works: &Works, leases: &[Arc<LeaseCore>], confirmed: &HashSet<String>) -> ShutdownReport {
+    let mut open = works.closer.names();
+    works.table.for_each(|key, slot| open.extend(slot.driven.then(|| key.clone())));
     let held =
         leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
-    let closing = works.closer.names().into_iter().map(|key: Arc<LockKey>| key.name().to_owned());
-    let mut unconfirmed: Vec<String> = held.chain(closing).collect();
+    let mut unconfirmed: Vec<String> = held.chain(open.iter().map(|key| key.name().to_owned())).collect();
     unconfirmed.sort_unstable();
     unconfirmed.dedup();
     ShutdownReport { released: confirmed.len(), unconfirmed }
@@ -256,12 +263,8 @@ fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
     });
     works.events.totals.callers.sub(callers.len() as u64);
     drop(callers); // dropped seats tell their callers
-    for lease in &leases {
-        works.handle_loss(lease, LossReason::Shutdown);
-        works.table.with(&lease.key, |slot| slot.releases += 1);
-    }
+    leases.iter().for_each(|lease| works.handle_loss(lease, LossReason::Shutdown));
     leases
 }
 
 const RELEASES_IN_FLIGHT_MAX: usize = 1_024;
-const CLOSER_LOOK: Duration = Duration::from_millis(5);

@@ -6,13 +6,13 @@
 
 use std::{io, sync::Arc, thread};
 
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{self, Handle};
 
 use crate::{clock::Clock, contention::closer, error::BuildError, renewal, works::Works};
 
 /// Runtimes that are made but not running yet.
 pub(crate) enum Threads {
-    Own { calls: Runtime, renewal: Runtime },
+    Own { calls: OwnRuntime, renewal: OwnRuntime },
     Callers(Handle),
 }
 
@@ -20,7 +20,10 @@ impl Threads {
     /// Two runtimes of the engine's own.
     pub(crate) fn own() -> Result<Self, BuildError> {
         let refused = |error: io::Error| BuildError::Threads(error.to_string());
-        Ok(Self::Own { calls: runtime().map_err(refused)?, renewal: runtime().map_err(refused)? })
+        Ok(Self::Own {
+            calls: OwnRuntime::new().map_err(refused)?,
+            renewal: OwnRuntime::new().map_err(refused)?,
+        })
     }
 
     /// The runtime that is polling us.
@@ -37,22 +40,22 @@ impl Threads {
 
     pub(crate) fn calls(&self) -> Handle {
         match self {
-            Self::Own { calls, .. } => calls.handle().clone(),
+            Self::Own { calls, .. } => calls.handle(),
             Self::Callers(handle) => handle.clone(),
         }
     }
 
     pub(crate) fn renewal(&self) -> Handle {
         match self {
-            Self::Own { renewal, .. } => renewal.handle().clone(),
+            Self::Own { renewal, .. } => renewal.handle(),
             Self::Callers(handle) => handle.clone(),
         }
     }
 
     /// Sets them going. They end when the engine does.
     pub(crate) fn start(self, works: &Arc<Works>) -> Result<(), BuildError> {
-        works.spawn_service(closer::run(works.clone()));
-        works.spawn_service(renewal::belt::run(works.clone()));
+        works.spawn_until(works.gone(), closer::run(works.clone()));
+        works.spawn_until(works.ended(), renewal::belt::run(works.clone()));
         let (renewing, ended) = (renewal::driver::run(works.clone()), works.ended());
         let renewing = async move {
             tokio::select! {
@@ -74,31 +77,51 @@ impl Threads {
     }
 }
 
-// The calls thread lives until the engine ends, then sends what is queued, for at most one command timeout.
+// The calls thread lives until the engine ends, then sends what is queued and waits for what is under way, for at most
+// one command timeout: releases, an ask whose caller has gone, owners that are being closed.
 async fn last_errands(works: Arc<Works>) {
     works.ended().await;
     let timeout = works.clock.sleep_until(works.clock.now() + works.config.command_timeout());
     tokio::select! {
-        () = works.errands.done() => {}
+        () = works.settled() => {}
         () = timeout => {}
     }
+    works.leave();
     works.calls.close();
     works.renewals.close();
 }
 
-fn runtime() -> io::Result<Runtime> {
-    runtime::Builder::new_current_thread().enable_all().build()
+/// A runtime that may be dropped anywhere: a plain one panics where blocking is not allowed, in async code for one.
+pub(crate) struct OwnRuntime(Option<runtime::Runtime>);
+
+impl OwnRuntime {
+    fn new() -> io::Result<Self> {
+        runtime::Builder::new_current_thread().enable_all().build().map(|runtime| Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> Handle {
+        self.runtime().handle().clone()
+    }
+
+    fn runtime(&self) -> &runtime::Runtime {
+        self.0.as_ref().expect("only `drop` takes it")
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 fn spawn(
     name: &str,
-    runtime: Runtime,
+    runtime: OwnRuntime,
     life: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), BuildError> {
-    let run = move || {
-        runtime.block_on(life);
-        runtime.shutdown_background();
-    };
+    let run = move || runtime.runtime().block_on(life);
     let thread = thread::Builder::new().name(name.into()).spawn(run);
     thread.map(drop).map_err(|error| BuildError::Threads(error.to_string()))
 }

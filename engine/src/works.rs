@@ -18,7 +18,7 @@ use crate::{
         closer::Closer,
         entry::Pace,
         pacer::Pacer,
-        release::{self, LetGo},
+        release::{self, LetGo, UnderWay},
         table::Table,
     },
     errands::Errands,
@@ -51,6 +51,7 @@ pub(crate) struct Works {
     pub(crate) errands: Arc<Errands>,
     life: AtomicU8,
     ended: watch::Sender<bool>,
+    gone: watch::Sender<bool>,
     ids: AtomicU64,
     ticks: AtomicU64,
     round_trip_nanos: AtomicU64,
@@ -81,6 +82,7 @@ impl Works {
             errands: Arc::default(),
             life: AtomicU8::new(OPEN),
             ended: watch::Sender::new(false),
+            gone: watch::Sender::new(false),
             ids: AtomicU64::new(1),
             ticks: AtomicU64::new(0),
             round_trip_nanos: AtomicU64::new(0),
@@ -97,13 +99,16 @@ impl Works {
         self.calls_runtime.clone()
     }
 
-    /// The same for a task that lasts as long as the engine.
-    pub(crate) fn spawn_service(&self, service: impl Future<Output = ()> + Send + 'static) {
-        let ended = self.ended();
+    /// The same for a task that lasts until `end`.
+    pub(crate) fn spawn_until(
+        &self,
+        end: impl Future<Output = ()> + Send + 'static,
+        service: impl Future<Output = ()> + Send + 'static,
+    ) {
         self.spawn(async move {
             tokio::select! {
                 () = service => {}
-                () = ended => {}
+                () = end => {}
             }
         });
     }
@@ -140,6 +145,30 @@ impl Works {
         }
     }
 
+    /// The last errands are done, or their time is over: nothing is sent any more.
+    pub(crate) fn leave(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// Resolves once nothing is sent any more.
+    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut gone = self.gone.subscribe();
+        async move {
+            let _ = gone.wait_for(|gone| *gone).await;
+        }
+    }
+
+    /// Resolves when every release that was begun is answered, no entry is being served, and every owner is closed.
+    pub(crate) async fn settled(&self) {
+        loop {
+            self.errands.done().await;
+            if self.closer.is_done(self) && self.events.totals.served.value() == 0 {
+                return;
+            }
+            self.clock.sleep_until(self.clock.now() + SETTLED_LOOK).await;
+        }
+    }
+
     /// # Errors
     /// Once as many leases or callers are there as the settings allow.
     pub(crate) fn check_limits(&self) -> Result<(), AcquireError> {
@@ -172,10 +201,10 @@ impl Works {
         self.round_trip_nanos.store(before - before / 8 + took / 8, Ordering::Relaxed);
     }
 
-    /// What an entry must know to decide. The safety poll keeps all contended names of the engine at 500 asks a
+    /// What an entry must know to decide. The safety poll keeps all names that somebody here waits for at 500 asks a
     /// second, with up to a tenth of jitter.
     pub(crate) fn pace(&self) -> Pace {
-        let contended = self.events.totals.callers.value();
+        let contended = self.events.totals.served.value();
         let poll =
             SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
         let jitter = poll / 10
@@ -230,19 +259,9 @@ impl Works {
             slot.entry.handle_local_loss(lease, now);
             slot.poke();
         });
-        self.close_lost(lease, reason);
-    }
-
-    // What the server has said is not ours needs no release, unless something of it may yet be executed. At shutdown
-    // the release is sent, and reported, by the shutdown.
-    fn close_lost(&self, lease: &LeaseCore, reason: LossReason) {
-        if reason == LossReason::Shutdown {
-            return;
-        }
-        let mut closing = lease.to_closing();
-        closing.may_hold = reason != LossReason::NotOurs;
-        if closing.may_hold || !closing.open.is_closed() {
-            self.closer.add(self, &lease.key, closing);
+        // At shutdown the release is sent, and reported, by the shutdown.
+        if reason != LossReason::Shutdown {
+            self.closer.add_lost(self, lease, reason);
         }
     }
 
@@ -266,9 +285,9 @@ impl Works {
     pub(crate) fn give_back(self: &Arc<Self>, lease: &Arc<LeaseCore>) {
         match release::let_go(self, lease) {
             LetGo::StillHeld | LetGo::WasLost(_) => {}
-            LetGo::Ended => {
+            LetGo::Ended(under_way) => {
                 self.events.grant_without_caller();
-                drop(self.send_release(lease));
+                drop(self.send_release(lease, under_way));
             }
         }
     }
@@ -278,21 +297,19 @@ impl Works {
         match release::let_go(self, lease) {
             LetGo::StillHeld => Receipt::Done(Ok(())),
             LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-            LetGo::Ended => self.send_release(lease),
+            LetGo::Ended(under_way) => self.send_release(lease, under_way),
         }
     }
 
-    fn send_release(self: &Arc<Self>, lease: &Arc<LeaseCore>) -> Receipt {
+    fn send_release(self: &Arc<Self>, lease: &Arc<LeaseCore>, under_way: UnderWay) -> Receipt {
         if lease.was_taken() {
             self.events.totals.held.sub(1);
+            self.events.totals.released.add(1);
         }
         release::cancel_renewal(self, lease);
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let (errand, works, ended) = (self.errands.begin(), self.clone(), lease.clone());
-        self.spawn(async move {
-            let _errand = errand;
-            let _ = sender.send(release::send(&works, &ended).await);
-        });
+        let ended = lease.clone();
+        self.spawn(async move { drop(sender.send(release::send(under_way, &ended).await)) });
         // The next caller is asked for behind the release, on the same connection.
         self.table.with(&lease.key, |slot| slot.poke());
         Receipt::Pending(receiver)
@@ -308,6 +325,7 @@ pub(crate) enum Receipt {
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const ENDED: u8 = 2;
+const SETTLED_LOOK: Duration = Duration::from_millis(5);
 const SAFETY_POLL_MIN: Duration = Duration::from_secs(1);
 /// 500 names a second.
 const SAFETY_POLL_SHARE_MICROS: u64 = 2_000;

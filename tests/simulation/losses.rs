@@ -26,6 +26,7 @@ async fn a_reader_hears_nothing_from_before_it_was_made_and_no_release() {
     let lease = ground.engine.lock("a").acquire().await.unwrap();
     ground.engine.lock("a").force_release().await.unwrap();
     lease.lost().await;
+    drop(lease);
     let mut losses = ground.engine.losses();
     ground.engine.lock("b").acquire().await.unwrap().release().await.unwrap();
     drop(ground.engine.lock("b").acquire().await.unwrap());

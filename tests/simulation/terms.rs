@@ -43,7 +43,8 @@ async fn a_lease_is_renewed_at_a_third_of_its_ttl_and_within_two_ticks() {
         let mut last = now();
         pass(seconds(ttl * 4)).await;
         let renewals = traffic.log.of(What::Renewal);
-        assert!(renewals.len() >= 11 && renewals.len() <= 12, "ttl {ttl}: {}", renewals.len());
+        let least = seconds(ttl * 4).div_duration_f64(seconds(ttl) / 3 + millis(100)) as usize;
+        assert!(renewals.len() >= least && renewals.len() <= 12, "ttl {ttl}: {}", renewals.len());
         for renewal in renewals {
             let after = renewal.at - last;
             assert!(after >= seconds(ttl) / 3, "ttl {ttl}: early by {:?}", seconds(ttl) / 3 - after);

@@ -13,6 +13,10 @@ use super::{attempt::Closing, driver};
 use crate::{
     clock::Instant,
     key::LockKey,
+    lease::{
+        shared::LeaseCore,
+        state::{self, LossReason},
+    },
     transport::{Release, ReleaseReply},
     works::Works,
 };
@@ -27,13 +31,19 @@ pub(crate) struct Closer {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    due: BTreeMap<(Instant, u64), Patient>,
+    due: BTreeMap<Place, Patient>,
+    /// Those whose release is on its way.
+    treated: BTreeMap<u64, Arc<LockKey>>,
     next: u64,
 }
+
+/// When an owner's next release is due, and its number.
+pub(crate) type Place = (Instant, u64);
 
 /// An owner on its way out.
 #[derive(Debug)]
 struct Patient {
+    number: u64,
     key: Arc<LockKey>,
     closing: Closing,
     tries: u32,
@@ -50,32 +60,78 @@ impl Closer {
 
     /// Takes an owner over. Its first release goes out at once.
     pub(crate) fn add(&self, works: &Works, key: &Arc<LockKey>, closing: Closing) {
-        let patient = self.begin(works, key, closing);
-        self.put(works.clock.now(), patient);
+        self.admit(works, key, closing, works.clock.now());
     }
 
+    /// Takes over the owner of a lost lease. Who holds it still has the margin to notice and to stop: `run` drops its
+    /// work before anything is released. So the release goes out when the last holder has gone, or after the margin.
+    /// What the server has said is not ours needs none, unless something of it may yet be executed.
+    pub(crate) fn add_lost(&self, works: &Works, lease: &LeaseCore, reason: LossReason) {
+        let mut closing = lease.to_closing();
+        closing.may_hold = reason != LossReason::NotOurs;
+        if !closing.may_hold && closing.open.is_closed() {
+            return;
+        }
+        let now = works.clock.now();
+        let due = if lease.was_taken() { now + state::margin(lease.terms.ttl) } else { now };
+        lease.note_closing(self.admit(works, &lease.key, closing, due));
+        if lease.holds() == 0 {
+            self.hurry(works, lease); // gone before its place was noted
+        }
+    }
+
+    /// The last holder of a lost lease has gone.
+    pub(crate) fn hurry(&self, works: &Works, lease: &LeaseCore) {
+        let Some(place) = lease.closing() else { return };
+        let mut waiting = self.lock();
+        if let Some(patient) = waiting.due.remove(&place) {
+            waiting.put(works.clock.now().min(place.0), patient);
+            drop(waiting);
+            self.news.notify_one();
+        }
+    }
+
+    fn admit(&self, works: &Works, key: &Arc<LockKey>, closing: Closing, due: Instant) -> Place {
+        works.events.totals.closing.add(1);
+        works.events.closing(true);
+        let mut waiting = self.lock();
+        waiting.next += 1;
+        let number = waiting.next;
+        waiting.put(due, Patient { number, key: key.clone(), closing, tries: 0 });
+        drop(waiting);
+        self.news.notify_one();
+        (due, number)
+    }
+
+    /// The same for one whose first release the caller sends itself.
     fn begin(&self, works: &Works, key: &Arc<LockKey>, closing: Closing) -> Patient {
         works.events.totals.closing.add(1);
         works.events.closing(true);
-        Patient { key: key.clone(), closing, tries: 0 }
+        let mut waiting = self.lock();
+        waiting.next += 1;
+        let number = waiting.next;
+        waiting.treated.insert(number, key.clone());
+        Patient { number, key: key.clone(), closing, tries: 0 }
     }
 
-    fn put(&self, due: Instant, patient: Patient) {
-        let mut waiting = self.lock();
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.due.insert((due, number), patient);
-        drop(waiting);
+    fn put_back(&self, due: Instant, patient: Patient) {
+        self.lock().put(due, patient);
         self.news.notify_one();
     }
 
     fn take_due(&self, now: Instant) -> Result<Patient, Option<Instant>> {
         let mut waiting = self.lock();
-        match waiting.due.first_entry() {
-            Some(first) if first.key().0 <= now => Ok(first.remove()),
-            Some(first) => Err(Some(first.key().0)),
-            None => Err(None),
-        }
+        let patient = match waiting.due.first_entry() {
+            Some(first) if first.key().0 <= now => first.remove(),
+            Some(first) => return Err(Some(first.key().0)),
+            None => return Err(None),
+        };
+        waiting.treated.insert(patient.number, patient.key.clone());
+        Ok(patient)
+    }
+
+    fn discharge(&self, patient: &Patient) {
+        self.lock().treated.remove(&patient.number);
     }
 
     /// Whether every owner is closed.
@@ -85,7 +141,8 @@ impl Closer {
 
     /// The names of the locks whose owners are not closed.
     pub(crate) fn names(&self) -> Vec<Arc<LockKey>> {
-        self.lock().due.values().map(|patient| patient.key.clone()).collect()
+        let waiting = self.lock();
+        waiting.due.values().map(|patient| &patient.key).chain(waiting.treated.values()).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -100,7 +157,14 @@ pub(crate) async fn give_back(works: &Works, key: &Arc<LockKey>, closing: Closin
     finish(works, patient);
 }
 
-/// Serves the closer until the engine ends. One task, on the calls thread.
+impl Waiting {
+    fn put(&mut self, due: Instant, patient: Patient) {
+        self.treated.remove(&patient.number);
+        self.due.insert((due, patient.number), patient);
+    }
+}
+
+/// Serves the closer until the engine has ended. One task, on the calls thread.
 pub(crate) async fn run(works: Arc<Works>) {
     loop {
         match works.closer.take_due(works.clock.now()) {
@@ -154,12 +218,13 @@ fn finish(works: &Works, mut patient: Patient) {
         patient.closing.open.forget_gone(now, |clock| !works.calls.is_current(clock));
     }
     if !patient.closing.may_hold && patient.closing.open.is_closed() {
+        works.closer.discharge(&patient);
         works.events.totals.closing.sub(1);
         works.events.closing(false);
         return;
     }
     let due = next_try(&patient, now);
-    works.closer.put(due, patient);
+    works.closer.put_back(due, patient);
 }
 
 // Right away, then when the last send should be too late, then with back-off.

@@ -27,6 +27,7 @@ use crate::{
 
 /// Starts the driver of an entry that was just marked as driven.
 pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
+    works.events.totals.served.add(1);
     works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
 }
 
@@ -36,11 +37,8 @@ async fn drive(mut belt: Seatbelt) {
     let mut woken = Woken::Otherwise;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
-        match next_step(&works, &key, news, woken) {
-            Todo::Ask(ask) => {
-                woken = Woken::Otherwise;
-                ask_server(&works, &key, ask).await;
-            }
+        match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
+            Todo::Ask(ask) => ask_server(&works, &key, ask).await,
             Todo::TakeTurn(oldest, until, poke) => woken = take_turn(&works, oldest, until, &poke).await,
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
@@ -209,12 +207,12 @@ fn handle_answer(
     execute_by: Instant,
     now: Instant,
 ) -> Option<Closing> {
-    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     #[cfg(leasehold_fault)]
     let sent = if Fault::LateDeadline.is_on() { now } else { sent };
     if let Err(trouble) = &answer {
         works.events.unanswered("acquire", trouble);
     }
+    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     let pace = works.pace();
     let (verdict, installed) = works.table.with(key, |slot| {
         let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
@@ -222,8 +220,10 @@ fn handle_answer(
         (verdict, installed)
     });
     let Verdict { leaving, closing, no_expiry, .. } = verdict;
-    if let Some(installed) = installed {
-        deliver(works, installed);
+    match installed {
+        Some(installed) => deliver(works, installed),
+        None if granted => works.events.grant_without_caller(),
+        None => {}
     }
     if no_expiry {
         works.events.no_expiry();
@@ -233,8 +233,7 @@ fn handle_answer(
         );
     }
     dismiss(works, leaving, now);
-    if granted && closing.is_some() {
-        works.events.grant_without_caller();
+    if granted {
         return closing;
     }
     close(works, key, closing);
@@ -308,6 +307,7 @@ impl Seatbelt {
 
 impl Drop for Seatbelt {
     fn drop(&mut self) {
+        self.works.events.totals.served.sub(1);
         if !self.fastened {
             return;
         }

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use super::{attempt::Closing, driver};
+use super::{attempt::Closing, driver, table::Slot};
 use crate::{
     clock::Instant,
+    errands::Errand,
     error::ReleaseError,
+    key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
     metrics::ReleaseOutcome,
     renewal::shard::Order,
@@ -21,9 +23,40 @@ pub(crate) enum LetGo {
     /// Others of the same scope still hold the lease.
     StillHeld,
     /// It was the last hold and the lease was live: a release is to be sent.
-    Ended,
+    Ended(UnderWay),
     /// The lease was lost before.
     WasLost(LossReason),
+}
+
+/// A release under way. It keeps the key's entry and the engine's last moments until it is answered or its task is gone.
+pub(crate) struct UnderWay {
+    works: Arc<Works>,
+    key: Arc<LockKey>,
+    ended: bool,
+    _errand: Errand,
+}
+
+impl UnderWay {
+    pub(crate) fn begin(works: &Arc<Works>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
+        slot.releases += 1;
+        Self { works: works.clone(), key: key.clone(), ended: false, _errand: works.errands.begin() }
+    }
+
+    fn end(&mut self, tell: impl FnOnce(&mut Slot)) {
+        self.ended = true;
+        self.works.table.with(&self.key, |slot| {
+            slot.releases -= 1;
+            tell(slot);
+        });
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(|_| {});
+        }
+    }
 }
 
 /// Gives back one hold.
@@ -33,7 +66,7 @@ pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
         works.lose(lease, lease.reason_at_deadline()); // nobody has noticed yet
     }
     let pace = works.pace();
-    works.table.with(&lease.key, |slot| {
+    let let_go = works.table.with(&lease.key, |slot| {
         let left = lease.remove_hold();
         slot.entry.forget_dropped();
         if let Some(reason) = lease.loss() {
@@ -46,9 +79,12 @@ pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
             return LetGo::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
         }
         slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
-        slot.releases += 1;
-        LetGo::Ended
-    })
+        LetGo::Ended(UnderWay::begin(works, &lease.key, slot))
+    });
+    if matches!(let_go, LetGo::WasLost(_)) && lease.holds() == 0 {
+        works.closer.hurry(works, lease);
+    }
+    let_go
 }
 
 /// Tells renewal that the lease has ended.
@@ -57,17 +93,15 @@ pub(crate) fn cancel_renewal(works: &Works, lease: &Arc<LeaseCore>) {
 }
 
 /// Sends the release of a lease that has ended, and tells the entry and the closer what came of it.
-pub(crate) async fn send(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Result<(), ReleaseError> {
+pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Result<(), ReleaseError> {
+    let works = &under_way.works.clone();
     let release = Release { key: lease.key.clone(), owner: lease.owner };
     let reply = answer(works, release).await;
     let (published, listeners) = match &reply {
         Ok(ReleaseReply::Released { listeners, .. }) => (true, *listeners),
         Ok(ReleaseReply::NotYours { .. }) | Err(_) => (false, None),
     };
-    works.table.with(&lease.key, |slot| {
-        slot.releases -= 1;
-        slot.entry.handle_release_answer(published, listeners, slot.subscribed);
-    });
+    under_way.end(|slot| slot.entry.handle_release_answer(published, listeners, slot.subscribed));
     let mut open = lease.take_open();
     match reply {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(at),
@@ -110,7 +144,6 @@ fn outcome(
     };
     // A lease that was lost, by shutdown say, is counted as lost.
     if lease.was_taken() && lease.loss().is_none() {
-        works.events.totals.released.add(1);
         works.events.released(now - lease.granted_at, told);
     }
     result

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,8 +18,13 @@ use super::{
     state::{self, LeaseState, LossReason},
 };
 use crate::{
-    clock::Instant, contention::attempt::Closing, fencing::FencingToken, key::LockKey, owner::Owner,
-    routing::topology::ClockId, transport::TransportError,
+    clock::Instant,
+    contention::{attempt::Closing, closer::Place},
+    fencing::FencingToken,
+    key::LockKey,
+    owner::Owner,
+    routing::topology::ClockId,
+    transport::TransportError,
 };
 
 /// What a caller asked for.
@@ -69,11 +74,12 @@ pub(crate) struct LeaseCore {
     pub(crate) granted_by: ClockId,
     deadline: AtomicU64,
     renewed_until: AtomicU64,
-    last_execute_by: AtomicU64,
+    gone_by: AtomicU64,
     ticket: AtomicU64,
     holds: AtomicU32,
     phase: AtomicU8,
     open: Mutex<OpenSends>,
+    closing: OnceLock<Place>,
     ended: Notify,
 }
 
@@ -88,11 +94,12 @@ impl LeaseCore {
             granted_by: grant.clock,
             deadline: AtomicU64::new(storable_deadline(grant.sent, terms.ttl)),
             renewed_until: AtomicU64::new(u64::MAX),
-            last_execute_by: AtomicU64::new(grant.execute_by.as_nanos()),
+            gone_by: AtomicU64::new(forgotten_by(grant.execute_by, terms.ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
             phase: AtomicU8::new(HELD), // not taken
             open: Mutex::new(open),
+            closing: OnceLock::new(),
             ended: Notify::new(),
         }
     }
@@ -255,15 +262,14 @@ impl LeaseCore {
         self.holds.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
-    /// A command of this owner is about to be sent that may be executed until `execute_by`.
-    pub(crate) fn note_send(&self, execute_by: Instant) {
-        self.last_execute_by.fetch_max(execute_by.as_nanos(), Ordering::AcqRel);
+    /// A command of this owner is about to be sent that asks for `ttl` and may be executed until `execute_by`.
+    pub(crate) fn note_send(&self, execute_by: Instant, ttl: Duration) {
+        self.gone_by.fetch_max(forgotten_by(execute_by, ttl).as_nanos(), Ordering::AcqRel);
     }
 
     /// When the server has certainly forgotten this owner if nothing more is sent.
     pub(crate) fn gone_by(&self) -> Instant {
-        let last = Instant::from_nanos(self.last_execute_by.load(Ordering::Acquire));
-        last + self.terms.ttl + state::margin(self.terms.ttl)
+        Instant::from_nanos(self.gone_by.load(Ordering::Acquire))
     }
 
     /// A send of this owner was not answered.
@@ -280,6 +286,15 @@ impl LeaseCore {
     /// What is left to be closed once the lease has ended: its hold may still be on the server.
     pub(crate) fn to_closing(&self) -> Closing {
         Closing { owner: self.owner, open: self.take_open(), may_hold: true, gone_by: self.gone_by() }
+    }
+
+    /// Where the closer has it, once it was lost.
+    pub(crate) fn closing(&self) -> Option<Place> {
+        self.closing.get().copied()
+    }
+
+    pub(crate) fn note_closing(&self, place: Place) {
+        let _ = self.closing.set(place); // it is lost once only
     }
 
     // The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
@@ -299,6 +314,10 @@ impl LeaseCore {
 
 fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
     state::deadline(sent, ttl).as_nanos().min(PASSED - 1)
+}
+
+fn forgotten_by(execute_by: Instant, ttl: Duration) -> Instant {
+    execute_by + ttl + state::margin(ttl)
 }
 
 /// The bit of a deadline that somebody has seen pass. Without it, 292 years.

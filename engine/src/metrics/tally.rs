@@ -29,6 +29,8 @@ pub(crate) struct Totals {
     pub(crate) callers: Count,
     pub(crate) closing: Count,
     pub(crate) asks: Count,
+    /// Entries that a driver serves: names that somebody here waits for.
+    pub(crate) served: Count,
 }
 
 /// One number that many threads change.
@@ -44,8 +46,9 @@ impl Count {
         self.0.fetch_sub(by, Ordering::Relaxed);
     }
 
+    /// Who takes a share back may come before who gave it; for that moment the number is below zero, told as zero.
     pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        u64::try_from(self.0.load(Ordering::Relaxed).cast_signed()).unwrap_or(0)
     }
 }
 

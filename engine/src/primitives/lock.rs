@@ -209,8 +209,10 @@ impl Lock {
         request: R,
     ) -> impl Future<Output = Result<T, InspectError>> + Send + use<T, R> {
         let works = self.handle.works().clone();
-        let (key, handle) = (self.checked_key(), self.handle.clone());
+        let handle = self.handle.clone();
         let (sender, answer) = tokio::sync::oneshot::channel();
+        let key =
+            works.check_open().map_err(|_| InspectError::ShuttingDown).and_then(|()| self.checked_key());
         let begun = key.map(|key| {
             let asking = works.clone();
             works.spawn(async move {
@@ -223,15 +225,15 @@ impl Lock {
         });
         async move {
             let _alive = handle;
-            begun.map_err(InspectError::Invalid)?;
+            begun?;
             answer.await.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
         }
     }
 
-    fn checked_key(&self) -> Result<Arc<LockKey>, Invalid> {
+    fn checked_key<E: From<Invalid>>(&self) -> Result<Arc<LockKey>, E> {
         self.key.clone().map_err(|(name, fault)| {
             let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
-            Invalid::new("name", format_args!("{shown:?}"), fault.to_string())
+            Invalid::new("name", format_args!("{shown:?}"), fault.to_string()).into()
         })
     }
 
@@ -240,7 +242,8 @@ impl Lock {
         works.check_open()?;
         let joined = works.clock.now();
         let patience = if only_try { Patience::Try } else { Patience::Wait(self.checked_wait(joined)?) };
-        let (key, terms) = (self.checked_key()?, self.checked_terms(works)?);
+        let key = self.checked_key::<AcquireError>()?;
+        let terms = self.checked_terms(works)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
@@ -348,6 +351,12 @@ fn holder_of(inspection: Inspection) -> Option<Holder> {
     };
     let hold = inspection.holds.into_iter().next()?;
     Some(Holder { owner: hold.owner, hold_count: hold.count, remaining })
+}
+
+impl From<Invalid> for InspectError {
+    fn from(invalid: Invalid) -> Self {
+        InspectError::Invalid(invalid)
+    }
 }
 
 impl fmt::Debug for Lock {

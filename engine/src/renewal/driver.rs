@@ -14,7 +14,8 @@ use crate::{
     clock::Instant,
     lease::shared::LeaseCore,
     metrics::RenewalOutcome,
-    routing::topology::{ClockId, Topology},
+    routing::topology::{ClockId, NodeId, Topology},
+    transport::Renewal,
     works::Works,
 };
 
@@ -23,6 +24,32 @@ struct Landed {
     shard: usize,
     batch: Batch,
     sent: Instant,
+}
+
+/// A batch on its way. It lands even if the transport panics: without answers then, and its leases run out.
+struct Flight {
+    landing: mpsc::UnboundedSender<Landed>,
+    landed: Option<Landed>,
+}
+
+impl Landed {
+    fn empty(shard: usize, node: NodeId, sent: Instant) -> Self {
+        Self { shard, batch: Batch { node, members: Vec::new() }, sent }
+    }
+}
+
+impl Flight {
+    fn land(&mut self, members: Vec<Renewal>) {
+        if let Some(landed) = &mut self.landed {
+            landed.batch.members = members;
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let _ = self.landed.take().map(|landed| self.landing.send(landed));
+    }
 }
 
 /// The renewal driver's own state.
@@ -41,10 +68,9 @@ struct Driver {
 pub(crate) async fn run(works: Arc<Works>) {
     let (landing, mut landed) = mpsc::unbounded_channel();
     let mut driver = Driver::new(works.clone(), landing);
-    let mut next_tick = works.clock.now();
     loop {
         driver.tick();
-        next_tick = (next_tick + TICK).max(works.clock.now());
+        let next_tick = next_boundary(works.clock.now());
         while works.clock.now() < next_tick {
             tokio::select! {
                 () = works.clock.sleep_until(next_tick) => {}
@@ -61,6 +87,12 @@ fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
         Order::Register(lease, _) if !known.is_current(lease.granted_by) => Some(lease.clone()),
         Order::Register(..) | Order::Cancel(_) | Order::Renew(..) => None,
     }
+}
+
+// Ticks fall on the wheel's own boundaries, so that nothing waits for a second one.
+fn next_boundary(now: Instant) -> Instant {
+    let tick = TICK.as_nanos() as u64;
+    Instant::from_nanos((now.as_nanos() / tick + 1) * tick)
 }
 
 impl Driver {
@@ -150,11 +182,12 @@ impl Driver {
         let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
         tokio::spawn(async move {
             let Batch { node, members } = batch;
+            let mut flight = Flight { landing, landed: Some(Landed::empty(shard, node, sent)) };
             let members = match lane {
                 Some(lane) => lane.renew(node, members).await,
                 None => members,
             };
-            let _ = landing.send(Landed { shard, batch: Batch { node, members }, sent });
+            flight.land(members);
         });
     }
 

@@ -445,12 +445,13 @@ fn renewal(
         wish.sent.append(&mut wish.waiting);
         wish.ttl
     });
+    let ttl = wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl));
     let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
-    lease.note_send(execute_by);
+    lease.note_send(execute_by, ttl);
     Renewal {
         key: lease.key.clone(),
         owner: lease.owner,
-        ttl: wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl)),
+        ttl,
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
