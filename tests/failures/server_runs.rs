@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{AcquireError, Engine, LossNotice, LossReason, Losses};
+use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::redis_server::RedisServer;
 
 use crate::ground::{Ground, SECOND, hold, until};
@@ -103,4 +104,20 @@ async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobod
     until("no key is left", || ground.is_empty()).await;
     let again = engine.lock("k0").acquire().await.expect("a lease");
     again.release().await.expect("released");
+}
+
+/// In paused time, where "just before" is exact: the grant is on its way to the renewal shard when the news comes.
+#[tokio::test(start_paused = true)]
+async fn s12_a_lease_granted_just_before_a_restart_is_asked_about_at_once() {
+    let transport = MemoryTransport::new();
+    let engine = Engine::builder(transport.clone()).on_current_runtime().build().await.expect("an engine");
+    for restart in 1..=20 {
+        let lease = engine.lock("k").acquire().await.expect("a lease");
+        transport.restart(Restart::DataKept);
+        tokio::time::sleep(SECOND / 2).await;
+        let seen = engine.snapshot();
+        assert_eq!((seen.jeopardies, seen.renewals, seen.jeopardy), (restart, restart, 0));
+        lease.release().await.expect("ours to the end");
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
 }
