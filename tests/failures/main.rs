@@ -9,11 +9,11 @@ mod tally;
 
 mod counts;
 mod holders;
-// mod late_requests;
+mod late_requests;
 mod lost_notices;
-// mod many_leases;
-// mod renewal_batches;
-// mod replies;
+mod many_leases;
+mod renewal_batches;
+mod replies;
 mod server_runs;
 // mod server_trouble;
 mod upkeep;

@@ -31,7 +31,7 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
     let mut ground = Ground::new();
     let engine = engine(&ground, 9 * SECOND).await;
     let mut losses = engine.losses();
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.restart().expect("restarted");
     // All are due at once: the new run is asked about each long before its deadline.
     let reasons = told_losses(&mut losses, 9 * SECOND).await;
@@ -46,7 +46,7 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
 async fn s12_a_restart_with_data_loses_no_lease() {
     let mut ground = Ground::on(RedisServer::builder().append_only());
     let engine = engine(&ground, 9 * SECOND).await;
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     let before = engine.snapshot();
     ground.server.restart().expect("restarted");
     until("each lease was in jeopardy and is renewed by the new run", || {
@@ -68,7 +68,7 @@ async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
     let ttl = 6 * SECOND;
     let mut ground = Ground::new();
     let engine = engine(&ground, ttl).await;
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.stop().expect("stopped");
     tokio::time::sleep(ttl / 2).await;
     ground.server.cont().expect("continued");
@@ -86,7 +86,7 @@ async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobod
     let mut ground = Ground::new();
     let engine = ground.builder().ttl(ttl).unavailable_after(2 * ttl).build().await.expect("an engine");
     let mut losses = engine.losses();
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.stop().expect("stopped");
     // What is asked of a stopped server lies in its socket until it goes on. A key that it then made would stay long.
     let asking: Vec<_> = (0..LEASES)
