@@ -7,6 +7,7 @@ mod ground;
 mod holder_process;
 mod tally;
 
+mod bad_access;
 mod counts;
 mod holders;
 mod late_requests;
@@ -15,5 +16,5 @@ mod many_leases;
 mod renewal_batches;
 mod replies;
 mod server_runs;
-// mod server_trouble;
+mod server_trouble;
 mod upkeep;
