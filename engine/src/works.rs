@@ -17,6 +17,7 @@ use crate::{
     contention::{
         closer::Closer,
         entry::Pace,
+        no_expiry::NoExpiryTold,
         pacer::Pacer,
         release::{self, LetGo, UnderWay},
         table::Table,
@@ -43,6 +44,7 @@ pub(crate) struct Works {
     pub(crate) inboxes: Inboxes,
     pub(crate) closer: Closer,
     pub(crate) pacer: Pacer,
+    pub(crate) no_expiry_told: NoExpiryTold,
     pub(crate) losses: Arc<LossRing>,
     pub(crate) events: Events,
     pub(crate) calls: LaneSeat,
@@ -74,6 +76,7 @@ impl Works {
             config,
             closer: Closer::new(),
             pacer: Pacer::default(),
+            no_expiry_told: NoExpiryTold::default(),
             losses: Arc::default(),
             events,
             calls: LaneSeat::default(),

@@ -1,6 +1,9 @@
 //! A server, a proxy in front of it, and engines that reach it through the proxy.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use leasehold::{Engine, EngineBuilder, Lease};
 use leasehold_redis::RedisTransport;
@@ -76,11 +79,11 @@ pub(crate) fn builder(url: &str) -> EngineBuilder {
     Engine::builder(RedisTransport::from_url(url).expect("a url"))
 }
 
-/// Leases of the locks `k0`, `k1` ...
-pub(crate) async fn hold(engine: &Engine, count: usize) -> Vec<Lease> {
+/// Leases of the locks `k0`, `k1` ... with these numbers.
+pub(crate) async fn hold(engine: &Engine, numbers: Range<usize>) -> Vec<Lease> {
     let mut asked = tokio::task::JoinSet::new();
     let mut leases = Vec::new();
-    for n in 0..count {
+    for n in numbers {
         if asked.len() == AT_ONCE {
             leases.push(asked.join_next().await.expect("a task").expect("no panic"));
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{AcquireError, Engine, LossNotice, LossReason, Losses};
+use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::redis_server::RedisServer;
 
 use crate::ground::{Ground, SECOND, hold, until};
@@ -30,7 +31,7 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
     let mut ground = Ground::new();
     let engine = engine(&ground, 9 * SECOND).await;
     let mut losses = engine.losses();
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.restart().expect("restarted");
     // All are due at once: the new run is asked about each long before its deadline.
     let reasons = told_losses(&mut losses, 9 * SECOND).await;
@@ -45,7 +46,7 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
 async fn s12_a_restart_with_data_loses_no_lease() {
     let mut ground = Ground::on(RedisServer::builder().append_only());
     let engine = engine(&ground, 9 * SECOND).await;
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     let before = engine.snapshot();
     ground.server.restart().expect("restarted");
     until("each lease was in jeopardy and is renewed by the new run", || {
@@ -67,7 +68,7 @@ async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
     let ttl = 6 * SECOND;
     let mut ground = Ground::new();
     let engine = engine(&ground, ttl).await;
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.stop().expect("stopped");
     tokio::time::sleep(ttl / 2).await;
     ground.server.cont().expect("continued");
@@ -85,7 +86,7 @@ async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobod
     let mut ground = Ground::new();
     let engine = ground.builder().ttl(ttl).unavailable_after(2 * ttl).build().await.expect("an engine");
     let mut losses = engine.losses();
-    let leases = hold(&engine, LEASES).await;
+    let leases = hold(&engine, 0..LEASES).await;
     ground.server.stop().expect("stopped");
     // What is asked of a stopped server lies in its socket until it goes on. A key that it then made would stay long.
     let asking: Vec<_> = (0..LEASES)
@@ -103,4 +104,20 @@ async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobod
     until("no key is left", || ground.is_empty()).await;
     let again = engine.lock("k0").acquire().await.expect("a lease");
     again.release().await.expect("released");
+}
+
+/// In paused time, where "just before" is exact: the grant is on its way to the renewal shard when the news comes.
+#[tokio::test(start_paused = true)]
+async fn s12_a_lease_granted_just_before_a_restart_is_asked_about_at_once() {
+    let transport = MemoryTransport::new();
+    let engine = Engine::builder(transport.clone()).on_current_runtime().build().await.expect("an engine");
+    for restart in 1..=20 {
+        let lease = engine.lock("k").acquire().await.expect("a lease");
+        transport.restart(Restart::DataKept);
+        tokio::time::sleep(SECOND / 2).await;
+        let seen = engine.snapshot();
+        assert_eq!((seen.jeopardies, seen.renewals, seen.jeopardy), (restart, restart, 0));
+        lease.release().await.expect("ours to the end");
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
 }

@@ -225,7 +225,7 @@ fn handle_answer(
         None if granted => works.events.grant_without_caller(),
         None => {}
     }
-    if no_expiry {
+    if no_expiry && works.no_expiry_told.is_news(key.on_server()) {
         works.events.no_expiry();
         tracing::warn!(
             lock = key.name(),
@@ -265,6 +265,7 @@ fn deliver(works: &Arc<Works>, installed: Installed) {
     if let Some(earlier) = replaced {
         works.handle_loss(&earlier, LossReason::NotOurs);
     }
+    works.no_expiry_told.handle_granted(lease.key.on_server());
     works.events.totals.callers.sub(seats.len() as u64);
     works.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for seat in seats {

@@ -11,6 +11,7 @@ pub(crate) mod closer;
 pub(crate) mod driver;
 mod ears;
 pub(crate) mod entry;
+pub(crate) mod no_expiry;
 pub(crate) mod offer;
 pub(crate) mod pacer;
 mod queue;

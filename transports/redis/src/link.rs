@@ -282,8 +282,14 @@ fn cannot_connect(config: &RedisConfig, error: &FredError, step: Duration) -> Tr
         FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
         _ => (ErrorKind::Unreachable, error.details().to_owned()),
     };
-    TransportError::without_effect(kind, None, format!("redis {address}: cannot connect: {why}"))
-        .because(error.clone())
+    TransportError::without_effect(
+        kind,
+        None,
+        format!(
+            "redis {address}: cannot connect: {why}; check `host` and `port`, and whether the server is up"
+        ),
+    )
+    .because(error.clone())
 }
 
 /// Names who asked, and where the password came from, never the password.
