@@ -22,9 +22,9 @@ fn usage(code: i32) -> ! {
 }
 
 /// Any error, shown by its own words. (`main` shows what it returns with `Debug`.)
-pub struct Trouble(Box<dyn Error>);
+pub struct Trouble(Box<dyn Error + Send + Sync>);
 
-impl<E: Error + 'static> From<E> for Trouble {
+impl<E: Error + Send + Sync + 'static> From<E> for Trouble {
     fn from(error: E) -> Self {
         Self(Box::new(error))
     }

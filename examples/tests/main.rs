@@ -1,1 +1,7 @@
+//! Every example runs to its end as it stands, and `fleet` tells the truth with its exit code and its last line.
 
+mod fleet;
+mod fleet_and_failures;
+mod fleet_refuses;
+mod program;
+mod small_examples;

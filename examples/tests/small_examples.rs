@@ -1,0 +1,54 @@
+//! Each small example runs as it stands, and on a real server where it takes one.
+
+use leasehold_tests::harness::redis_server::RedisServer;
+
+use crate::program::run;
+
+fn in_memory_and_on_redis(path: &str, said: &[&str]) {
+    let server = RedisServer::start().expect("a server");
+    for arguments in [&[][..], &["--url", &server.url()]] {
+        let ended = run(path, arguments).expect_code(0);
+        for line in said {
+            assert!(ended.stdout.contains(line), "{line:?} with {arguments:?} in\n{}", ended.stdout);
+        }
+    }
+}
+
+#[test]
+fn quickstart() {
+    let said = ["others get it now: false", "others get it afterwards: true"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_quickstart"), &said);
+}
+
+#[test]
+fn fenced_write() {
+    let said = ["held is false", "it writes without looking: Err(\"refused: "];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_fenced_write"), &said);
+}
+
+#[test]
+fn leader() {
+    let said = ["ada has stepped down", "ben has stepped down", "cleo has stepped down", "'s log: lost"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_leader"), &said);
+}
+
+#[test]
+fn losing_a_lease() {
+    let ended = run(env!("CARGO_BIN_EXE_losing_a_lease"), &[]).expect_code(0);
+    for line in [
+        "Jeopardy, held: true",
+        "Held, held: true",
+        "lost: no renewal was confirmed before the deadline",
+        "releasing: the lease was lost before it was released",
+        "dropped in the middle: the server says the lock is not ours any more",
+    ] {
+        assert!(ended.stdout.contains(line), "{line:?} in\n{}", ended.stdout);
+    }
+    assert_eq!(ended.stdout.matches("report, token").count(), 3, "{}", ended.stdout);
+}
+
+#[test]
+fn a_misplaced_argument_shows_the_usage_and_no_secret() {
+    let ended = run(env!("CARGO_BIN_EXE_quickstart"), &["redis://:hunter2@h"]).expect_code(2);
+    assert!(ended.stderr.contains("--url") && !ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
