@@ -43,7 +43,7 @@ fn check_a_good_run(json: &Value, leases: u64) {
     assert_eq!(count(json, "held_max"), leases);
     assert_eq!(count(json, "granted"), count(json, "released"));
     assert_eq!(count(json, "granted"), leases + count(json, "contender_grants"));
-    assert!(count(json, "contender_grants") >= 100, "{json}");
+    assert!(count(json, "contender_grants") > 0, "{json}");
 }
 
 fn nothing_is_left(server: &RedisServer) {
@@ -81,7 +81,7 @@ fn several_fleets_on_one_server_contend_and_end_well() {
     let server = RedisServer::start().expect("a server");
     let url = server.url();
     let arguments =
-        ["--seconds", "2", "--leases", "100", "--contenders", "8", "--keys", "2", "--json", "--url", &url];
+        ["--seconds", "2", "--leases", "100", "--contenders", "16", "--keys", "8", "--json", "--url", &url];
     let fleets: Vec<_> = (0..3).map(|_| Program::start(FLEET, &arguments)).collect();
     for fleet in fleets {
         let ended = fleet.end().expect_code(0);
