@@ -22,11 +22,13 @@ async fn stand(engine: Engine, name: &'static str) -> Result<(), Trouble> {
         tokio::select! {
             reason = lease.lost() => println!("{name} stops at once: {reason}"),
             () = lead(name, &lease) => match lease.release().await {
-                Ok(()) => return Ok(println!("{name} has stepped down")),
+                Ok(()) => break,
                 Err(error) => println!("{name} did not lead to the end: {error}"),
             },
         }
     }
+    println!("{name} has stepped down");
+    Ok(())
 }
 
 /// What only the leader does. A leader that is deposed hears of it at its next renewal, within a third of the ttl: the
