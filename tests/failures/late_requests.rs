@@ -114,5 +114,6 @@ async fn s2_a_late_shorter_renewal_does_not_shorten() {
     let after = ground.pttl_ms("k");
     assert!(before > 50_000 && after > 50_000, "{before} {after}");
     assert!(lease.remaining() > 50 * SECOND);
+    until("both lanes are back", || engine.snapshot().connected).await;
     lease.release().await.expect("ours to the end");
 }

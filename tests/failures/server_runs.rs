@@ -51,7 +51,8 @@ async fn s12_a_restart_with_data_loses_no_lease() {
     ground.server.restart().expect("restarted");
     until("each lease was in jeopardy and is renewed by the new run", || {
         let now = engine.snapshot();
-        now.jeopardies >= LEASES as u64
+        now.connected
+            && now.jeopardies >= LEASES as u64
             && now.jeopardy == 0
             && now.renewals >= before.renewals + LEASES as u64
     })

@@ -48,7 +48,8 @@ impl Count {
 
     /// Who takes a share back may come before who gave it; for that moment the number is below zero, told as zero.
     pub(crate) fn value(&self) -> u64 {
-        u64::try_from(self.0.load(Ordering::Relaxed).cast_signed()).unwrap_or(0)
+        let value = self.0.load(Ordering::Relaxed);
+        if i64::try_from(value).is_ok() { value } else { 0 }
     }
 }
 

@@ -459,7 +459,7 @@ async fn an_error_that_proves_nothing_is_unknown_and_a_lost_reply_too() {
 async fn a_server_that_offers_nothing_but_scripts_and_time_will_do() {
     let port = fake::serve(|words| match words[0].as_str() {
         "PING" | "TIME" => fake::healthy(words).unwrap(),
-        "EVALSHA" => "*2\r\n:1\r\n:1795250671168790\r\n".into(),
+        "EVAL" | "EVALSHA" => "*2\r\n:1\r\n:1795250671168790\r\n".into(),
         _ => "-ERR unknown command\r\n".into(),
     });
     let lane = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Renewals)
