@@ -226,8 +226,9 @@ impl Works {
         let now = self.clock.now();
         self.tell_loss(lease, reason, now);
         release::cancel_renewal(self, lease);
+        let pace = self.pace();
         self.table.with(&lease.key, |slot| {
-            slot.entry.handle_local_loss(lease, now);
+            slot.entry.handle_local_loss(lease, now, &pace);
             slot.poke();
         });
         self.close_lost(lease, reason);

@@ -510,21 +510,27 @@ impl<S> Entry<S> {
         if !self.remove_local(lease) {
             return;
         }
-        match self.turns.handle_release(now, lease.terms.ttl, subscribed) {
+        let turn = self.turns.handle_release(now, lease.terms.ttl, subscribed);
+        self.take_turn(turn, now, pace);
+    }
+
+    /// Our lease was lost.
+    pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
+        let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
+        self.remove_local(lease);
+        self.remember_lost(&local);
+        let turn = self.turns.handle_loss(now, lease.terms.ttl);
+        self.take_turn(turn, now, pace);
+    }
+
+    fn take_turn(&mut self, turn: Turn, now: Instant, pace: &Pace) {
+        match turn {
             Turn::AtOnce => self.ask_next(now, Cause::Turn),
             Turn::StandBack => {
                 self.standing_back = true;
                 self.ask_next(now + Turns::pause(pace.round_trip), Cause::Turn);
             }
         }
-    }
-
-    /// Our lease was lost.
-    pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant) {
-        let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
-        self.remove_local(lease);
-        self.remember_lost(&local);
-        self.ask_next(now, Cause::Turn);
     }
 
     fn remember_lost(&mut self, local: &Local) {

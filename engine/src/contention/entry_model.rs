@@ -251,7 +251,7 @@ impl World {
             Action::OurLossIsNoticed => {
                 let lease = self.entry.local().unwrap().clone();
                 assert!(lease.lose(LossReason::NotOurs));
-                self.entry.handle_local_loss(&lease, self.now);
+                self.entry.handle_local_loss(&lease, self.now, &PACE);
             }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::TryComes => {

@@ -487,7 +487,7 @@ fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
 #[test]
 fn what_was_known_is_forgotten_when_nobody_watches() {
     let (mut ground, lease) = Ground::holding(Some(1));
-    ground.entry.handle_local_loss(&lease, at(5));
+    ground.entry.handle_local_loss(&lease, at(5), &PACE);
     assert!(lease.lose(LossReason::NotOurs) && !ground.entry.is_idle());
     let caller = ground.caller(FOREVER, 10);
     ground.ask(10);
@@ -589,7 +589,7 @@ fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
     let (new, earlier) = ground.install(grant);
     assert!(Arc::ptr_eq(&earlier.unwrap(), &lease));
     assert!(lease.lose(LossReason::NotOurs));
-    ground.entry.handle_local_loss(&lease, at(8));
+    ground.entry.handle_local_loss(&lease, at(8), &PACE);
     assert!(
         Arc::ptr_eq(ground.entry.local().unwrap(), &new),
         "a late word of the earlier one changes nothing"
@@ -700,7 +700,7 @@ fn l2_a_loss_of_ours_during_an_ask_is_followed_by_another_ask() {
     lease.enter_jeopardy();
     ground.caller(Patience::Try, 6);
     ground.ask(6);
-    ground.entry.handle_local_loss(&lease, at(7));
+    ground.entry.handle_local_loss(&lease, at(7), &PACE);
     ground.answer(held(9_000), 6, 8);
     ground.ask(8);
 }
@@ -731,6 +731,15 @@ fn after_its_row_it_stands_back_for_2_ms_and_a_round_trip() {
     let mut ground = standing_back();
     assert_eq!(ground.wait(100), (Some(102 + ROUND_TRIP), true));
     assert_eq!(ground.ask(102 + ROUND_TRIP).cause, Cause::Turn);
+}
+
+#[test]
+fn after_its_row_it_stands_back_also_behind_a_loss() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    let third = TTL.as_millis() as u64 / 3 + 2;
+    ground.entry.handle_local_loss(&lease, at(third), &PACE);
+    assert_eq!(ground.wait(third), (Some(third + 2 + ROUND_TRIP), true));
 }
 
 #[test]
@@ -800,7 +809,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
     assert!(lease.lose(LossReason::NotOurs));
     let view = |ground: &Ground| ground.entry.scope_view(ScopeId(1));
     assert!(matches!(view(&ground), ScopeView::Lost(_)), "also before the entry hears of it");
-    ground.entry.handle_local_loss(&lease, at(5));
+    ground.entry.handle_local_loss(&lease, at(5), &PACE);
     for left in [1, 0] {
         assert!(matches!(view(&ground), ScopeView::Lost(_)) && !ground.entry.is_idle());
         assert_eq!(lease.remove_hold(), left);
@@ -813,7 +822,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
 fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
-    ground.entry.handle_local_loss(&lease, at(100));
+    ground.entry.handle_local_loss(&lease, at(100), &PACE);
     assert!(ground.entry.local().is_none());
     ground.ask(100);
 }
