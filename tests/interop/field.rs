@@ -1,0 +1,114 @@
+//! The three experiments that teams make before they trust a lock, on both sides: no lease time and no unlock, a lease
+//! time shorter than the work, and the watchdog at a third.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use leasehold::{LossReason, ReleaseError};
+use leasehold_tests::harness::polling::{found_within, holds_within};
+use leasehold_tests::harness::proxy::Proxy;
+
+use crate::ground::{Ground, NAME, SOON, asks};
+
+const TTL: Duration = Duration::from_millis(1_500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives() {
+    let mut ground = Ground::new(TTL).await;
+    ground.java.call(&format!("lock a {NAME}")).expect("a free lock");
+    let owners = ground.owners();
+    stays(&mut ground, &owners);
+    let Ground { java, mut raw, server: _server, .. } = ground;
+    java.halt();
+    let mut gone = || raw.command(&["EXISTS", NAME]).expect("a reply").integer() == Some(0);
+    assert!(!gone(), "nobody unlocked it");
+    assert!(holds_within(SOON, gone));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_lease_time_and_no_release_we_hold_for_as_long_as_the_lease_lives() {
+    let mut ground = Ground::new(TTL).await;
+    let lease = ground.engine.lock(NAME).acquire().await.expect("a free lock");
+    let owners = ground.owners();
+    stays(&mut ground, &owners);
+    assert!(lease.is_held());
+    drop(lease);
+    assert!(holds_within(SOON, || ground.pttl() == -2));
+}
+
+/// For over two ttls the same owner is there, and never without an expiry.
+fn stays(ground: &mut Ground, owners: &[String]) {
+    assert_eq!(owners.len(), 1);
+    let left = found_within(TTL * 5 / 2, || {
+        let left = (ground.pttl(), ground.owners());
+        (left.0 < 0 || left.1 != owners).then_some(left)
+    });
+    assert_eq!(left, None, "not {owners:?} any more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unlock_reports_the_loss() {
+    let mut ground = Ground::new(Duration::from_secs(30)).await;
+    ground.java.call(&format!("lock a {NAME} 1000")).expect("a free lock");
+    let lease = ground.engine.lock(NAME).acquire().await.expect("granted at the end of Java's lease");
+    let owners = ground.owners();
+    let unlocked = ground.java.call(&format!("unlock a {NAME}"));
+    assert!(
+        unlocked.as_ref().is_err_and(|why| why.starts_with("IllegalMonitorStateException")),
+        "{unlocked:?}"
+    );
+    assert_eq!(ground.owners(), owners, "our hold is untouched");
+    lease.release().await.expect("ours to the end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_lease_without_renewal_is_shorter_than_our_work_java_gets_the_lock_and_release_reports_the_loss()
+{
+    let mut ground = Ground::new(Duration::from_secs(30)).await;
+    let lock = ground.engine.lock(NAME).ttl(Duration::from_secs(1)).no_renewal();
+    let lease = lock.acquire().await.expect("a free lock");
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(!lease.is_held());
+    ground.java.call(&format!("lock a {NAME}")).expect("granted when ours is over");
+    let released = lease.release().await;
+    assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::Expired))), "{released:?}");
+    assert_eq!(
+        ground.java.call(&format!("held a {NAME}")).as_deref(),
+        Ok("true"),
+        "Java's hold is untouched"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn javas_watchdog_and_our_renewal_renew_at_a_third() {
+    let ttl = Duration::from_secs(3);
+    let mut ground = Ground::new(ttl).await;
+    ground.java.call(&format!("lock a {NAME}")).expect("a free lock");
+    let lease = ground.engine.lock(OTHER).acquire().await.expect("a free lock");
+    assert_at_a_third(&ground.java_wire, NAME, ttl);
+    assert_at_a_third(&ground.our_wire, OTHER, ttl);
+    lease.release().await.expect("ours to the end");
+}
+
+/// The lock was taken once; that and its next renewals are each about a third of the ttl apart.
+fn assert_at_a_third(wire: &Proxy, name: &str, ttl: Duration) {
+    let mut seen = Vec::new();
+    assert!(holds_within(SOON, || {
+        seen = sent(wire, name);
+        seen.len() >= 4
+    }));
+    for pair in seen[..4].windows(2) {
+        let pause = pair[1] - pair[0];
+        assert!(pause > ttl / 4 && pause < ttl / 2, "{pause:?} of {ttl:?}");
+    }
+}
+
+/// When the scripts about a lock were sent. Of each the first is left out: the server does not know it yet, and it is
+/// sent once more.
+fn sent(wire: &Proxy, name: &str) -> Vec<Instant> {
+    let (mut sent, mut known) = (asks(wire, name, None), HashSet::new());
+    sent.retain(|request| request.command() == "EVAL" || !known.insert(request.arguments[1].clone()));
+    sent.into_iter().map(|request| request.at).collect()
+}
+
+const OTHER: &str = "other";
