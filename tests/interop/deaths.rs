@@ -24,7 +24,7 @@ async fn l1_a_jvm_that_halts_leaves_its_lock_to_us_at_its_ttl() {
     // PTTL may round down and was read before: 2 ms earlier is not before the expiry.
     let since = expiry - Duration::from_millis(2);
     assert!(Instant::now() >= since, "before the ttl was over");
-    let tries = asks(&our_wire, Some(since)).len();
+    let tries = asks(&our_wire, NAME, Some(since)).len();
     assert!((1..=2).contains(&tries), "{tries} commands between expiry and grant");
     lease.release().await.expect("ours to the end");
 }

@@ -57,8 +57,8 @@ impl Ground {
 
     /// Waits until the engine has asked once more, so that its next poll is a second away.
     pub fn next_ask(&self) {
-        let before = asks(&self.our_wire, None).len();
-        assert!(holds_within(SOON, || asks(&self.our_wire, None).len() > before), "a poll");
+        let before = asks(&self.our_wire, NAME, None).len();
+        assert!(holds_within(SOON, || asks(&self.our_wire, NAME, None).len() > before), "a poll");
     }
 }
 
@@ -68,22 +68,14 @@ pub async fn engine(url: &str, ttl: Duration) -> Engine {
     Engine::builder(transport).ttl(ttl).build().await.expect("an engine")
 }
 
-/// The scripts about the lock that a wire has seen since then. Of a client that only waits, its tries to get it.
-pub fn asks(wire: &Proxy, since: Option<Instant>) -> Vec<SeenRequest> {
+/// The scripts about a lock that a wire has seen since then. Of a client that only waits, its tries to get it.
+pub fn asks(wire: &Proxy, name: &str, since: Option<Instant>) -> Vec<SeenRequest> {
     let about_it = |request: &SeenRequest| {
-        let names_it = request.arguments.iter().any(|argument| argument == NAME.as_bytes());
+        let names_it = request.arguments.iter().any(|argument| argument == name.as_bytes());
         names_it && request.command().starts_with("EVAL")
     };
-    let mut asks: Vec<_> = wire.requests().into_iter().filter(about_it).collect();
-    asks.dedup_by(|later, earlier| spells_out(later, earlier));
-    asks.retain(|request| since.is_none_or(|since| request.at >= since));
-    asks
-}
-
-/// The same once more with its text, for a server that does not know the script yet.
-fn spells_out(later: &SeenRequest, earlier: &SeenRequest) -> bool {
-    let names = (earlier.command(), later.command());
-    names == ("EVALSHA".into(), "EVAL".into()) && earlier.arguments[2..] == later.arguments[2..]
+    let since = |request: &SeenRequest| since.is_none_or(|since| request.at >= since);
+    wire.requests().into_iter().filter(|request| about_it(request) && since(request)).collect()
 }
 
 /// Far above what anything takes that is not meant to wait.

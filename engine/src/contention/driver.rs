@@ -73,7 +73,7 @@ fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -
             slot.entry.handle_topology(now);
         }
         if news.notices > 0 || news.resync {
-            slot.entry.handle_notices(news.notices, news.resync, now);
+            slot.entry.handle_notices(news.notices, news.resync, now, &pace);
         }
         let leaving = slot.entry.take_overdue(now, &pace);
         let (step, closing) = slot.entry.take_step(now, &works.mint, &pace);

@@ -372,7 +372,7 @@ impl<S> Entry<S> {
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
         self.last_held = true;
-        self.turns.handle_held();
+        self.turns.handle_held(now);
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.no_expiry_told;
@@ -385,9 +385,17 @@ impl<S> Entry<S> {
                 self.ask_next(now + pace.safety_poll, Cause::SafetyPoll)
             }
         }
-        if let Some(cause) = self.follow_up.take() {
-            self.ask_next(now, cause);
+        match self.follow_up.take() {
+            Some(Cause::Notice) => self.follow_notice(now, pace),
+            Some(cause) => self.ask_next(now, cause),
+            None => {}
         }
+    }
+
+    // It may speak of a lock that somebody else has waited for longer.
+    fn follow_notice(&mut self, now: Instant, pace: &Pace) {
+        let soon = now + self.turns.courtesy(now, pace.round_trip);
+        self.ask_next(soon.min(self.next_ask), Cause::Notice);
     }
 
     // Once in a row at once: the sample in the answer has put the offset right.
@@ -482,7 +490,7 @@ impl<S> Entry<S> {
     }
 
     /// What the watch of the key told: new notices, and whether some may have been missed before it came (back) in force.
-    pub(crate) fn handle_notices(&mut self, notices: u64, resync: bool, now: Instant) {
+    pub(crate) fn handle_notices(&mut self, notices: u64, resync: bool, now: Instant, pace: &Pace) {
         let foreign = self.turns.take_foreign(notices);
         if resync {
             self.turns.forget_own_notices();
@@ -495,7 +503,11 @@ impl<S> Entry<S> {
         self.follow_up = Some(cause);
         if self.unclear.is_none() {
             self.standing_back = false;
-            self.ask_next(now.min(self.next_ask), cause);
+            if notices > 0 {
+                self.follow_notice(now, pace);
+            } else {
+                self.ask_next(now.min(self.next_ask), cause);
+            }
         }
     }
 

@@ -422,7 +422,7 @@ impl World {
         let resync = self.watch.in_force && !seen.in_force || self.watch.gaps > seen.gaps;
         if notices > 0 || resync {
             self.hints += notices + u64::from(resync);
-            self.entry.handle_notices(notices, resync, self.now);
+            self.entry.handle_notices(notices, resync, self.now, &PACE);
         }
     }
 

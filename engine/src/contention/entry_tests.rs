@@ -186,7 +186,7 @@ fn nothing_is_asked_while_a_lease_of_ours_holds_the_key() {
     let (mut ground, _lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     assert_eq!(ground.wait(5), (None, false));
-    ground.entry.handle_notices(3, true, at(6));
+    ground.entry.handle_notices(3, true, at(6), &PACE);
     assert_eq!(ground.wait(6), (None, false));
 }
 
@@ -463,7 +463,7 @@ fn a_try_needs_no_command_while_the_last_answer_was_held() {
     let mut ground = Ground::waiting(500);
     assert!(ground.entry.is_known_held(at(2)));
     assert!(!ground.entry.is_known_held(at(502)), "its time is over");
-    ground.entry.handle_notices(1, false, at(10));
+    ground.entry.handle_notices(1, false, at(10), &PACE);
     assert!(!ground.entry.is_known_held(at(10)), "a notice came");
     ground.ask(10);
     assert!(!ground.entry.is_known_held(at(11)), "an ask is in flight");
@@ -632,7 +632,7 @@ fn s9_a_hold_without_expiry_is_told_once_and_polled() {
 #[test]
 fn l2_a_notice_leads_to_one_ask() {
     let mut ground = Ground::waiting(5_000);
-    ground.entry.handle_notices(3, false, at(10));
+    ground.entry.handle_notices(3, false, at(10), &PACE);
     assert_eq!(ground.ask(10).cause, Cause::Notice);
     ground.answer(held(5_000), 10, 11);
     assert_eq!(ground.wait(11).0, Some(11 + POLL));
@@ -641,10 +641,10 @@ fn l2_a_notice_leads_to_one_ask() {
 #[test]
 fn l2_notices_during_an_ask_are_remembered_as_one() {
     let mut ground = Ground::waiting(5_000);
-    ground.entry.handle_notices(1, false, at(10));
+    ground.entry.handle_notices(1, false, at(10), &PACE);
     ground.ask(10);
-    ground.entry.handle_notices(1, false, at(11));
-    ground.entry.handle_notices(2, false, at(12));
+    ground.entry.handle_notices(1, false, at(11), &PACE);
+    ground.entry.handle_notices(2, false, at(12), &PACE);
     ground.answer(held(5_000), 10, 13);
     assert_eq!(ground.ask(13).cause, Cause::Notice);
     ground.answer(held(5_000), 13, 14);
@@ -655,9 +655,9 @@ fn l2_notices_during_an_ask_are_remembered_as_one() {
 fn l2_a_grant_clears_a_remembered_notice() {
     let mut ground = Ground::waiting(5_000);
     ground.caller(FOREVER, 5);
-    ground.entry.handle_notices(1, false, at(10));
+    ground.entry.handle_notices(1, false, at(10), &PACE);
     ground.ask(10);
-    ground.entry.handle_notices(1, false, at(11));
+    ground.entry.handle_notices(1, false, at(11), &PACE);
     let lease = ground.granted(10, 12);
     ground.release(&lease, 20);
     ground.ask(20);
@@ -668,7 +668,7 @@ fn l2_a_grant_clears_a_remembered_notice() {
 #[test]
 fn l2_a_resync_counts_as_a_notice() {
     let mut ground = Ground::waiting(5_000);
-    ground.entry.handle_notices(0, true, at(10));
+    ground.entry.handle_notices(0, true, at(10), &PACE);
     assert_eq!(ground.ask(10).cause, Cause::Resync);
 }
 
@@ -677,7 +677,7 @@ fn a_notice_while_backing_off_does_not_hurry_a_sick_server() {
     let mut ground = Ground::waiting(5_000);
     ground.ask(1_001);
     ground.answer(unknown(2_001), 1_001, 2_001);
-    ground.entry.handle_notices(1, false, at(2_002));
+    ground.entry.handle_notices(1, false, at(2_002), &PACE);
     assert_eq!(ground.wait(2_002).0, Some(2_011));
 }
 
@@ -709,10 +709,15 @@ fn l2_a_loss_of_ours_during_an_ask_is_followed_by_another_ask() {
 
 /// Others listen, and this process has had its row; it waits with one caller since its release at 100 ms.
 fn standing_back() -> Ground {
+    standing_back_after_a_row_since(100)
+}
+
+fn standing_back_after_a_row_since(ms: u64) -> Ground {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
+    ground.entry.turns = Turns::default();
     for _ in 0..40 {
-        ground.entry.turns.handle_grant(at(11));
+        ground.entry.turns.handle_grant(at(ms));
     }
     ground.release(&lease, 100);
     ground
@@ -745,26 +750,40 @@ fn after_its_row_it_stands_back_also_behind_a_loss() {
 #[test]
 fn standing_back_ends_with_a_notice_that_is_not_its_own() {
     let mut ground = standing_back();
-    ground.entry.handle_notices(1, false, at(101));
+    ground.entry.handle_notices(1, false, at(101), &PACE);
     assert_eq!(ground.wait(101).0, Some(102 + ROUND_TRIP), "its own");
-    ground.entry.handle_notices(1, false, at(101));
+    ground.entry.handle_notices(1, false, at(101), &PACE);
     assert_eq!(ground.ask(101).cause, Cause::Notice);
+}
+
+#[test]
+fn for_one_round_after_its_row_it_asks_a_little_behind_each_notice() {
+    let mut ground = standing_back_after_a_row_since(90);
+    ground.ask(102 + ROUND_TRIP);
+    ground.answer(held(9_000), 103, 104);
+    ground.entry.handle_notices(2, false, at(105), &PACE);
+    ground.entry.handle_notices(1, false, at(106), &PACE);
+    assert_eq!(ground.wait(106).0, Some(107 + ROUND_TRIP), "one other had no turn of 10 ms yet");
+    ground.ask(107 + ROUND_TRIP);
+    ground.answer(held(9_000), 108, 109);
+    ground.entry.handle_notices(1, false, at(115), &PACE);
+    assert_eq!(ground.ask(115).cause, Cause::Notice, "its round is over");
 }
 
 #[test]
 fn after_a_release_that_published_nothing_the_next_notice_is_foreign() {
     let mut ground = standing_back();
     ground.entry.handle_release_answer(false, None, true);
-    ground.entry.handle_notices(1, false, at(101));
+    ground.entry.handle_notices(1, false, at(101), &PACE);
     ground.ask(101);
 }
 
 #[test]
 fn after_a_resync_no_notice_is_taken_for_its_own() {
     let mut ground = standing_back();
-    ground.entry.handle_notices(0, true, at(101));
+    ground.entry.handle_notices(0, true, at(101), &PACE);
     assert_eq!(ground.wait(101).0, Some(102 + ROUND_TRIP), "a resync alone is no turn of somebody else");
-    ground.entry.handle_notices(1, false, at(101));
+    ground.entry.handle_notices(1, false, at(101), &PACE);
     ground.ask(101);
 }
 

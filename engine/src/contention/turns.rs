@@ -4,6 +4,11 @@
 //! (measured: 0 changes of process in 41,421 grants). While nobody else listens there is nobody to wait for. Otherwise
 //! a process asks behind its own release (or loss) at most [`ROW_MAX`] times or for a third of the ttl in a row; then it
 //! stands back until a notice that is not its own, or for 2 ms and one round trip.
+//!
+//! A notice reaches the listeners one after the other, always in the same order, so by these rules alone the first of
+//! them have most of the turns (measured: 4 processes, 9 % of the grants for the last). So whoever has had a row goes
+//! behind the others for one round: until each of them can have had a row as long, it asks 2 ms and one round trip
+//! after a notice instead of at once (measured: 16 % and more).
 
 use std::time::Duration;
 
@@ -24,7 +29,12 @@ pub(crate) enum Turn {
 pub(crate) struct Turns {
     row: u32,
     row_since: Instant,
+    row_until: Instant,
     nobody_listens: bool,
+    /// Who listened besides ourselves to our last release, as far as it is known.
+    others: u32,
+    /// The round in which the others go first ends then.
+    behind_until: Instant,
     own_notices: u64,
 }
 
@@ -42,8 +52,16 @@ impl Turns {
     }
 
     /// Somebody else had a turn.
-    pub(crate) fn handle_held(&mut self) {
+    pub(crate) fn handle_held(&mut self, now: Instant) {
+        if self.row > 0 {
+            self.end_row(now);
+        }
+    }
+
+    fn end_row(&mut self, now: Instant) {
         self.row = 0;
+        let round = (self.row_until - self.row_since) * self.others.clamp(1, OTHERS_MAX);
+        self.behind_until = self.behind_until.max(now + round);
     }
 
     /// A release of ours goes out; `subscribed`: its notice will reach ourselves too.
@@ -59,17 +77,24 @@ impl Turns {
     }
 
     fn next(&mut self, now: Instant, ttl: Duration) -> Turn {
+        self.row_until = now;
         let in_a_row = self.row < ROW_MAX && now - self.row_since < ttl / 3;
         if self.nobody_listens || in_a_row {
             return Turn::AtOnce;
         }
-        self.row = 0;
+        self.end_row(now);
         Turn::StandBack
+    }
+
+    /// How long to wait behind a notice, so that those who had no turn yet go first.
+    pub(crate) fn courtesy(&self, now: Instant, round_trip: Duration) -> Duration {
+        if now < self.behind_until && !self.nobody_listens { Self::pause(round_trip) } else { Duration::ZERO }
     }
 
     /// The release told how many listeners its notice reached; `None`: not known.
     pub(crate) fn handle_listeners(&mut self, listeners: Option<u32>, subscribed: bool) {
         self.nobody_listens = listeners.is_some_and(|count| count <= u32::from(subscribed));
+        self.others = listeners.map_or(0, |count| count.saturating_sub(u32::from(subscribed)));
     }
 
     /// Some notice of ours may never come: stop expecting any.
@@ -86,12 +111,15 @@ impl Turns {
 }
 
 const STAND_BACK: Duration = Duration::from_millis(2);
+/// Not all who listen want the lock: a round does not get longer than that many rows.
+const OTHERS_MAX: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_secs(30);
+    const RTT: Duration = Duration::from_millis(1);
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
@@ -137,8 +165,26 @@ mod tests {
         for _ in 1..ROW_MAX {
             release(&mut turns, 1);
         }
-        turns.handle_held();
+        turns.handle_held(at(1));
         assert_eq!(release(&mut turns, 1), Turn::AtOnce);
+    }
+
+    #[test]
+    fn a_row_is_paid_back_by_going_behind_the_others_for_as_long_as_each() {
+        let mut turns = Turns::default();
+        turns.handle_listeners(Some(4), true);
+        turns.handle_grant(at(10));
+        turns.handle_release(at(15), TTL, true);
+        assert_eq!(turns.courtesy(at(16), RTT), Duration::ZERO, "its row goes on");
+        turns.handle_held(at(20));
+        assert_eq!(turns.courtesy(at(34), RTT), Turns::pause(RTT), "3 others, 5 ms each");
+        assert_eq!(turns.courtesy(at(35), RTT), Duration::ZERO);
+        turns.handle_held(at(50));
+        assert_eq!(turns.courtesy(at(50), RTT), Duration::ZERO, "no turn of ours since");
+        for _ in 0..ROW_MAX {
+            release(&mut turns, 60);
+        }
+        assert_eq!(turns.courtesy(at(60), RTT), Duration::ZERO, "a row that took no time");
     }
 
     #[test]
