@@ -9,7 +9,7 @@ use super::{
     attempt::Closing,
     caller::{Leaving, Refusal},
     ears::{Ears, News},
-    entry::{Ask, Cause, Grant, Step, Verdict},
+    entry::{Ask, Cause, Grant, Pace, Step, Verdict},
     offer::Offer,
     table::{Answer, Seat, Slot},
 };
@@ -36,6 +36,11 @@ async fn drive(mut belt: Seatbelt) {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
         match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
             Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+            Todo::AskInTurn(ask, until, poke) => {
+                if has_turn(&works, &key, &ask, until, &poke).await {
+                    ask_server(&works, &key, ask).await;
+                }
+            }
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
             Todo::Rest => return belt.unfasten(),
@@ -53,6 +58,8 @@ enum Woken {
 /// What the driver does next, outside of the table's lock.
 enum Todo {
     Ask(Ask),
+    /// Ask when it is this entry's turn, unless before that somebody's patience ends or somebody comes.
+    AskInTurn(Ask, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
     Rest,
@@ -70,15 +77,19 @@ fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -
         }
         let leaving = slot.entry.take_overdue(now, &pace);
         let (step, closing) = slot.entry.take_step(now, &works.mint, &pace);
-        (todo(slot, step, !news.listening && works.calls.is_open(), now), leaving, closing)
+        (todo(slot, step, !news.listening && works.calls.is_open(), now, &pace), leaving, closing)
     });
     dismiss(works, leaving, now);
     close(works, key, closing);
     todo
 }
 
-fn todo(slot: &mut Slot, step: Step, wants_ears: bool, now: Instant) -> Todo {
+fn todo(slot: &mut Slot, step: Step, wants_ears: bool, now: Instant, pace: &Pace) -> Todo {
     match step {
+        Step::Ask(ask) if is_by_itself(ask.cause) => {
+            let until = slot.entry.next_give_up(pace);
+            Todo::AskInTurn(ask, until, slot.poke.get_or_insert_default().clone())
+        }
         Step::Ask(ask) => {
             slot.entry.note_sent(now);
             Todo::Ask(ask)
@@ -92,13 +103,39 @@ fn todo(slot: &mut Slot, step: Step, wants_ears: bool, now: Instant) -> Todo {
     }
 }
 
+// Nothing happened that calls for this ask: thousands of entries may do the same in the same moment.
+fn is_by_itself(cause: Cause) -> bool {
+    match cause {
+        Cause::Resync | Cause::Retry | Cause::SafetyPoll => true,
+        Cause::Arrival | Cause::Notice | Cause::Turn | Cause::Expiry => false,
+    }
+}
+
+async fn has_turn(
+    works: &Arc<Works>,
+    key: &Arc<LockKey>,
+    ask: &Ask,
+    until: Option<Instant>,
+    poke: &Notify,
+) -> bool {
+    tokio::select! {
+        biased;
+        () = works.pacer.turn(works, ask.oldest) => {}
+        () = sleep_until(works, until) => return false,
+        () = poke.notified() => return false,
+    }
+    works.table.with(key, |slot| slot.entry.note_sent(works.clock.now()));
+    true
+}
+
+async fn sleep_until(works: &Works, moment: Option<Instant>) {
+    match moment {
+        Some(moment) => works.clock.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option<&mut Ears>) -> Woken {
-    let timer = async {
-        match until {
-            Some(moment) => works.clock.sleep_until(moment).await,
-            None => std::future::pending().await,
-        }
-    };
     let heard = async {
         match ears {
             Some(ears) => ears.changed().await,
@@ -106,7 +143,7 @@ async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option
         }
     };
     tokio::select! {
-        () = timer => Woken::Otherwise,
+        () = sleep_until(works, until) => Woken::Otherwise,
         () = poke.notified() => Woken::Otherwise,
         () = heard => Woken::Otherwise,
         () = works.calls.topology_changed() => Woken::ByTopology,
@@ -114,9 +151,6 @@ async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option
 }
 
 async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
-    if matches!(ask.cause, Cause::Resync | Cause::Retry | Cause::SafetyPoll) {
-        works.pacer.turn(works, ask.oldest).await;
-    }
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     let answer = send(works, key, &ask, sent, execute_by).await;
@@ -219,7 +253,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<Seat>) -> Installed
     // The server gave the lock again: whatever an earlier lease of ours believes ends before the new one begins.
     let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
     let seats = std::iter::once(receiver).chain(sharers).map(|caller| caller.seat).collect();
-    let baseline = Baseline::new(granted.sent, granted.received, lease.terms.ttl);
+    let baseline = Baseline::new(granted.sent, granted.received, lease.terms.ttl, granted.clock);
     Installed { baseline, lease, seats, replaced }
 }
 

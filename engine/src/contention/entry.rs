@@ -304,10 +304,11 @@ impl<S> Entry<S> {
     ) -> Verdict<S> {
         let mut verdict = Verdict { grant: None, leaving: Vec::new(), closing: None, no_expiry: false };
         match answer {
-            Ok(AcquireReply::Granted { token, .. }) => {
+            Ok(AcquireReply::Granted { token, at }) => {
                 self.handle_clear();
                 if let Some(attempt) = self.attempt.take() {
-                    let granted = Granted { owner: attempt.owner, token, sent, execute_by, received: now };
+                    let (owner, clock) = (attempt.owner, at.clock);
+                    let granted = Granted { owner, token, clock, sent, execute_by, received: now };
                     self.handle_granted(attempt, granted, now, &mut verdict);
                 }
             }
@@ -455,7 +456,8 @@ impl<S> Entry<S> {
         self.callers.has_limits() || self.unclear.is_some()
     }
 
-    fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
+    /// When the first caller's patience ends.
+    pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
         if !self.may_give_up() {
             return None;
         }

@@ -37,6 +37,9 @@ struct Turn {
 
 impl Pacer {
     /// Waits for a turn.
+    ///
+    /// # Cancel safety
+    /// Dropping it gives the turn to the next.
     pub(crate) async fn turn(&self, works: &Arc<Works>, oldest: Instant) {
         let Some(go) = self.enqueue(works, oldest) else { return };
         let _ = go.await; // a dropped sender means the engine has ended
@@ -72,10 +75,18 @@ impl Line {
         self.used <= PER_WINDOW
     }
 
+    fn forget_gone(&mut self) {
+        while self.waiting.peek().is_some_and(|Reverse(turn)| turn.go.is_closed()) {
+            self.waiting.pop();
+        }
+    }
+
     fn take_admitted(&mut self, now: Instant) -> Vec<oneshot::Sender<()>> {
         let mut admitted = Vec::new();
+        self.forget_gone();
         while !self.waiting.is_empty() && self.admit(now) {
             admitted.extend(self.waiting.pop().map(|Reverse(turn)| turn.go));
+            self.forget_gone();
         }
         self.served = !self.waiting.is_empty();
         admitted

@@ -23,6 +23,7 @@ use crate::{
     fencing::FencingToken,
     key::LockKey,
     owner::Owner,
+    routing::topology::ClockId,
     transport::TransportError,
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct Terms {
 pub(crate) struct Granted {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
+    /// The clock of the server that granted it.
+    pub(crate) clock: ClockId,
     /// When the command that was answered was sent, and until when it could be executed.
     pub(crate) sent: Instant,
     pub(crate) execute_by: Instant,
@@ -309,12 +312,13 @@ const NO_TICKET: u64 = u64::MAX;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::owner::OwnerMint;
+    use crate::{owner::OwnerMint, routing::topology::NodeId};
 
     pub(crate) fn core(name: &str, terms: Terms, sent: Instant) -> Arc<LeaseCore> {
         let grant = Granted {
             owner: OwnerMint::new().mint(),
             token: FencingToken::at_server_micros(1),
+            clock: ClockId { node: NodeId(0), epoch: 0 },
             sent,
             execute_by: sent + Duration::from_secs(1),
             received: sent + Duration::from_millis(1),

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    lease::shared::LeaseCore,
     metrics::RenewalOutcome,
     routing::topology::{ClockId, NodeId, Topology},
     transport::Renewal,
@@ -80,6 +81,16 @@ pub(crate) async fn run(works: Arc<Works>) {
     }
 }
 
+// Granted by a server that is not the present one any more: the two lanes hear of a restart one after the other.
+fn is_stale(order: &Order, known: &Topology) -> bool {
+    match order {
+        Order::Register(_, baseline) => {
+            known.node(baseline.clock.node).is_some_and(|node| node.clock != baseline.clock)
+        }
+        Order::Cancel(_) | Order::Renew(..) => false,
+    }
+}
+
 // Ticks fall on the wheel's own boundaries, so that nothing waits for a second one.
 fn next_boundary(now: Instant) -> Instant {
     let tick = TICK.as_nanos() as u64;
@@ -106,8 +117,8 @@ impl Driver {
     fn tick(&mut self) {
         let now = self.works.clock.now();
         self.works.count_tick();
+        self.drain_inboxes(now); // first: a new server concerns also those who have just come
         self.handle_topology();
-        self.drain_inboxes(now);
         self.shards.iter_mut().for_each(|shard| shard.advance(now));
         self.tell_happenings();
         self.dispatch(now);
@@ -123,7 +134,12 @@ impl Driver {
     fn drain_inboxes(&mut self, now: Instant) {
         for (number, shard) in self.shards.iter_mut().enumerate() {
             self.works.inboxes.take(number, &mut self.orders);
+            let stale = self.orders.iter().any(|order| is_stale(order, &self.known));
             self.orders.drain(..).for_each(|order| shard.handle_order(order, now));
+            if stale {
+                let known = self.known.clone();
+                shard.hurry(true, |_, clock| !known.is_current(clock));
+            }
         }
     }
 
@@ -139,16 +155,17 @@ impl Driver {
             if before.is_none_or(|before| before.connected != node.connected) {
                 self.works.events.node_changed(&node.address, node.connected);
             }
-            if before.is_some_and(|before| before.clock != node.clock) {
-                self.hurry(node.clock, true);
+            if before.is_none_or(|before| before.clock != node.clock) {
+                self.hurry(node.clock, true, |clock| clock != node.clock);
             }
         }
     }
 
-    fn hurry(&mut self, clock: ClockId, in_jeopardy: bool) {
+    fn hurry(&mut self, clock: ClockId, in_jeopardy: bool, concerns: impl Fn(ClockId) -> bool) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
-        self.shards.iter_mut().for_each(|shard| shard.hurry(in_jeopardy, |lease| serves(lease.key.slot())));
+        let concerned = |lease: &LeaseCore, clock| serves(lease.key.slot()) && concerns(clock);
+        self.shards.iter_mut().for_each(|shard| shard.hurry(in_jeopardy, concerned));
     }
 
     fn dispatch(&mut self, now: Instant) {
@@ -234,7 +251,7 @@ impl Driver {
                         ?most,
                         "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
                     );
-                    self.hurry(clock, false);
+                    self.hurry(clock, false, |_| true);
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{clock::Instant, lease::state::margin};
+use crate::{clock::Instant, lease::state::margin, routing::topology::ClockId};
 
 /// The last confirmed command of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -15,19 +15,27 @@ pub(crate) struct Baseline {
     pub(crate) received: Instant,
     /// The ttl in force after it.
     pub(crate) ttl: Duration,
+    /// The clock of the server that confirmed it.
+    pub(crate) clock: ClockId,
     /// The largest ttl of a send since then that was not answered: it may have been executed.
     unanswered: Duration,
 }
 
 impl Baseline {
-    pub(crate) fn new(sent: Instant, received: Instant, ttl: Duration) -> Self {
-        Self { sent, received, ttl, unanswered: Duration::ZERO }
+    pub(crate) fn new(sent: Instant, received: Instant, ttl: Duration, clock: ClockId) -> Self {
+        Self { sent, received, ttl, clock, unanswered: Duration::ZERO }
     }
 
     /// After a renewal asking for `ttl` found `found`: the larger of the two is in force, since nothing shortens.
-    pub(crate) fn after(ttl: Duration, found: Duration, sent: Instant, received: Instant) -> Self {
+    pub(crate) fn after(
+        ttl: Duration,
+        found: Duration,
+        sent: Instant,
+        received: Instant,
+        clock: ClockId,
+    ) -> Self {
         let in_force = if found == Duration::MAX { ttl } else { ttl.max(found) };
-        Self::new(sent, received, in_force)
+        Self::new(sent, received, in_force, clock)
     }
 
     pub(crate) fn note_unanswered(&mut self, ttl: Duration) {
@@ -46,6 +54,9 @@ impl Baseline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::topology::NodeId;
+
+    const CLOCK: ClockId = ClockId { node: NodeId(0), epoch: 0 };
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
@@ -53,7 +64,7 @@ mod tests {
 
     #[test]
     fn s12_a_healthy_renewal_is_expected_and_a_step_beyond_the_margin_is_not() {
-        let baseline = Baseline::new(at(0), at(10), Duration::from_secs(30));
+        let baseline = Baseline::new(at(0), at(10), Duration::from_secs(30), CLOCK);
         let (least, most) = baseline.expected(at(10_000), at(10_020));
         assert!(least <= Duration::from_millis(19_980) && Duration::from_millis(20_010) <= most);
         assert!(least > Duration::from_secs(18) && most < Duration::from_secs(22));
@@ -61,7 +72,7 @@ mod tests {
 
     #[test]
     fn s12_a_send_without_an_answer_widens_the_upper_bound_only() {
-        let mut baseline = Baseline::new(at(0), at(10), Duration::from_secs(10));
+        let mut baseline = Baseline::new(at(0), at(10), Duration::from_secs(10), CLOCK);
         let before = baseline.expected(at(5_000), at(5_010));
         baseline.note_unanswered(Duration::from_secs(10));
         let after = baseline.expected(at(5_000), at(5_010));

@@ -313,7 +313,7 @@ impl Shard {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
         let expected = record.baseline.expected(sent, now);
-        record.baseline = Baseline::after(member.ttl, found, sent, now);
+        record.baseline = Baseline::after(member.ttl, found, sent, now, at.clock);
         (record.stage, record.too_late) = (Stage::Idle, 0);
         lease.confirm(sent, member.ttl);
         self.wheel.insert(number(member.ticket), due_tick(self.next_due(&lease, sent, now)));
@@ -369,11 +369,12 @@ impl Shard {
         }
     }
 
-    /// Makes every idle lease that `concerns` picks due at once: its server is not the one we knew, or its clock stepped.
-    pub(crate) fn hurry(&mut self, in_jeopardy: bool, concerns: impl Fn(&LeaseCore) -> bool) {
+    /// Makes every idle lease that `concerns` picks due at once: the server that confirmed it last is not the present one,
+    /// or its clock stepped.
+    pub(crate) fn hurry(&mut self, in_jeopardy: bool, concerns: impl Fn(&LeaseCore, ClockId) -> bool) {
         let mut concerned = Vec::new();
         self.records.for_each(|ticket, record| {
-            if record.lease.is_live() && concerns(&record.lease) {
+            if record.lease.is_live() && concerns(&record.lease, record.baseline.clock) {
                 concerned.push((ticket, record.stage == Stage::Idle && record.lease.terms.renewed));
             }
         });

@@ -50,7 +50,7 @@ impl Ground {
 
     fn lease(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
         let lease = core(name, terms, at(0));
-        let baseline = Baseline::new(at(0), at(1), terms.ttl);
+        let baseline = Baseline::new(at(0), at(1), terms.ttl, clock(1));
         self.shard.handle_order(Order::Register(lease.clone(), baseline), at(1));
         lease
     }
@@ -185,7 +185,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     ground.topology = topology(2, true);
-    ground.shard.hurry(true, |_| true);
+    ground.shard.hurry(true, |_, _| true);
     assert!(lease.is_in_jeopardy());
     let batch = one(ground.due(100));
     ground.answer(
@@ -232,7 +232,7 @@ fn s8_a_released_lease_is_never_submitted() {
     assert_eq!(ground.shard.len(), 0);
     let gone = core("c", TERMS, at(0));
     gone.release();
-    ground.shard.handle_order(Order::Register(gone, Baseline::new(at(0), at(1), TTL)), at(1));
+    ground.shard.handle_order(Order::Register(gone, Baseline::new(at(0), at(1), TTL, clock(1))), at(1));
     assert_eq!(ground.shard.len(), 0);
 }
 
