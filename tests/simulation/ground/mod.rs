@@ -1,5 +1,6 @@
 //! What the tests of this binary stand on: engines in paused time, what they say and what they send.
 
+mod detour;
 mod heard;
 mod traffic;
 
@@ -17,8 +18,9 @@ use leasehold::{
 };
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 
+pub use detour::Detour;
 pub use heard::Heard;
-pub use traffic::{Sent, Traffic, TrafficLog, What};
+pub use traffic::{Traffic, TrafficLog, What};
 
 /// The time of the test and of the engines.
 pub fn now() -> Instant {

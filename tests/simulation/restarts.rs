@@ -1,0 +1,92 @@
+//! The server is restarted, with and without its data.
+
+use leasehold::{AcquireError, LeaseState, LossReason};
+use leasehold_memory::Restart;
+
+use crate::ground::{ground, ground_with, millis, now, pass, seconds, timed};
+
+#[tokio::test(start_paused = true)]
+async fn with_its_data_kept_every_lease_is_asked_at_once_and_stays() {
+    let ground = ground().await;
+    let mut leases = vec![];
+    for number in 0..200 {
+        leases.push(ground.engine.lock(format!("{number}")).acquire().await.unwrap());
+    }
+    for restarts in 1..=5 {
+        ground.transport.inner().restart(Restart::DataKept);
+        pass(millis(101)).await;
+        let seen = ground.engine.snapshot();
+        assert_eq!((seen.renewals, seen.lost, seen.jeopardy), (200 * restarts, 0, 0));
+        assert_eq!(seen.jeopardies, 200 * restarts, "of another run nothing is known until it has answered");
+    }
+    assert!(leases.iter().all(|lease| lease.state() == LeaseState::Held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_its_data_lost_every_lease_is_reported_lost_within_two_ticks() {
+    let ground = ground().await;
+    let mut leases = vec![];
+    for number in 0..200 {
+        leases.push(ground.engine.lock(format!("{number}")).acquire().await.unwrap());
+    }
+    let before = now();
+    ground.transport.inner().restart(Restart::DataLost);
+    for lease in &leases {
+        assert_eq!(lease.lost().await, LossReason::NotOurs);
+    }
+    assert!(now() - before <= millis(100), "{:?}", now() - before);
+    drop(leases);
+    ground.settles_within(seconds(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_gets_the_lock_of_a_server_that_lost_it() {
+    let ground = ground().await;
+    let held = ground.other().await.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    pass(seconds(3)).await;
+    ground.transport.inner().restart(Restart::DataLost);
+    let (lease, took) = timed(waiting).await;
+    let lease = lease.unwrap().unwrap();
+    assert!(took <= millis(10), "{took:?}");
+    assert!(lease.fencing_token() > held.fencing_token());
+    assert_eq!(held.lost().await, LossReason::NotOurs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_run_out() {
+    let ground = ground_with(|builder| builder.restart_grace(seconds(30))).await;
+    let lock = ground.engine.lock("a");
+    let (refused, took) = timed(lock.acquire()).await;
+    assert!(matches!(refused, Err(AcquireError::Unavailable { trouble: Some(_), .. })), "{refused:?}");
+    assert!(took >= seconds(10) && took <= millis(10_300), "a server that has just come up: {took:?}");
+    pass(seconds(20)).await;
+    let _lease = lock.acquire().await.unwrap();
+    ground.transport.inner().restart(Restart::DataLost);
+    let restarted = now();
+    let lease = loop {
+        match lock.acquire().await {
+            Ok(lease) => break lease,
+            Err(AcquireError::Unavailable { trouble: Some(trouble), .. }) => {
+                assert!(trouble.detail.contains("restart_grace = 30s"), "{trouble}");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    let after = now() - restarted;
+    assert!(after >= seconds(30) && after <= millis(30_250), "{after:?}");
+    assert!(lease.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_open_when_its_server_was_restarted_is_closed() {
+    let ground = ground().await;
+    let lease = ground.engine.lock("a").ttl(seconds(5)).acquire().await.unwrap();
+    ground.faults.on(leasehold_memory::Operation::Release).inject(leasehold_memory::Fault::LoseRequest);
+    ground.faults.on(leasehold_memory::Operation::Renew).inject(leasehold_memory::Fault::LoseReply);
+    pass(seconds(3)).await;
+    lease.release().await.unwrap_err();
+    ground.transport.inner().restart(Restart::DataKept);
+    ground.settles_within(seconds(15)).await;
+    assert!(!ground.engine.lock("a").is_locked().await.unwrap());
+}

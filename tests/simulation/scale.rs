@@ -1,0 +1,90 @@
+//! A hundred thousand leases on memory: renewed in time and once, and lost at once without one unheard.
+
+use std::{collections::HashMap, time::Duration};
+
+use leasehold::{Engine, LOSSES_KEPT, Lease, LossNotice, LossReason, clock::Instant};
+use leasehold_memory::{MemoryTransport, Restart};
+
+use crate::ground::{Traffic, What, engine, millis, now, pass, seconds};
+
+const LEASES: usize = 100_000;
+/// Two ticks, and a millisecond for the grain of tokio's timer.
+const LATE_MAX: Duration = millis(101);
+
+async fn hold(engine: &Engine, count: usize) -> Vec<Lease> {
+    let mut leases = Vec::with_capacity(count);
+    for number in 0..count {
+        leases.push(engine.lock(format!("{number}")).acquire().await.unwrap());
+        if number % 1_000 == 999 {
+            pass(millis(100)).await; // spread over one period
+        }
+    }
+    leases
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_three_periods_none_is_renewed_early_late_or_twice() {
+    let traffic = Traffic::new(MemoryTransport::new());
+    let engine = engine(&traffic).await;
+    let leases = hold(&engine, LEASES).await;
+    pass(seconds(31)).await;
+    let mut last: HashMap<_, (Instant, u32)> = HashMap::with_capacity(LEASES);
+    let (mut early, mut late) = (0, 0);
+    for sent in traffic.log.all().iter().filter(|sent| sent.what != What::Release) {
+        let Some((before, times)) = last.insert(sent.owner, (sent.at, 0)) else { continue };
+        let after = sent.at - before;
+        early += usize::from(after < seconds(10));
+        late += usize::from(after > seconds(10) + LATE_MAX);
+        last.insert(sent.owner, (sent.at, times + 1));
+    }
+    assert_eq!((early, late), (0, 0));
+    assert_eq!(last.len(), LEASES);
+    assert!(last.values().all(|(_, times)| *times >= 3), "at least three periods each");
+    let seen = engine.snapshot();
+    assert_eq!((seen.held, seen.lost, seen.renewals_failed), (LEASES as u64, 0, 0));
+    assert!(leases.iter().all(Lease::is_held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_at_once_all_are_reported_within_two_ticks() {
+    let memory = MemoryTransport::new();
+    let engine = engine(&memory).await;
+    let leases = hold(&engine, LEASES).await;
+    let mut losses = engine.losses();
+    memory.restart(Restart::DataLost);
+    let before = now();
+    let mut names = std::collections::HashSet::with_capacity(LEASES);
+    for _ in 0..LEASES {
+        let LossNotice::Lost(loss) = losses.next().await else {
+            panic!("a reader that keeps up misses none")
+        };
+        assert_eq!(loss.reason, LossReason::NotOurs);
+        assert!(loss.at - before <= LATE_MAX, "{:?}", loss.at - before);
+        names.insert(loss.name);
+    }
+    assert_eq!((names.len(), losses.try_next().is_none()), (LEASES, true));
+    assert!(leases.iter().all(|lease| !lease.is_held()));
+    assert_eq!(engine.snapshot().lost, LEASES as u64);
+    drop(leases);
+    crate::ground::settles_within(&engine, seconds(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_that_pass_together_are_told_within_two_ticks_and_a_slow_reader_what_it_missed() {
+    let engine = engine(&MemoryTransport::new()).await;
+    let mut losses = engine.losses();
+    let missed = 1_000;
+    let mut leases = vec![];
+    for number in 0..LOSSES_KEPT + missed {
+        leases.push(engine.lock(format!("{number}")).ttl(seconds(1)).no_renewal().acquire().await.unwrap());
+    }
+    pass(seconds(2)).await;
+    assert!(matches!(losses.next().await, LossNotice::Missed(count) if count == missed as u64));
+    let mut kept = 0;
+    while let Some(notice) = losses.try_next() {
+        let LossNotice::Lost(loss) = notice else { panic!("told already") };
+        assert!(loss.at >= loss.deadline && loss.at - loss.deadline <= LATE_MAX, "{loss:?}");
+        kept += 1;
+    }
+    assert_eq!(kept, LOSSES_KEPT);
+}
