@@ -11,7 +11,14 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use std::time::Duration;
+
 use super::*;
+use crate::{
+    contention::{attempt::Closing, caller::Patience},
+    owner::{Owner, OwnerMint},
+    transport::{AcquireReply, Remaining},
+};
 use crate::{
     fencing::FencingToken,
     key::LockKey,

@@ -1,6 +1,16 @@
 //! The entry against hand-made answers; no clock, no transport.
 
+use std::time::Duration;
+
 use super::*;
+use crate::{
+    contention::{
+        attempt::Closing,
+        caller::{Leaving, Patience, Refusal},
+    },
+    owner::OwnerMint,
+    transport::{AcquireReply, Remaining},
+};
 use crate::{
     fencing::FencingToken,
     key::LockKey,

@@ -1,0 +1,178 @@
+//! A key that somebody here wants: its callers, the one attempt to get it, and when to ask. Pure.
+//!
+//! Rules.
+//! - The attempt belongs to the key. It carries the ttl of the caller at the head when it starts; its grant goes to the
+//!   first queued caller with that ttl. A caller that leaves just leaves.
+//! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy).
+//! - An unanswered ask is repeated with the same owner for half a ttl; then its owner is closed and a new attempt
+//!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
+//! - A notice is a hint: it leads to one ask. Notices during an ask are remembered as one.
+//! - `unavailable_after` runs from the first send without a definite answer, for each caller from its joining at most.
+//!
+//! It sends, sleeps and wakes nothing: `take_step` says what to do next, `handle_*` take what came in.
+
+mod answer;
+mod local;
+mod news;
+mod patience;
+mod step;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    attempt::Attempt,
+    caller::{Caller, CallerId, ScopeId},
+    queue::Queue,
+    turns::Turns,
+};
+use crate::{
+    clock::Instant,
+    lease::shared::{LeaseCore, Terms},
+    transport::TransportError,
+};
+
+pub(crate) use answer::{Grant, Verdict};
+pub(crate) use step::{Ask, Cause, Pace, Step};
+
+/// How a scope stands to the key.
+#[derive(Debug)]
+pub(crate) enum ScopeView {
+    /// It has nothing to do with it.
+    Stranger,
+    /// It holds it.
+    Holds(Arc<LeaseCore>),
+    /// It held it, lost it, and has not dropped all its leases.
+    Lost(Arc<LeaseCore>),
+    /// It has a caller in the queue, with these terms.
+    Queued(Terms),
+}
+
+/// One key's entry.
+#[derive(Debug)]
+pub(crate) struct Entry<S> {
+    callers: Queue<S>,
+    local: Option<Local>,
+    lost: Vec<Local>,
+    attempt: Option<Attempt>,
+    next_ask: Instant,
+    cause: Cause,
+    /// The last definite answer was "held", and nothing has happened since.
+    last_held: bool,
+    standing_back: bool,
+    no_expiry_told: bool,
+    /// Why to ask again at once if the ask in flight is answered "held".
+    follow_up: Option<Cause>,
+    unclear: Option<Unclear>,
+    troubles: u32,
+    turns: Turns,
+}
+
+/// A lease of this engine, and the scope it was taken in.
+#[derive(Clone, Debug)]
+struct Local {
+    lease: Arc<LeaseCore>,
+    scope: Option<ScopeId>,
+}
+
+/// No definite answer since.
+#[derive(Debug)]
+struct Unclear {
+    since: Instant,
+    trouble: Option<Box<TransportError>>,
+}
+
+impl<S> Default for Entry<S> {
+    fn default() -> Self {
+        Self {
+            callers: Queue::default(),
+            local: None,
+            lost: Vec::new(),
+            attempt: None,
+            next_ask: Instant::default(),
+            cause: Cause::Arrival,
+            last_held: false,
+            standing_back: false,
+            no_expiry_told: false,
+            follow_up: None,
+            unclear: None,
+            troubles: 0,
+            turns: Turns::default(),
+        }
+    }
+}
+
+impl<S> Entry<S> {
+    /// Whether it can be forgotten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.callers.is_empty() && self.local.is_none() && self.lost.is_empty() && self.attempt.is_none()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn callers_len(&self) -> usize {
+        self.callers.len()
+    }
+
+    /// When the caller at the head came, who waits longest.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.callers.head().map(|caller| caller.joined)
+    }
+
+    /// The lease of this engine that holds the key.
+    pub(crate) fn local(&self) -> Option<&Arc<LeaseCore>> {
+        self.local.as_ref().map(|local| &local.lease)
+    }
+
+    /// How a scope stands to the key.
+    pub(crate) fn scope_view(&self, scope: ScopeId) -> ScopeView {
+        let is_it = |local: &&Local| local.scope == Some(scope) && local.lease.holds() > 0;
+        if let Some(local) = self.lost.iter().find(is_it) {
+            return ScopeView::Lost(local.lease.clone());
+        }
+        match (self.local.iter().find(is_it), self.callers.iter().find(|caller| caller.scope == Some(scope)))
+        {
+            (Some(local), _) if local.lease.is_live() => ScopeView::Holds(local.lease.clone()),
+            (Some(local), _) => ScopeView::Lost(local.lease.clone()),
+            (None, Some(caller)) => ScopeView::Queued(caller.terms),
+            (None, None) => ScopeView::Stranger,
+        }
+    }
+
+    /// Whether a caller that only tries can be told "held" without a command: the last definite answer said so and
+    /// nothing is being asked, or a lease of this engine holds the key and is not in jeopardy.
+    pub(crate) fn is_known_held(&self, now: Instant) -> bool {
+        self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
+    }
+
+    /// Queues a caller; `ahead`: at the head, because its grant came too late to be taken.
+    pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) {
+        if ahead { self.callers.push_front(caller) } else { self.callers.push_back(caller) }
+    }
+
+    /// A caller was dropped.
+    pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
+        self.callers.take_first(|caller| caller.id == id)
+    }
+
+    /// Every caller, at shutdown or when nobody is left to serve them.
+    pub(crate) fn depart_all(&mut self) -> VecDeque<Caller<S>> {
+        self.callers.take_all()
+    }
+
+    fn ask_next(&mut self, moment: Instant, cause: Cause) {
+        (self.next_ask, self.cause) = (moment, cause);
+    }
+
+    fn handle_clear(&mut self) {
+        self.unclear = None;
+        self.troubles = 0;
+    }
+
+    fn is_surely_held_here(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now) && !local.lease.is_in_jeopardy())
+    }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! What an entry hears: notices, and changes of the way to the servers.
+
+use super::{Cause, Entry, Pace};
+use crate::clock::Instant;
+
+impl<S> Entry<S> {
+    /// What the watch of the key told: new notices, and whether some may have been missed before it came (back) in force.
+    pub(crate) fn handle_notices(&mut self, notices: u64, resync: bool, now: Instant, pace: &Pace) {
+        let foreign = self.turns.take_foreign(notices);
+        if resync {
+            self.turns.forget_own_notices();
+        }
+        let wanted = foreign > 0 || (!self.standing_back && (resync || notices > 0));
+        if !wanted || self.local.is_some() {
+            return;
+        }
+        let cause = if notices > 0 { Cause::Notice } else { Cause::Resync };
+        self.follow_up = Some(cause);
+        if self.unclear.is_none() {
+            self.standing_back = false;
+            if notices > 0 {
+                self.follow_notice(now, pace);
+            } else {
+                self.ask_next(now.min(self.next_ask), cause);
+            }
+        }
+    }
+
+    // It may speak of a lock that somebody else has waited for longer.
+    pub(super) fn follow_notice(&mut self, now: Instant, pace: &Pace) {
+        let soon = now + self.turns.courtesy(now, pace.round_trip);
+        self.ask_next(soon.min(self.next_ask), Cause::Notice);
+    }
+
+    /// The way to the servers has changed: a retry need not wait any longer.
+    pub(crate) fn handle_topology(&mut self, now: Instant) {
+        if self.unclear.is_some() {
+            self.ask_next(now.min(self.next_ask), Cause::Resync);
+        }
+    }
+}
