@@ -1,19 +1,19 @@
 //! Leader election: whoever holds the lock leads; who loses it stops and stands again.
 //! `cargo run -p leasehold-examples --bin leader [-- --url redis://127.0.0.1]`
 //!
-//! Three candidates, each with an engine of its own as three processes would have. The first leader is deposed by an
-//! operator. Each ends when it has led to the end once.
+//! Three candidates, each with an engine of its own as three processes would have. An operator deposes the first leader;
+//! from then on leaders retire after three steps, and the program ends when all have.
 
 use std::time::Duration;
 
-use leasehold::{Engine, EngineBuilder, Lease, LossNotice};
+use leasehold::{Engine, EngineBuilder, Lease, LossNotice, Losses};
 use leasehold_examples::Trouble;
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 /// The election.
-async fn stand(engine: Engine, name: &'static str) -> Result<(), Trouble> {
+async fn stand(engine: Engine, name: &str, retire: watch::Receiver<bool>) -> Result<(), Trouble> {
     // Who hangs or dies is followed after this time. Services take more: 5 s, or the default of 30 s.
     let office = engine.lock(OFFICE).ttl(Duration::from_secs(1));
     loop {
@@ -21,43 +21,51 @@ async fn stand(engine: Engine, name: &'static str) -> Result<(), Trouble> {
         println!("{name} leads, term {}", lease.fencing_token());
         tokio::select! {
             reason = lease.lost() => println!("{name} stops at once: {reason}"),
-            () = lead(name, &lease) => match lease.release().await {
+            () = lead(name, &lease, &retire) => match lease.release().await {
                 Ok(()) => break,
                 Err(error) => println!("{name} did not lead to the end: {error}"),
             },
         }
     }
-    println!("{name} has stepped down");
+    println!("{name} has retired");
     Ok(())
 }
 
 /// What only the leader does. A leader that is deposed hears of it at its next renewal, within a third of the ttl: the
 /// term goes along with each step, so that whoever is asked can refuse the older one.
-async fn lead(name: &str, lease: &Lease) {
-    for step in 1..=3 {
+async fn lead(name: &str, lease: &Lease, retire: &watch::Receiver<bool>) {
+    for step in 1.. {
         println!("{name} does step {step} of term {}", lease.fencing_token());
         sleep(Duration::from_millis(200)).await;
+        if step >= 3 && *retire.borrow() {
+            return;
+        }
+    }
+}
+
+/// Every loss of one process in one place, whoever held the lease.
+async fn log(name: &str, mut losses: Losses, retire: watch::Sender<bool>) {
+    while let LossNotice::Lost(loss) = losses.next().await {
+        println!("{name}'s log: lost {:?}, term {}: {}", loss.name, loss.fencing_token, loss.reason);
+        retire.send_replace(true);
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Trouble> {
-    let (operator, mut losses) = (process()?.build().await?, Vec::new());
+    let (operator, retire) = (process()?.build().await?, watch::Sender::new(false));
     let mut candidates = JoinSet::new();
     for name in ["ada", "ben", "cleo"] {
         let engine = process()?.build().await?;
-        losses.push((name, engine.losses()));
-        candidates.spawn(stand(engine, name));
+        tokio::spawn(log(name, engine.losses(), retire.clone()));
+        candidates.spawn(stand(engine, name, retire.subscribe()));
     }
-    sleep(Duration::from_millis(300)).await;
+    while !operator.lock(OFFICE).is_locked().await? {
+        sleep(Duration::from_millis(20)).await;
+    }
     println!("the operator deposes the leader: {}", operator.lock(OFFICE).force_release().await?);
     while let Some(done) = candidates.join_next().await {
         done??;
-    }
-    for (name, losses) in &mut losses {
-        while let Some(LossNotice::Lost(loss)) = losses.try_next() {
-            println!("in {name}'s log: lost {:?}, term {}: {}", loss.name, loss.fencing_token, loss.reason);
-        }
     }
     Ok(())
 }

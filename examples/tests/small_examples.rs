@@ -28,7 +28,8 @@ fn fenced_write() {
 
 #[test]
 fn leader() {
-    let said = ["ada has stepped down", "ben has stepped down", "cleo has stepped down", "'s log: lost"];
+    let said =
+        ["ada has retired", "ben has retired", "cleo has retired", "'s log: lost \"leader of reports\""];
     in_memory_and_on_redis(env!("CARGO_BIN_EXE_leader"), &said);
 }
 
