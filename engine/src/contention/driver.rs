@@ -20,7 +20,7 @@ use crate::{
     clock::Instant,
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
-    renewal::{found_ttl::Baseline, shard::Order},
+    renewal::{found_ttl::Baseline, inbox::Order},
     transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
     works::Works,
 };

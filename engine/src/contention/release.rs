@@ -13,7 +13,7 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
     metrics::ReleaseOutcome,
-    renewal::shard::Order,
+    renewal::inbox::Order,
     transport::{Release, ReleaseReply, TransportError},
     works::Works,
 };

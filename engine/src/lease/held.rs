@@ -10,7 +10,7 @@ use crate::{
     engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
-    renewal::shard::{ByHand, Order},
+    renewal::{inbox::Order, wishes::ByHand},
     works::Receipt,
 };
 

@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use super::{
     batch::Batch,
     flights::Flights,
-    shard::{Happening, Order, Shard, TICK, Tally},
+    inbox::Order,
+    shard::{Happening, Shard, TICK, Tally},
 };
 use crate::{
     clock::Instant,

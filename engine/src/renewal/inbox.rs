@@ -1,11 +1,25 @@
 //! How other threads reach the shards: a queue each, emptied once a tick.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
-use super::shard::Order;
-use crate::routing::slot::Slot;
+use super::{found_ttl::Baseline, wishes::AnswerTo};
+use crate::{lease::shared::LeaseCore, routing::slot::Slot};
+
+/// What other parts of the engine tell a shard.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A new lease, with its baseline for the found ttl.
+    Register(Arc<LeaseCore>, Baseline),
+    /// The lease was released.
+    Cancel(Arc<LeaseCore>),
+    /// The holder wants at least this long from now on.
+    Renew(Arc<LeaseCore>, Duration, AnswerTo),
+}
 
 /// The inboxes of all shards of one engine.
 #[derive(Debug)]

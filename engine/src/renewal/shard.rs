@@ -6,15 +6,15 @@
 //!
 //! It sends nothing. `take_batches` says what to send, `handle_answers` what came of it; the driver does the rest.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
-
-use tokio::sync::oneshot;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     batch::{Batch, Ready, ReadyQueue},
     found_ttl::Baseline,
+    inbox::Order,
     slab::Slab,
     wheel::Wheel,
+    wishes::{AnswerTo, ByHand, Wishes},
 };
 use crate::{
     clock::Instant,
@@ -28,25 +28,6 @@ use crate::{
 
 /// The scheduler's resolution. Loss is told at most two of them after the deadline.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
-
-/// What other parts of the engine tell a shard.
-#[derive(Debug)]
-pub(crate) enum Order {
-    /// A new lease, with its baseline for the found ttl.
-    Register(Arc<LeaseCore>, Baseline),
-    /// The lease was released.
-    Cancel(Arc<LeaseCore>),
-    /// The holder wants at least this long from now on.
-    Renew(Arc<LeaseCore>, Duration, oneshot::Sender<ByHand>),
-}
-
-/// The answer to a renewal by hand.
-#[derive(Clone, Debug)]
-pub(crate) enum ByHand {
-    Renewed,
-    Lost(LossReason),
-    Failed(TransportError),
-}
 
 /// What happened to a lease that others must hear of.
 #[derive(Debug)]
@@ -87,16 +68,6 @@ enum Stage {
     InFlight,
 }
 
-/// Renewals by hand of one lease.
-#[derive(Debug, Default)]
-struct Wish {
-    /// The largest of them.
-    ttl: Duration,
-    waiting: Vec<oneshot::Sender<ByHand>>,
-    /// Answered with the renewal that is in flight.
-    sent: Vec<oneshot::Sender<ByHand>>,
-}
-
 /// The leases of one shard.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -105,7 +76,7 @@ pub(crate) struct Shard {
     ready: ReadyQueue,
     command_timeout: Duration,
     fired: Vec<u32>,
-    wishes: HashMap<u64, Wish>,
+    wishes: Wishes,
     happenings: Vec<Happening>,
 }
 
@@ -117,7 +88,7 @@ impl Shard {
             ready: ReadyQueue::default(),
             command_timeout,
             fired: Vec::new(),
-            wishes: HashMap::new(),
+            wishes: Wishes::default(),
             happenings: Vec::new(),
         }
     }
@@ -165,10 +136,8 @@ impl Shard {
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
         record.lease.set_ticket(None);
-        if let Some(wish) = self.wishes.remove(&ticket) {
-            let lost = ByHand::Lost(record.lease.loss().unwrap_or(LossReason::NotOurs));
-            answer_all(wish.sent.into_iter().chain(wish.waiting), &lost);
-        }
+        let lost = record.lease.loss().unwrap_or(LossReason::NotOurs);
+        self.wishes.answer_all(ticket, &ByHand::Lost(lost));
     }
 
     /// Moves the wheel to `now`: leases whose deadline has come are lost, leases that are due become ready.
@@ -243,11 +212,11 @@ impl Shard {
         let Self { ready, records, wishes, command_timeout, .. } = self;
         ready.pop_batch(node, |ticket| {
             let record = records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
-            let (lease, wish) = (&record.lease, wishes.get_mut(&ticket));
+            let lease = &record.lease;
             // It may have been ready for long. What does not go out has its end in the wheel.
-            let goes_out = lease.is_held(now) && (wish.is_some() || lease.wants_renewal(now));
+            let goes_out = lease.is_held(now) && (wishes.is_any(ticket) || lease.wants_renewal(now));
             record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
-            goes_out.then(|| renewal(ticket, lease, wish, now, *command_timeout))
+            goes_out.then(|| renewal(ticket, lease, wishes.send(ticket), now, *command_timeout))
         })
     }
 
@@ -404,7 +373,7 @@ impl Shard {
         }
     }
 
-    fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: oneshot::Sender<ByHand>) {
+    fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
         let record = lease.ticket().and_then(|ticket| Some((ticket, self.records.get_mut(ticket)?)));
         let Some((ticket, record)) = record else {
             let _ = answer_to.send(ByHand::Lost(lease.loss().unwrap_or(LossReason::NotOurs)));
@@ -413,17 +382,11 @@ impl Shard {
         if record.stage == Stage::Idle {
             self.make_ready(ticket);
         }
-        let wish = self.wishes.entry(ticket).or_default();
-        wish.ttl = wish.ttl.max(ttl);
-        wish.waiting.push(answer_to);
+        self.wishes.speak(ticket, ttl, answer_to);
     }
 
     fn answer_sent_wishes(&mut self, ticket: u64, answer: &ByHand) {
-        let Some(wish) = self.wishes.get_mut(&ticket) else { return };
-        answer_all(wish.sent.drain(..), answer);
-        if wish.waiting.is_empty() {
-            self.wishes.remove(&ticket);
-        } else {
+        if self.wishes.answer_sent(ticket, answer) {
             self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
         }
     }
@@ -437,14 +400,10 @@ impl Shard {
 fn renewal(
     ticket: u64,
     lease: &LeaseCore,
-    wish: Option<&mut Wish>,
+    wished: Option<Duration>,
     now: Instant,
     command_timeout: Duration,
 ) -> Renewal {
-    let wished = wish.map(|wish| {
-        wish.sent.append(&mut wish.waiting);
-        wish.ttl
-    });
     let ttl = wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl));
     let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
     lease.note_send(execute_by, ttl);
@@ -455,12 +414,6 @@ fn renewal(
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
-    }
-}
-
-fn answer_all(receivers: impl Iterator<Item = oneshot::Sender<ByHand>>, answer: &ByHand) {
-    for receiver in receivers {
-        let _ = receiver.send(answer.clone());
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use tokio::sync::oneshot;
+
 use super::*;
 use crate::lease::shared::{Terms, tests::core};
 

@@ -1,5 +1,7 @@
 //! The shard against hand-made answers; no clock, no transport.
 
+use tokio::sync::oneshot;
+
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},

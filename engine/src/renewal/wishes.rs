@@ -1,0 +1,85 @@
+//! Renewals by hand: who wants a lease renewed beyond its regular renewals, and who hears of which answer. Pure.
+//!
+//! A wish that is spoken while a renewal of its lease is in flight goes out with the next one; only then its answer
+//! counts for it.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{lease::state::LossReason, transport::TransportError};
+
+/// The answer to a renewal by hand.
+#[derive(Clone, Debug)]
+pub(crate) enum ByHand {
+    Renewed,
+    Lost(LossReason),
+    Failed(TransportError),
+}
+
+/// Where that answer goes.
+pub(crate) type AnswerTo = oneshot::Sender<ByHand>;
+
+/// The wishes of one shard, by the ticket of their lease.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    of: HashMap<u64, Wish>,
+}
+
+#[derive(Debug, Default)]
+struct Wish {
+    /// The largest of them.
+    ttl: Duration,
+    waiting: Vec<AnswerTo>,
+    /// Answered with the renewal that is in flight.
+    sent: Vec<AnswerTo>,
+}
+
+impl Wishes {
+    /// Somebody wants at least this ttl.
+    pub(crate) fn speak(&mut self, ticket: u64, ttl: Duration, answer_to: AnswerTo) {
+        let wish = self.of.entry(ticket).or_default();
+        wish.ttl = wish.ttl.max(ttl);
+        wish.waiting.push(answer_to);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    pub(crate) fn is_any(&self, ticket: u64) -> bool {
+        self.of.contains_key(&ticket)
+    }
+
+    /// A renewal of the lease goes out: the ttl that is wished for with it.
+    pub(crate) fn send(&mut self, ticket: u64) -> Option<Duration> {
+        let wish = self.of.get_mut(&ticket)?;
+        wish.sent.append(&mut wish.waiting);
+        Some(wish.ttl)
+    }
+
+    /// The renewal that was in flight is answered. `true`: more wishes wait for the next one.
+    pub(crate) fn answer_sent(&mut self, ticket: u64, answer: &ByHand) -> bool {
+        let Some(wish) = self.of.get_mut(&ticket) else { return false };
+        tell(wish.sent.drain(..), answer);
+        let more = !wish.waiting.is_empty();
+        if !more {
+            self.of.remove(&ticket);
+        }
+        more
+    }
+
+    /// The lease is gone.
+    pub(crate) fn answer_all(&mut self, ticket: u64, answer: &ByHand) {
+        if let Some(wish) = self.of.remove(&ticket) {
+            tell(wish.sent.into_iter().chain(wish.waiting), answer);
+        }
+    }
+}
+
+fn tell(receivers: impl Iterator<Item = AnswerTo>, answer: &ByHand) {
+    for receiver in receivers {
+        let _ = receiver.send(answer.clone());
+    }
+}
