@@ -9,6 +9,7 @@ use crate::{
     clock::Instant,
     contention::{
         caller::ScopeId,
+        ending,
         release::{self, UnderWay},
         table::Slot,
     },
@@ -263,7 +264,7 @@ fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
     });
     works.events.totals.callers.sub(callers.len() as u64);
     drop(callers); // dropped seats tell their callers
-    leases.iter().for_each(|lease| works.handle_loss(lease, LossReason::Shutdown));
+    leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
     leases
 }
 

@@ -14,20 +14,12 @@ use tokio::{runtime, sync::watch};
 use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
-    contention::{
-        closer::Closer,
-        entry::Pace,
-        no_expiry::NoExpiryTold,
-        pacer::Pacer,
-        release::{self, LetGo, UnderWay},
-        table::Table,
-    },
+    contention::{closer::Closer, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, table::Table},
     errands::Errands,
-    error::{AcquireError, ReleaseError},
+    error::AcquireError,
     key::LockKey,
     lanes::LaneSeat,
-    lease::{shared::LeaseCore, state::LossReason},
-    losses::{Loss, LossRing},
+    losses::LossRing,
     metrics::Events,
     owner::OwnerMint,
     renewal::inbox::Inboxes,
@@ -243,87 +235,6 @@ impl Works {
             }
         }
     }
-
-    // --- leases ---
-
-    /// Ends a lease as lost, unless it has ended, and tells everybody.
-    pub(crate) fn lose(self: &Arc<Self>, lease: &Arc<LeaseCore>, reason: LossReason) {
-        if lease.lose(reason) {
-            self.handle_loss(lease, reason);
-        }
-    }
-
-    /// A lease has just been lost: tells the losses, frees its entry, closes its owner.
-    pub(crate) fn handle_loss(self: &Arc<Self>, lease: &Arc<LeaseCore>, reason: LossReason) {
-        let now = self.clock.now();
-        self.tell_loss(lease, reason, now);
-        release::cancel_renewal(self, lease);
-        let pace = self.pace();
-        self.table.with(&lease.key, |slot| {
-            slot.entry.handle_local_loss(lease, now, &pace);
-            slot.poke();
-        });
-        // At shutdown the release is sent, and reported, by the shutdown.
-        if reason != LossReason::Shutdown {
-            self.closer.add_lost(self, lease, reason);
-        }
-    }
-
-    // A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
-    fn tell_loss(&self, lease: &LeaseCore, reason: LossReason, now: Instant) {
-        if !lease.was_taken() {
-            return;
-        }
-        let held = now - lease.granted_at;
-        self.events.totals.held.sub(1);
-        self.events.totals.lost.add(1);
-        self.events.lost(reason, lease.token, held);
-        if reason != LossReason::Shutdown {
-            tracing::error!(lock = lease.key.name(), %reason, token = %lease.token, "a lease was lost");
-        }
-        let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
-        self.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
-    }
-
-    /// An offer found nobody: its hold goes back.
-    pub(crate) fn give_back(self: &Arc<Self>, lease: &Arc<LeaseCore>) {
-        match release::let_go(self, lease) {
-            LetGo::StillHeld | LetGo::WasLost(_) => {}
-            LetGo::Ended(under_way) => {
-                self.events.grant_without_caller();
-                drop(self.send_release(lease, under_way));
-            }
-        }
-    }
-
-    /// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
-    pub(crate) fn release(self: &Arc<Self>, lease: &Arc<LeaseCore>) -> Receipt {
-        match release::let_go(self, lease) {
-            LetGo::StillHeld => Receipt::Done(Ok(())),
-            LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-            LetGo::Ended(under_way) => self.send_release(lease, under_way),
-        }
-    }
-
-    fn send_release(self: &Arc<Self>, lease: &Arc<LeaseCore>, under_way: UnderWay) -> Receipt {
-        if lease.was_taken() {
-            self.events.totals.held.sub(1);
-            self.events.totals.released.add(1);
-        }
-        release::cancel_renewal(self, lease);
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let ended = lease.clone();
-        self.spawn(async move { drop(sender.send(release::send(under_way, &ended).await)) });
-        // The next caller is asked for behind the release, on the same connection.
-        self.table.with(&lease.key, |slot| slot.poke());
-        Receipt::Pending(receiver)
-    }
-}
-
-/// What came, or will come, of a release.
-pub(crate) enum Receipt {
-    Done(Result<(), ReleaseError>),
-    Pending(tokio::sync::oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
 const OPEN: u8 = 0;

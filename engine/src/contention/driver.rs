@@ -10,6 +10,7 @@ use super::{
     caller::{Leaving, Refusal},
     closer,
     ears::{Ears, News},
+    ending,
     entry::{Ask, Cause, Grant, Step, Verdict},
     offer::Offer,
     table::{Answer, Seat, Slot},
@@ -263,7 +264,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<Seat>) -> Installed
 fn deliver(works: &Arc<Works>, installed: Installed) {
     let Installed { lease, seats, baseline, replaced } = installed;
     if let Some(earlier) = replaced {
-        works.handle_loss(&earlier, LossReason::NotOurs);
+        ending::handle_loss(works, &earlier, LossReason::NotOurs);
     }
     works.no_expiry_told.handle_granted(lease.key.on_server());
     works.events.totals.callers.sub(seats.len() as u64);

@@ -1,7 +1,7 @@
 //! Who wants a key: the callers queued for it, the one attempt to get it, and whose turn it is.
 //!
 //! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
-//! callers, `arrival` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
+//! callers, `arrival`, `ending` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
 //! how often entries ask by themselves. Local hand-off will live between `entry` and `release`; it is not built yet.
 
 pub(crate) mod arrival;
@@ -10,6 +10,7 @@ pub(crate) mod caller;
 pub(crate) mod closer;
 pub(crate) mod driver;
 mod ears;
+pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod no_expiry;
 pub(crate) mod offer;

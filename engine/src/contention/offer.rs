@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use super::ending;
 use crate::{
     lease::shared::{LeaseCore, Taken},
     works::Works,
@@ -38,7 +39,7 @@ impl Offer {
 impl Drop for Offer {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.works.give_back(&lease);
+            ending::give_back(&self.works, &lease);
         }
     }
 }

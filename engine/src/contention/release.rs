@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{attempt::Closing, driver, table::Slot};
+use super::{attempt::Closing, driver, ending, table::Slot};
 use crate::{
     clock::Instant,
     errands::Errand,
@@ -63,7 +63,7 @@ impl Drop for UnderWay {
 pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
     let now = works.clock.now();
     if lease.is_live() && !lease.is_held(now) {
-        works.lose(lease, lease.reason_at_deadline()); // nobody has noticed yet
+        ending::lose(works, lease, lease.reason_at_deadline()); // nobody has noticed yet
     }
     let pace = works.pace();
     let let_go = works.table.with(&lease.key, |slot| {

@@ -7,11 +7,11 @@ use super::{
     state::{LeaseState, LossReason},
 };
 use crate::{
+    contention::ending::{self, Receipt},
     engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
     renewal::{inbox::Order, wishes::ByHand},
-    works::Receipt,
 };
 
 /// A lock that is held, until it is released, dropped or lost.
@@ -116,7 +116,7 @@ impl Lease {
     /// Dropping it gives up the answer; the release goes on.
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt = handle.as_ref().map(|handle| handle.works().release(&self.core));
+        let receipt = handle.as_ref().map(|handle| ending::release(handle.works(), &self.core));
         async move {
             let _alive = handle;
             match receipt {
@@ -135,7 +135,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(handle.works().release(&self.core));
+            drop(ending::release(handle.works(), &self.core));
         }
     }
 }

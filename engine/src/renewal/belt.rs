@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::shard::TICK;
 use crate::{
+    contention::ending,
     lease::{shared::LeaseCore, state::LossReason},
     works::Works,
 };
@@ -33,7 +34,7 @@ fn fire_deadlines(works: &Arc<Works>) {
     works.table.for_each(|_, slot| {
         over.extend(slot.entry.local().filter(|lease| lease.is_live() && now >= lease.deadline()).cloned());
     });
-    over.iter().for_each(|lease| works.lose(lease, LossReason::RenewalStopped));
+    over.iter().for_each(|lease| ending::lose(works, lease, LossReason::RenewalStopped));
 }
 
 /// Four ticks of 50 ms.

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    contention::ending,
     lease::shared::LeaseCore,
     metrics::RenewalOutcome,
     routing::topology::{ClockId, NodeId, Topology},
@@ -231,7 +232,7 @@ impl Driver {
 
     fn tell(&mut self, happening: Happening) {
         match happening {
-            Happening::Lost(lease, reason) => self.works.handle_loss(&lease, reason),
+            Happening::Lost(lease, reason) => ending::handle_loss(&self.works, &lease, reason),
             Happening::Jeopardy(lease) => {
                 self.works.events.totals.jeopardies.add(1);
                 self.works.events.jeopardy();

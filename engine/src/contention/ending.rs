@@ -1,0 +1,93 @@
+//! How a lease ends: lost, released, or given back because nobody took it.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::release::{self, LetGo, UnderWay};
+use crate::{
+    clock::Instant,
+    error::ReleaseError,
+    lease::{shared::LeaseCore, state::LossReason},
+    losses::Loss,
+    works::Works,
+};
+
+/// What came, or will come, of a release.
+pub(crate) enum Receipt {
+    Done(Result<(), ReleaseError>),
+    Pending(oneshot::Receiver<Result<(), ReleaseError>>),
+}
+
+/// Ends a lease as lost, unless it has ended, and tells everybody.
+pub(crate) fn lose(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
+    if lease.lose(reason) {
+        handle_loss(works, lease, reason);
+    }
+}
+
+/// A lease has just been lost: tells the losses, frees its entry, closes its owner.
+pub(crate) fn handle_loss(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
+    let now = works.clock.now();
+    tell_loss(works, lease, reason, now);
+    release::cancel_renewal(works, lease);
+    let pace = works.pace();
+    works.table.with(&lease.key, |slot| {
+        slot.entry.handle_local_loss(lease, now, &pace);
+        slot.poke();
+    });
+    // At shutdown the release is sent, and reported, by the shutdown.
+    if reason != LossReason::Shutdown {
+        works.closer.add_lost(works, lease, reason);
+    }
+}
+
+// A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
+fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant) {
+    if !lease.was_taken() {
+        return;
+    }
+    let held = now - lease.granted_at;
+    works.events.totals.held.sub(1);
+    works.events.totals.lost.add(1);
+    works.events.lost(reason, lease.token, held);
+    if reason != LossReason::Shutdown {
+        tracing::error!(lock = lease.key.name(), %reason, token = %lease.token, "a lease was lost");
+    }
+    let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
+    works.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
+}
+
+/// An offer found nobody: its hold goes back.
+pub(crate) fn give_back(works: &Arc<Works>, lease: &Arc<LeaseCore>) {
+    match release::let_go(works, lease) {
+        LetGo::StillHeld | LetGo::WasLost(_) => {}
+        LetGo::Ended(under_way) => {
+            works.events.grant_without_caller();
+            drop(send_release(works, lease, under_way));
+        }
+    }
+}
+
+/// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
+pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Receipt {
+    match release::let_go(works, lease) {
+        LetGo::StillHeld => Receipt::Done(Ok(())),
+        LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
+        LetGo::Ended(under_way) => send_release(works, lease, under_way),
+    }
+}
+
+fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay) -> Receipt {
+    if lease.was_taken() {
+        works.events.totals.held.sub(1);
+        works.events.totals.released.add(1);
+    }
+    release::cancel_renewal(works, lease);
+    let (sender, receiver) = oneshot::channel();
+    let ended = lease.clone();
+    works.spawn(async move { drop(sender.send(release::send(under_way, &ended).await)) });
+    // The next caller is asked for behind the release, on the same connection.
+    works.table.with(&lease.key, |slot| slot.poke());
+    Receipt::Pending(receiver)
+}
