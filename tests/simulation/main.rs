@@ -16,6 +16,7 @@ mod liveness;
 mod looking;
 mod losses;
 mod peers;
+mod random;
 mod reentry;
 mod renewal_cuts;
 mod replies;

@@ -1,6 +1,8 @@
 //! The end of an engine, in good order and otherwise.
 
-use leasehold::{AcquireError, InspectError, Lease, LossNotice, LossReason, ReleaseError, ShutdownReport};
+use leasehold::{
+    AcquireError, InspectError, Lease, LossNotice, LossReason, ReleaseError, RenewError, ShutdownReport,
+};
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 
 use crate::ground::{
@@ -27,6 +29,8 @@ async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
             matches!(losses.try_next(), Some(LossNotice::Lost(loss)) if loss.reason == LossReason::Shutdown)
         );
         assert_eq!((lease.is_held(), lease.lost().await), (false, LossReason::Shutdown));
+        let renewed = lease.renew(seconds(60)).await;
+        assert!(matches!(renewed, Err(RenewError::Lost(LossReason::Shutdown))), "{renewed:?}");
         let released = lease.release().await;
         assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::Shutdown))), "{released:?}");
     }

@@ -96,8 +96,16 @@ impl Lease {
         async move {
             works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max).map_err(RenewError::Invalid)?;
             let (answer_to, answer) = oneshot::channel();
+            if let Some(reason) = core.loss() {
+                return Err(RenewError::Lost(reason));
+            }
             works.inboxes.push(core.key.slot(), Order::Renew(core.clone(), ttl, answer_to));
-            match answer.await {
+            let answer = tokio::select! {
+                biased;
+                answer = answer => answer,
+                () = works.ended() => return Err(RenewError::ShuttingDown), // nobody empties the inbox any more
+            };
+            match answer {
                 Ok(ByHand::Renewed) => Ok(()),
                 Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
                 Ok(ByHand::Failed(trouble)) => Err(RenewError::Unknown(trouble)),

@@ -1,0 +1,137 @@
+//! One client: acquires, holds, renews, releases, drops and cancels, at random.
+
+use std::time::Duration;
+
+use leasehold::{AcquireError, Engine, Lease, Lock, ReentryScope};
+use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+
+use super::{history::History, world::NAMES};
+use crate::ground::{millis, now, pass, seconds};
+
+pub struct Client {
+    pub engine: Engine,
+    pub scope: ReentryScope,
+    pub process: u32,
+    pub history: History,
+    pub rng: StdRng,
+}
+
+impl Client {
+    /// Works until `end`; then every lease of it is given back.
+    pub async fn work_until(mut self, end: leasehold::clock::Instant) {
+        while now() < end {
+            let lock = self.lock();
+            match self.rng.random_range(0..10) {
+                0 => self.cancel(&lock).await,
+                1..3 => self.try_once(&lock).await,
+                _ => self.acquire(&lock).await,
+            }
+            self.rest(100).await;
+        }
+    }
+
+    fn lock(&mut self) -> Lock {
+        let mut lock = self.engine.lock(NAMES[self.rng.random_range(0..NAMES.len())]);
+        lock = lock.wait(*WAITS.choose(&mut self.rng).expect("some"));
+        lock = lock.ttl(*TTLS.choose(&mut self.rng).expect("some"));
+        if self.rng.random_ratio(1, 4) {
+            lock = lock.no_renewal();
+        }
+        if self.rng.random_ratio(1, 5) {
+            lock = lock.max_hold(millis(self.rng.random_range(1..4_000)));
+        }
+        lock
+    }
+
+    async fn acquire(&mut self, lock: &Lock) {
+        match lock.acquire().await {
+            Ok(lease) => self.hold(lease).await,
+            Err(error) => self.refused(&error),
+        }
+    }
+
+    async fn try_once(&mut self, lock: &Lock) {
+        match lock.try_acquire().await {
+            Ok(Some(lease)) => self.hold(lease).await,
+            Ok(None) => self.history.count(|totals| totals.refused += 1),
+            Err(error) => self.refused(&error),
+        }
+    }
+
+    async fn cancel(&mut self, lock: &Lock) {
+        let patience = millis(self.rng.random_range(0..1_500));
+        match tokio::time::timeout(patience, lock.acquire()).await {
+            Ok(Ok(lease)) => self.hold(lease).await,
+            Ok(Err(error)) => self.refused(&error),
+            Err(_) => self.history.count(|totals| totals.cancelled += 1),
+        }
+    }
+
+    fn refused(&self, error: &AcquireError) {
+        match error {
+            AcquireError::TimedOut { .. } | AcquireError::Unavailable { .. } | AcquireError::ShuttingDown => {
+                self.history.count(|totals| totals.refused += 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn hold(&mut self, lease: Lease) {
+        let from = now();
+        self.history.count(|totals| totals.leases += 1);
+        let longest = *[2, 5, 20, 200, 2_000, 6_000].choose(&mut self.rng).expect("some");
+        for _ in 0..self.rng.random_range(1..4) {
+            self.rest(longest).await;
+            if self.rng.random_ratio(1, 6) {
+                drop(lease.renew(seconds(self.rng.random_range(1..10))).await);
+            }
+            self.check(&lease);
+        }
+        if self.rng.random_ratio(1, 8) {
+            self.enter_again().await;
+        }
+        self.give_back(lease, from).await;
+    }
+
+    // S2: what is not held once is not held again.
+    fn check(&mut self, lease: &Lease) {
+        if !lease.is_held() {
+            assert_eq!(lease.remaining(), Duration::ZERO);
+            assert!(lease.ensure_held().is_err());
+        }
+    }
+
+    async fn give_back(&mut self, lease: Lease, from: leasehold::clock::Instant) {
+        let was_held = lease.is_held();
+        self.rest(50).await;
+        assert!(was_held || !lease.is_held(), "S2: held again");
+        self.history.add(self.process, &lease, from);
+        match self.rng.random_range(0..3) {
+            0 => drop(lease),
+            _ => drop(lease.release().await),
+        }
+    }
+
+    // Twice in one scope, so that the second call shares the hold of the first.
+    async fn enter_again(&mut self) {
+        let lock = self.engine.lock("scoped").wait(seconds(1)).reentry(&self.scope);
+        let Ok(outer) = lock.acquire().await else { return };
+        let from = now();
+        self.rest(100).await;
+        if let Ok(inner) = lock.acquire().await {
+            self.history.count(|totals| totals.reentries += 1);
+            assert_eq!(inner.fencing_token(), outer.fencing_token());
+            self.rest(100).await;
+            self.history.add(self.process, &inner, from);
+            drop(inner.release().await);
+        }
+        self.give_back(outer, from).await;
+    }
+
+    async fn rest(&mut self, longest_ms: u64) {
+        pass(millis(self.rng.random_range(0..=longest_ms))).await;
+    }
+}
+
+const WAITS: [Duration; 4] = [millis(0), millis(400), seconds(3), seconds(20)];
+const TTLS: [Duration; 4] = [seconds(1), millis(1_700), seconds(5), seconds(15)];
