@@ -19,7 +19,7 @@ async fn without_lease_time_and_release_it_is_held_for_as_long_as_the_process_li
     std::mem::forget(forgotten);
     process.shutdown(millis(0)).await;
     let freed = now();
-    other.lock("a").acquire().await.unwrap();
+    let _lease = other.lock("a").acquire().await.unwrap();
     assert!(now() - freed <= seconds(30));
 }
 

@@ -20,7 +20,6 @@ pub struct Sent {
     pub at: Instant,
     pub what: What,
     pub owner: Owner,
-    pub name: Arc<LockKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,9 +50,9 @@ impl TrafficLog {
         self.0.lock().expect("no panic under it").clear();
     }
 
-    fn note(&self, clock: Clock, what: What, members: impl IntoIterator<Item = (Owner, Arc<LockKey>)>) {
+    fn note(&self, clock: Clock, what: What, owners: impl IntoIterator<Item = Owner>) {
         let at = clock.now();
-        let sent = members.into_iter().map(|(owner, name)| Sent { at, what, owner, name });
+        let sent = owners.into_iter().map(|owner| Sent { at, what, owner });
         self.0.lock().expect("no panic under it").extend(sent);
     }
 }
@@ -97,17 +96,17 @@ impl Lane for TrafficLane {
     }
 
     fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        self.log.note(self.clock, What::Acquire, [(request.owner, request.key.clone())]);
+        self.log.note(self.clock, What::Acquire, [request.owner]);
         self.inner.acquire(request)
     }
 
     fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        self.log.note(self.clock, What::Release, [(request.owner, request.key.clone())]);
+        self.log.note(self.clock, What::Release, [request.owner]);
         self.inner.release(request)
     }
 
     fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        let members = batch.iter().map(|member| (member.owner, member.key.clone()));
+        let members = batch.iter().map(|member| member.owner);
         self.log.note(self.clock, What::Renewal, members);
         self.inner.renew(node, batch)
     }
