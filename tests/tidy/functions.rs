@@ -6,9 +6,10 @@ use crate::sources;
 fn lengths() -> Vec<(usize, String)> {
     let mut lengths = Vec::new();
     for source in sources::all() {
-        let path = source.path.to_string_lossy().into_owned();
-        let published =
-            (path.contains("/engine/src/") || path.contains("/transports/")) && !path.contains("test");
+        let path = source.path.strip_prefix(sources::root()).expect("in the checkout");
+        let path = path.to_string_lossy().into_owned();
+        let ours = path.starts_with("engine/src/") || path.starts_with("transports/");
+        let published = ours && !path.contains("test");
         if published && !path.ends_with("model.rs") {
             let code = source.text.split("\n#[cfg(test)]\nmod tests {").next().expect("a first part");
             collect(code, &path, &mut lengths);
