@@ -1,1 +1,9 @@
-//! Nothing is left behind, whatever is dropped when.
+//! Nothing is left behind, whatever is dropped when, and no blocked runtime of the user's loses a lease.
+//!
+//! In real time, on engines with threads of their own, on memory and on a real Redis.
+
+mod blocked;
+mod dropped_futures;
+mod dropped_leases;
+mod ground;
+mod resources;

@@ -1,0 +1,238 @@
+//! Every public async function is dropped at its n-th poll, for n = 1 until it completes; afterwards nothing is left.
+
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+
+use leasehold::{Engine, Lease};
+use leasehold_memory::{Cut, Fault, Operation};
+
+use crate::ground::{Ground, PATIENCE, Stage, block_on, on_memory_and_redis};
+
+on_memory_and_redis!(
+    acquire_of_a_free_lock,
+    acquire_of_a_lock_held_here,
+    acquire_of_a_lock_held_elsewhere,
+    acquire_that_waits_in_vain,
+    try_acquire,
+    run,
+    release,
+    renew,
+    holder,
+    is_locked,
+    force_release,
+    lost,
+    losses_next,
+    shutdown,
+    build,
+);
+
+type Polled = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn polled(future: impl Future<Output = ()> + Send + 'static) -> Polled {
+    Box::pin(future)
+}
+
+fn acquire_of_a_free_lock<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let acquire = stage.engine.lock("a").acquire();
+        polled(async move { drop(acquire.await) })
+    });
+}
+
+fn acquire_of_a_lock_held_here<G: Ground>() {
+    at_every_poll::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
+}
+
+fn acquire_of_a_lock_held_elsewhere<G: Ground>() {
+    at_every_poll::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
+}
+
+fn contended<G: Ground>(stage: &Stage<G>, held: Lease) -> Polled {
+    give_back_soon(held);
+    let acquire = stage.engine.lock("a").acquire();
+    polled(async move { drop(acquire.await) })
+}
+
+fn acquire_that_waits_in_vain<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let held = hold(&stage.other, "a").await;
+        let acquire = stage.engine.lock("a").wait(SOON).acquire();
+        polled(async move {
+            drop(acquire.await);
+            drop(held);
+        })
+    });
+}
+
+fn try_acquire<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let tried = stage.engine.lock("a").try_acquire();
+        polled(async move { drop(tried.await) })
+    });
+}
+
+fn run<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let lock = stage.engine.lock("a");
+        polled(async move {
+            let acquired = lock.acquire().await.expect("free");
+            drop(acquired);
+            let work = lock.run(work);
+            work.await.expect("well");
+        })
+    });
+}
+
+async fn work(lease: &Lease) -> Result<(), std::convert::Infallible> {
+    tokio::task::yield_now().await;
+    assert!(lease.is_held());
+    Ok(())
+}
+
+fn release<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = hold(&stage.engine, "a").await;
+        polled(async move { drop(lease.release().await) })
+    });
+}
+
+fn renew<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = hold(&stage.engine, "a").await;
+        polled(async move { drop(lease.renew(Duration::from_secs(40)).await) })
+    });
+}
+
+fn holder<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let holder = stage.engine.lock("a").holder();
+        polled(async move { drop(holder.await) })
+    });
+}
+
+fn is_locked<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let is_locked = stage.engine.lock("a").is_locked();
+        polled(async move { drop(is_locked.await) })
+    });
+}
+
+fn force_release<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = hold(&stage.engine, "a").await;
+        let forced = stage.engine.lock("a").force_release();
+        polled(async move {
+            drop(forced.await);
+            drop(lease);
+        })
+    });
+}
+
+fn lost<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = stage.engine.lock("a").ttl(SHORTEST).acquire().await.expect("free");
+        stage.engine.lock("a").force_release().await.expect("an answer");
+        polled(async move {
+            lease.lost().await;
+        })
+    });
+}
+
+fn losses_next<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let mut losses = stage.engine.losses();
+        let lease = stage.engine.lock("a").ttl(SHORTEST).acquire().await.expect("free");
+        stage.engine.lock("a").force_release().await.expect("an answer");
+        polled(async move {
+            losses.next().await;
+            drop(lease);
+        })
+    });
+}
+
+fn shutdown<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        let doomed = Engine::builder(stage.transport.clone()).build().await.expect("an engine");
+        let leases = [hold(&doomed, "b").await, hold(&doomed, "c").await];
+        polled(async move {
+            doomed.shutdown(Duration::from_secs(1)).await;
+            drop(leases);
+        })
+    });
+}
+
+fn build<G: Ground>() {
+    at_every_poll::<G>(async |stage| {
+        // The lane opens at the second try.
+        let faults = stage.faults.clone();
+        faults.cut(Cut::Refused);
+        tokio::spawn(async move {
+            tokio::time::sleep(SOON).await;
+            faults.heal();
+        });
+        let build = Engine::builder(stage.transport.clone()).build();
+        polled(async move { drop(build.await) })
+    });
+}
+
+async fn hold(engine: &Engine, name: &str) -> Lease {
+    engine.lock(name).acquire().await.expect("free")
+}
+
+fn give_back_soon(lease: Lease) {
+    tokio::spawn(async move {
+        tokio::time::sleep(SOON).await;
+        drop(lease);
+    });
+}
+
+fn at_every_poll<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
+    block_on(async {
+        let stage = Stage::<G>::new().await;
+        let mut dropped = 0;
+        for answers in [Answers::AtOnce, Answers::Late] {
+            let delays = answers.arrange(&stage);
+            let mut polls = 1;
+            while !is_done_after(polls, prepare(&stage).await).await {
+                (polls, dropped) = (polls + 1, dropped + 1);
+            }
+            delays.iter().for_each(leasehold_memory::faults::Rule::remove);
+            tokio::task::block_in_place(|| stage.settles());
+        }
+        assert!(dropped > 0, "it was always done at its first poll");
+    });
+}
+
+/// Late answers leave time to drop the future between a request and its answer.
+enum Answers {
+    AtOnce,
+    Late,
+}
+
+impl Answers {
+    fn arrange<G: Ground>(&self, stage: &Stage<G>) -> Vec<leasehold_memory::faults::Rule> {
+        let delayed = |operation| stage.faults.on(operation).always().inject(Fault::DelayReply(SOON));
+        match self {
+            Answers::AtOnce => vec![],
+            Answers::Late => OPERATIONS.map(delayed).into(),
+        }
+    }
+}
+
+/// Polls it so often at most and drops it; whether it was done by then.
+async fn is_done_after(polls: u32, mut future: Polled) -> bool {
+    let mut left = polls;
+    let polling = poll_fn(|context| {
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    tokio::time::timeout(PATIENCE, polling).await.expect("it goes on")
+}
+
+const OPERATIONS: [Operation; 5] =
+    [Operation::Acquire, Operation::Release, Operation::Renew, Operation::Inspect, Operation::ForceRelease];
+const SOON: Duration = Duration::from_millis(5);
+const SHORTEST: Duration = Duration::from_secs(1);
