@@ -2,4 +2,5 @@
 
 mod functions;
 mod promises;
+mod rust_version;
 mod sources;
