@@ -35,3 +35,8 @@ impl fmt::Debug for Trouble {
         self.0.fmt(f)
     }
 }
+
+/// The first screen of the project compiles.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+mod first_screen {}

@@ -1,6 +1,8 @@
 //! Every public async function is dropped at its n-th poll, for n = 1 until it completes, and also when it was woken and
 //! not polled again; afterwards nothing is left.
 
+#![allow(clippy::async_yields_async)] // a stage is set up first, and then hands out the future to be dropped
+
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use leasehold::{Engine, Lease};

@@ -3,6 +3,7 @@
 //! Nothing here takes real time: a sleep is a jump of tokio's paused clock, so a test of minutes lasts milliseconds,
 //! and its times are exact. Each file is one subject; the random runs are in `random`.
 
+mod events;
 mod ground;
 
 mod acquiring;

@@ -1,4 +1,5 @@
 //! Rules of the house that a machine can check.
 
+mod functions;
 mod promises;
 mod sources;

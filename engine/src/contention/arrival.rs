@@ -85,9 +85,12 @@ pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joine
         Ok(Next::Wait { start: !std::mem::replace(&mut slot.driven, true) })
     })?;
     match next {
-        Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone()))),
+        Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone(), false))),
         Next::Held => Ok(Joined::Held),
         Next::Wait { start } => {
+            if !ahead {
+                works.events.wait_started();
+            }
             if start {
                 driver::start(works, &call.key);
             }

@@ -156,7 +156,8 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     let now = works.clock.now();
     works.note_round_trip(now - sent);
     works.events.asked(now - sent);
-    if let Some(closing) = handle_answer(works, key, answer, sent, execute_by, now) {
+    let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
+    if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         closer::give_back(works, key, closing).await;
     }
@@ -200,14 +201,21 @@ pub(crate) fn check_epoch(works: &Works, at: ServerTime) -> Result<(), Transport
     ))
 }
 
+/// An ask and when it was answered.
+struct Exchange {
+    cause: Cause,
+    sent: Instant,
+    execute_by: Instant,
+    received: Instant,
+}
+
 fn handle_answer(
     works: &Arc<Works>,
     key: &Arc<LockKey>,
     answer: Result<AcquireReply, TransportError>,
-    sent: Instant,
-    execute_by: Instant,
-    now: Instant,
+    exchange: &Exchange,
 ) -> Option<Closing> {
+    let Exchange { cause, sent, execute_by, received: now } = *exchange;
     #[cfg(leasehold_fault)]
     let sent = if Fault::LateDeadline.is_on() { now } else { sent };
     if let Err(trouble) = &answer {
@@ -222,7 +230,7 @@ fn handle_answer(
     });
     let Verdict { leaving, closing, no_expiry, .. } = verdict;
     match installed {
-        Some(installed) => deliver(works, installed),
+        Some(installed) => deliver(works, installed, cause != Cause::Arrival),
         None if granted => works.events.grant_without_caller(),
         None => {}
     }
@@ -261,7 +269,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<Seat>) -> Installed
     Installed { baseline, lease, seats, replaced }
 }
 
-fn deliver(works: &Arc<Works>, installed: Installed) {
+fn deliver(works: &Arc<Works>, installed: Installed, contended: bool) {
     let Installed { lease, seats, baseline, replaced } = installed;
     if let Some(earlier) = replaced {
         ending::handle_loss(works, &earlier, LossReason::NotOurs);
@@ -271,7 +279,7 @@ fn deliver(works: &Arc<Works>, installed: Installed) {
     works.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for seat in seats {
         // A caller that has gone drops the offer, and the offer gives the lease back.
-        let _ = seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone())));
+        let _ = seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone(), contended)));
     }
 }
 

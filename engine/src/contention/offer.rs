@@ -12,11 +12,17 @@ use crate::{
 pub(crate) struct Offer {
     lease: Option<Arc<LeaseCore>>,
     works: Arc<Works>,
+    contended: bool,
 }
 
 impl Offer {
-    pub(crate) fn new(lease: Arc<LeaseCore>, works: Arc<Works>) -> Self {
-        Self { lease: Some(lease), works }
+    /// `contended`: the lock was not to be had at the first ask.
+    pub(crate) fn new(lease: Arc<LeaseCore>, works: Arc<Works>, contended: bool) -> Self {
+        Self { lease: Some(lease), works, contended }
+    }
+
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended
     }
 
     /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back. `true`: nobody

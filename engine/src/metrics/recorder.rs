@@ -32,7 +32,7 @@ pub trait Recorder: Send + Sync + 'static {
     fn jeopardy(&self) {}
     /// A renewal batch was answered or given up.
     fn renewed(&self, members: usize, took: Duration) {}
-    /// What came of one renewal; `margin` is the share of the ttl that was left, for confirmed ones.
+    /// What came of so many renewals of one batch.
     fn renewal(&self, outcome: RenewalOutcome, count: u64) {}
     /// A renewal found a ttl that cannot be: the server's clock stepped, or a foreign hand touched the lock.
     fn found_ttl(&self, found: Duration, least: Duration, most: Duration) {}

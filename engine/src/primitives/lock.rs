@@ -281,7 +281,7 @@ impl Lock {
     // A grant that came too late to be taken is given back, and its caller is queued again at the head.
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
         let works = self.handle.works();
-        let (mut ahead, mut contended) = (false, false);
+        let mut ahead = false;
         loop {
             let offer = match arrival::join(works, &call, ahead)? {
                 Joined::Held => return Ok(None),
@@ -295,14 +295,15 @@ impl Lock {
                     }
                 }
             };
-            if let Some(lease) = self.take(offer, &call, contended) {
+            if let Some(lease) = self.take(offer, &call) {
                 return Ok(Some(lease));
             }
-            (ahead, contended) = (true, true);
+            ahead = true;
         }
     }
 
-    fn take(&self, offer: Offer, call: &Call, contended: bool) -> Option<Lease> {
+    fn take(&self, offer: Offer, call: &Call) -> Option<Lease> {
+        let contended = offer.is_contended();
         let (lease, first) = offer.take()?;
         if first {
             let works = self.handle.works();

@@ -14,6 +14,9 @@ pub struct Heard(Arc<Mutex<Counts>>);
 
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
+    pub waits: u64,
+    pub granted: u64,
+    pub contended: u64,
     pub asked: u64,
     pub refused: u64,
     pub timed_out: u64,
@@ -45,6 +48,15 @@ impl Heard {
 }
 
 impl Recorder for Heard {
+    fn wait_started(&self) {
+        self.change(|counts| counts.waits += 1);
+    }
+    fn granted(&self, _: Duration, contended: bool) {
+        self.change(|counts| {
+            counts.granted += 1;
+            counts.contended += u64::from(contended);
+        });
+    }
     fn asked(&self, _: Duration) {
         self.change(|counts| counts.asked += 1);
     }
