@@ -1,4 +1,5 @@
-//! Every public async function is dropped at its n-th poll, for n = 1 until it completes; afterwards nothing is left.
+//! Every public async function is dropped at its n-th poll, for n = 1 until it completes, and also when it was woken and
+//! not polled again; afterwards nothing is left.
 
 #![allow(clippy::async_yields_async)] // a stage is set up first, and then hands out the future to be dropped
 
@@ -76,7 +77,7 @@ fn run<G: Ground>() {
     at_every_poll::<G>(async |stage| {
         let lock = stage.engine.lock("a");
         polled(async move {
-            let acquired = lock.acquire().await.expect("free");
+            let acquired = lock.clone().wait(PATIENCE).acquire().await.expect("free");
             drop(acquired);
             let work = lock.run(work);
             work.await.expect("well");
@@ -131,7 +132,7 @@ fn force_release<G: Ground>() {
 
 fn lost<G: Ground>() {
     at_every_poll::<G>(async |stage| {
-        let lease = stage.engine.lock("a").ttl(SHORTEST).acquire().await.expect("free");
+        let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
         stage.engine.lock("a").force_release().await.expect("an answer");
         polled(async move {
             lease.lost().await;
@@ -142,7 +143,7 @@ fn lost<G: Ground>() {
 fn losses_next<G: Ground>() {
     at_every_poll::<G>(async |stage| {
         let mut losses = stage.engine.losses();
-        let lease = stage.engine.lock("a").ttl(SHORTEST).acquire().await.expect("free");
+        let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
         stage.engine.lock("a").force_release().await.expect("an answer");
         polled(async move {
             losses.next().await;
@@ -177,7 +178,7 @@ fn build<G: Ground>() {
 }
 
 async fn hold(engine: &Engine, name: &str) -> Lease {
-    engine.lock(name).acquire().await.expect("free")
+    engine.lock(name).wait(PATIENCE).acquire().await.expect("free")
 }
 
 fn give_back_soon(lease: Lease) {
@@ -191,10 +192,10 @@ fn at_every_poll<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     block_on(async {
         let stage = Stage::<G>::new().await;
         let mut dropped = 0;
-        for answers in [Answers::AtOnce, Answers::Late] {
+        for (answers, moment) in [Answers::AtOnce, Answers::Late].into_iter().flat_map(Moment::each) {
             let delays = answers.arrange(&stage);
             let mut polls = 1;
-            while !is_done_after(polls, prepare(&stage).await).await {
+            while !is_done_after(polls, moment, prepare(&stage).await).await {
                 (polls, dropped) = (polls + 1, dropped + 1);
             }
             delays.iter().for_each(leasehold_memory::faults::Rule::remove);
@@ -204,14 +205,28 @@ fn at_every_poll<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     });
 }
 
+/// When a future is dropped: what it waited for is on its way, or has come and was not looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Moment {
+    Polled,
+    Woken,
+}
+
+impl Moment {
+    fn each(answers: Answers) -> [(Answers, Moment); 2] {
+        [Moment::Polled, Moment::Woken].map(|moment| (answers, moment))
+    }
+}
+
 /// Late answers leave time to drop the future between a request and its answer.
+#[derive(Clone, Copy)]
 enum Answers {
     AtOnce,
     Late,
 }
 
 impl Answers {
-    fn arrange<G: Ground>(&self, stage: &Stage<G>) -> Vec<leasehold_memory::faults::Rule> {
+    fn arrange<G: Ground>(self, stage: &Stage<G>) -> Vec<leasehold_memory::faults::Rule> {
         let delayed = |operation| stage.faults.on(operation).always().inject(Fault::DelayReply(SOON));
         match self {
             Answers::AtOnce => vec![],
@@ -220,14 +235,17 @@ impl Answers {
     }
 }
 
-/// Polls it so often at most and drops it; whether it was done by then.
-async fn is_done_after(polls: u32, mut future: Polled) -> bool {
+/// Polls it so often at most and drops it at that moment; whether it was done by then.
+async fn is_done_after(polls: u32, moment: Moment, mut future: Polled) -> bool {
     let mut left = polls;
     let polling = poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(false); // woken
+        }
         left -= 1;
         match future.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending if left == 0 && moment == Moment::Polled => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         }
     });

@@ -1,7 +1,7 @@
 //! The server is restarted, with and without its data.
 
 use leasehold::{AcquireError, LeaseState, LossReason};
-use leasehold_memory::Restart;
+use leasehold_memory::{Fault, Operation, Restart};
 
 use crate::ground::{ground, ground_with, millis, now, pass, seconds, timed};
 
@@ -37,6 +37,38 @@ async fn with_its_data_lost_every_lease_is_reported_lost_within_two_ticks() {
     assert!(now() - before <= millis(100), "{:?}", now() - before);
     drop(leases);
     ground.settles_within(seconds(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_a_grant_of_the_former_run_proves_nothing() {
+    let ground = ground().await;
+    ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(500)));
+    let granted_before = tokio::spawn(ground.engine.lock("a").acquire());
+    pass(millis(200)).await;
+    ground.transport.inner().restart(Restart::DataLost);
+    let holder = ground.other().await.lock("a").acquire().await.unwrap();
+    pass(millis(400)).await;
+    assert!(!granted_before.is_finished() && holder.is_held());
+    let token = holder.fencing_token();
+    holder.release().await.unwrap();
+    let lease = granted_before.await.unwrap().unwrap();
+    assert!(lease.fencing_token() > token);
+    drop(lease);
+    ground.settles_within(seconds(40)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_a_renewal_of_the_former_run_proves_nothing() {
+    let ground = ground().await;
+    let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
+    ground.faults.on(Operation::Renew).inject(Fault::DelayReply(millis(700)));
+    pass(millis(3_300)).await;
+    ground.transport.inner().restart(Restart::DataLost);
+    let before = lease.remaining();
+    let reason = lease.lost().await;
+    assert_eq!(reason, LossReason::NotOurs);
+    assert!(before < seconds(6), "the late answer moved no deadline: {before:?}");
+    assert!(ground.other().await.lock("a").try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,8 +114,8 @@ async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_ru
 async fn an_owner_that_was_open_when_its_server_was_restarted_is_closed() {
     let ground = ground().await;
     let lease = ground.engine.lock("a").ttl(seconds(5)).acquire().await.unwrap();
-    ground.faults.on(leasehold_memory::Operation::Release).inject(leasehold_memory::Fault::LoseRequest);
-    ground.faults.on(leasehold_memory::Operation::Renew).inject(leasehold_memory::Fault::LoseReply);
+    ground.faults.on(Operation::Release).inject(Fault::LoseRequest);
+    ground.faults.on(Operation::Renew).inject(Fault::LoseReply);
     pass(seconds(3)).await;
     lease.release().await.unwrap_err();
     ground.transport.inner().restart(Restart::DataKept);
