@@ -1,5 +1,5 @@
 //! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
-//! of theirs can be executed any more. See `guarantees.md`, "Closing an owner", and promise S5.
+//! of theirs can be executed any more. The rule is in `lease/open_sends.rs`; the promise is S5.
 
 use std::{
     collections::BTreeMap,
