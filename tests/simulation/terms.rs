@@ -127,6 +127,31 @@ async fn a_renewal_by_hand_without_an_answer_is_unknown_and_of_a_lost_lease_lost
 }
 
 #[tokio::test(start_paused = true)]
+async fn s11_a_release_ends_the_lease_before_anything_is_sent() {
+    let traffic = Traffic::new(MemoryTransport::new());
+    let engine = engine(&traffic).await;
+    let lease = engine.lock("a").acquire().await.unwrap();
+    let releasing = lease.release(); // called, not awaited: nothing of the engine has run since
+    assert_eq!((engine.snapshot().held, traffic.log.count(What::Release)), (0, 0));
+    releasing.await.unwrap();
+    assert_eq!(traffic.log.count(What::Release), 1);
+}
+
+#[test]
+fn a_release_whose_engine_is_gone_before_the_answer_is_unknown() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let theirs = runtime();
+    let lease = theirs.block_on(async {
+        let engine = engine(&MemoryTransport::new()).await;
+        engine.lock("a").acquire().await.unwrap()
+    });
+    let releasing = lease.release();
+    drop(theirs);
+    let released = runtime().block_on(releasing);
+    assert!(matches!(released, Err(ReleaseError::Unknown { .. })), "{released:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_release_says_by_when_the_server_has_forgotten_the_longest_renewal() {
     let ground = ground().await;
     let lock = ground.engine.lock("a").ttl(seconds(10)).no_renewal();

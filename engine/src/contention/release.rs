@@ -139,7 +139,7 @@ fn outcome(
         }
         Err(trouble) => {
             works.events.unanswered("release", &trouble);
-            (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, trouble)))
+            (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, Some(trouble))))
         }
     };
     // A lease that was lost, by shutdown say, is counted as lost.
@@ -149,6 +149,7 @@ fn outcome(
     result
 }
 
-fn unknown(gone_by: Instant, now: Instant, trouble: TransportError) -> ReleaseError {
-    ReleaseError::Unknown { gone_by, within: gone_by - now, trouble: Some(trouble) }
+/// What is known of a release without an answer: by when the server has forgotten the lock in any case.
+pub(crate) fn unknown(gone_by: Instant, now: Instant, trouble: Option<TransportError>) -> ReleaseError {
+    ReleaseError::Unknown { gone_by, within: gone_by - now, trouble }
 }

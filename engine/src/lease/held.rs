@@ -7,7 +7,10 @@ use super::{
     state::{LeaseState, LossReason},
 };
 use crate::{
-    contention::ending::{self, Receipt},
+    contention::{
+        ending::{self, Receipt},
+        release,
+    },
     engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
@@ -125,11 +128,15 @@ impl Lease {
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
         let receipt = handle.as_ref().map(|handle| ending::release(handle.works(), &self.core));
+        let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
         async move {
             let _alive = handle;
             match receipt {
                 Some(Receipt::Done(result)) => result,
-                Some(Receipt::Pending(answer)) => answer.await.unwrap_or(Err(ReleaseError::ReleasedOrLost)),
+                // The engine ended before the answer came: that proves nothing.
+                Some(Receipt::Pending(answer)) => answer
+                    .await
+                    .unwrap_or_else(|_| Err(release::unknown(core.gone_by(), now.unwrap_or_default(), None))),
                 None => Ok(()),
             }
         }
