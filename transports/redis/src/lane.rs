@@ -13,9 +13,9 @@ use leasehold::{
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
+    connection::answer_all,
     node::{NODE, Node, Server},
-    renewal::answer_all,
-    subscriber::{Subscriber, no_watch},
+    notices::{Subscriber, no_watch},
 };
 
 /// One lane to a single server.

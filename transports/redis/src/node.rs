@@ -10,12 +10,12 @@ use leasehold::{
 use tokio::sync::watch;
 
 use crate::{
-    backoff::Backoff,
-    check::{Checked, Unfit, check},
     config::RedisConfig,
+    connection::backoff::Backoff,
+    connection::check::{Checked, Unfit, check},
+    connection::identity::{Identity, Run},
+    connection::link::{Link, LinkKind},
     connection::{Connection, Terms},
-    identity::{Identity, Run},
-    link::{Link, LinkKind},
 };
 
 /// What all lanes of one transport know of its node.

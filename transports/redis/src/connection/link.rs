@@ -31,9 +31,9 @@ use tokio::{
 };
 
 use crate::{
+    config::Password,
     config::RedisConfig,
-    error::{refusal, refused},
-    password::Password,
+    wire::refusal::{refusal, refused},
 };
 
 /// One connection.

@@ -25,14 +25,14 @@ use leasehold::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
-    check,
-    error::{refusal, refused},
-    link::{Failure, Link},
-    names::lock_channel,
-    offset::{Offset, Sample},
-    reply::{Acquired, Freed, Seen},
-    scripts::{self, Script, Told},
-    watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    connection::check,
+    connection::link::{Failure, Link},
+    connection::offset::{Offset, Sample},
+    connection::watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    wire::names::lock_channel,
+    wire::refusal::{refusal, refused},
+    wire::reply::{Acquired, Freed, Seen},
+    wire::scripts::{self, Script, Told},
 };
 
 /// One checked connection of one lane.

@@ -1,11 +1,13 @@
 //! The settings, and the URLs that spell the most used ones. Pure.
 
+mod password;
+
 use std::{fmt, time::Duration};
 
 use fred::types::config::{Config, ServerConfig};
 use serde::Deserialize;
 
-use crate::password::{Password, Secret};
+pub use self::password::{Password, Secret};
 
 /// The settings of a [`RedisTransport`](crate::RedisTransport). The README has them as a table.
 #[derive(Clone, Debug, Deserialize)]

@@ -13,11 +13,11 @@ use leasehold::{
 };
 
 use crate::{
-    error::{refusal, refused},
-    identity::Findings,
-    link::{Failure, Link},
-    offset::Sample,
-    reply,
+    connection::identity::Findings,
+    connection::link::{Failure, Link},
+    connection::offset::Sample,
+    wire::refusal::{refusal, refused},
+    wire::reply,
 };
 
 /// A connection that may be used.

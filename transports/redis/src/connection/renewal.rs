@@ -6,11 +6,13 @@ use leasehold::{
     transport::{Renewal, RenewalAnswer, TransportError},
 };
 
-use crate::{
-    connection::{Connection, Limit, micros, millis, text},
+use super::{
     offset::Sample,
-    reply::{Found, Renewed},
-    scripts,
+    requests::{Connection, Limit, micros, millis, text},
+};
+use crate::{
+    wire::reply::{Found, Renewed},
+    wire::scripts,
 };
 
 impl Connection {

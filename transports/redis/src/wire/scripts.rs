@@ -32,15 +32,15 @@ impl Told {
 }
 
 pub(crate) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/acquire.lua"), 1 << 0));
+    LazyLock::new(|| Script::new(include_str!("../../scripts/acquire.lua"), 1 << 0));
 pub(crate) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/release.lua"), 1 << 1));
+    LazyLock::new(|| Script::new(include_str!("../../scripts/release.lua"), 1 << 1));
 pub(crate) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/renew.lua"), 1 << 2));
+    LazyLock::new(|| Script::new(include_str!("../../scripts/renew.lua"), 1 << 2));
 pub(crate) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/inspect.lua"), 1 << 3));
+    LazyLock::new(|| Script::new(include_str!("../../scripts/inspect.lua"), 1 << 3));
 pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../scripts/force_release.lua"), 1 << 4));
+    LazyLock::new(|| Script::new(include_str!("../../scripts/force_release.lua"), 1 << 4));
 
 #[cfg(test)]
 mod tests {

@@ -23,13 +23,13 @@ use leasehold::{
 use tokio::sync::{Notify, broadcast};
 
 use crate::{
-    backoff::Backoff,
-    link::{Failure, Link, LinkKind},
-    names::lock_channel,
+    connection::backoff::Backoff,
+    connection::link::{Failure, Link, LinkKind},
+    connection::watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     node::Server,
-    notices::Notices,
-    reply,
-    watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    notices::table::Notices,
+    wire::names::lock_channel,
+    wire::reply,
 };
 
 /// The watches of one lane and the connection that serves them.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold::clock::Clock;
 
-use crate::link::{Failure, Link};
+use crate::connection::link::{Failure, Link};
 
 /// Asks the server for anything, within [`PROBE_TIMEOUT`].
 pub(crate) trait Probe: Sync {

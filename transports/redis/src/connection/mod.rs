@@ -1,0 +1,13 @@
+//! One connection to one server: opened, checked, watched over, and what is asked on it.
+
+pub(crate) mod backoff;
+pub(crate) mod check;
+pub(crate) mod identity;
+pub(crate) mod link;
+mod offset;
+mod renewal;
+mod requests;
+pub(crate) mod watchdog;
+
+pub(crate) use renewal::answer_all;
+pub(crate) use requests::{Connection, Terms};
