@@ -8,6 +8,8 @@ mod notices;
 mod transport;
 mod wire;
 
-pub use config::{ConfigError, Password, RedisConfig, RedisTopology, Secret};
+pub use config::{
+    Address, Batching, ConfigError, NoticeKind, Password, RedisConfig, RedisTopology, Secret, TlsConfig,
+};
 pub use transport::RedisTransport;
 pub use wire::names;

@@ -10,11 +10,11 @@ use leasehold::{
 use tokio::sync::watch;
 
 use crate::{
-    config::RedisConfig,
+    config::{Address, RedisConfig},
     connection::backoff::Backoff,
     connection::check::{Checked, Unfit, check},
     connection::identity::{Identity, Run},
-    connection::link::{Link, LinkKind},
+    connection::link::{Link, LinkKind, Login, Target},
     connection::{Connection, Terms},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(config: RedisConfig) -> Self {
-        let address = config.address().into();
+        let address = config.addresses.first().map_or_else(String::new, Address::to_string).into();
         Self { config, address, identity: Mutex::default(), epoch: watch::Sender::new(0) }
     }
 
@@ -39,7 +39,7 @@ impl Server {
         lane: OpenLane,
     ) -> Result<(Link, Run, Checked), TransportError> {
         let (clock, step) = (lane.clock, lane.command_timeout);
-        let link = Link::open(&self.config, kind, clock, step).await?;
+        let link = Link::open(self.target(), kind, clock, step).await?;
         match check(&link, connection_name(kind, lane.purpose), &self.address, clock, step).await {
             Ok(checked) => {
                 let run = self.change(|identity| identity.adopt(checked.findings.clone(), clock.now()));
@@ -51,6 +51,10 @@ impl Server {
             }
             Err(Unfit::Other(error)) => Err(error),
         }
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target { config: &self.config, address: &self.config.addresses[0], login: Login::Server }
     }
 
     /// Waits until `epoch` is not the node's any more.

@@ -1,29 +1,56 @@
 //! The settings, and the URLs that spell the most used ones. Pure.
 
+mod address;
 mod password;
+mod tls;
 
 use std::{fmt, time::Duration};
 
 use fred::types::config::{Config, ServerConfig};
 use serde::Deserialize;
 
-pub use self::password::{Password, Secret};
+pub use self::{
+    address::Address,
+    password::{Password, Secret},
+    tls::TlsConfig,
+};
 
 /// The settings of a [`RedisTransport`](crate::RedisTransport). The README has them as a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisConfig {
-    /// Where the servers are. No default.
+    /// How the servers work together. Default: `single`.
+    #[serde(default)]
     pub topology: RedisTopology,
+    /// `single`: the server. `sentinel`: the sentinels. `cluster`: some nodes; the others are found. No default.
+    pub addresses: Vec<Address>,
+    /// `sentinel`: the name under which the sentinels know the master.
+    #[serde(default)]
+    pub service_name: Option<String>,
     /// The user to authenticate as; needs `password`. Default: none, the server's default user.
     #[serde(default)]
     pub username: Option<String>,
     /// The password to authenticate with. Default: none.
     #[serde(default)]
     pub password: Option<Password>,
+    /// `sentinel`: the user to authenticate as to the sentinels; needs `sentinel_password`. Default: none.
+    #[serde(default)]
+    pub sentinel_username: Option<String>,
+    /// `sentinel`: the password for the sentinels. Default: none.
+    #[serde(default)]
+    pub sentinel_password: Option<Password>,
     /// The number of the database. Default: 0.
     #[serde(default)]
     pub database: u8,
+    /// TLS to servers and sentinels. Default: none, plain connections.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
+    /// How the end of a hold is told. Default: `auto`.
+    #[serde(default)]
+    pub notices: NoticeKind,
+    /// How renewals of many locks are put together. Default: `auto`.
+    #[serde(default)]
+    pub batching: Batching,
     /// How many requests may be in flight on one connection; more wait for their turn. Default: 4096.
     #[serde(default = "default_in_flight_max")]
     pub in_flight_max: usize,
@@ -42,21 +69,44 @@ pub struct RedisConfig {
     pub tcp_user_timeout_ms: u64,
 }
 
-/// Where the servers are.
-///
-/// In a configuration file: `{ "single": { "host": "cache.internal", "port": 6379 } }`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+/// How the servers work together.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RedisTopology {
-    /// One server.
-    Single {
-        /// Its name or address.
-        host: String,
-        /// Its port. Default: 6379.
-        #[serde(default = "default_port")]
-        port: u16,
-    },
+    /// One server. Also a master with replicas but without sentinels: name the master.
+    #[default]
+    Single,
+    /// A master that sentinels watch and replace.
+    Sentinel,
+    /// A cluster.
+    Cluster,
+}
+
+/// How the end of a hold is told to those who wait.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeKind {
+    /// As Redisson does: sharded on a cluster that can do it (Redis 7), classic otherwise.
+    #[default]
+    Auto,
+    /// PUBLISH and SUBSCRIBE.
+    Classic,
+    /// SPUBLISH and SSUBSCRIBE; needs a cluster of Redis 7 or later.
+    Sharded,
+    /// Both, for a fleet in which some clients use the one and some the other.
+    Both,
+}
+
+/// How renewals of many locks are put together on a cluster.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Batching {
+    /// By node where a probe at connect shows that the server can do it (Redis 7), by slot otherwise.
+    #[default]
+    Auto,
+    /// One call per slot, for servers and proxies that check the keys of a script.
+    BySlot,
 }
 
 /// A setting that cannot work: which one, its value, and what to do.
@@ -70,11 +120,33 @@ pub struct ConfigError {
 impl RedisConfig {
     /// One server at `host` and `port`; everything else by default.
     pub fn single(host: impl Into<String>, port: u16) -> Self {
+        Self::of(RedisTopology::Single, vec![Address::new(host, port)])
+    }
+
+    /// The master that these sentinels know by `service_name`; everything else by default.
+    pub fn sentinel(sentinels: impl IntoIterator<Item = Address>, service_name: impl Into<String>) -> Self {
+        let sentinels = sentinels.into_iter().collect();
+        Self { service_name: Some(service_name.into()), ..Self::of(RedisTopology::Sentinel, sentinels) }
+    }
+
+    /// The cluster that these nodes belong to; everything else by default.
+    pub fn cluster(nodes: impl IntoIterator<Item = Address>) -> Self {
+        Self::of(RedisTopology::Cluster, nodes.into_iter().collect())
+    }
+
+    fn of(topology: RedisTopology, addresses: Vec<Address>) -> Self {
         Self {
-            topology: RedisTopology::Single { host: host.into(), port },
+            topology,
+            addresses,
+            service_name: None,
             username: None,
             password: None,
+            sentinel_username: None,
+            sentinel_password: None,
             database: 0,
+            tls: None,
+            notices: NoticeKind::default(),
+            batching: Batching::default(),
             in_flight_max: default_in_flight_max(),
             batch_leases_max: default_batch_leases_max(),
             notices_warm_ms: default_notices_warm_ms(),
@@ -105,14 +177,15 @@ impl RedisConfig {
     /// # Errors
     /// The first setting that cannot work.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let RedisTopology::Single { host, port } = &self.topology;
-        refuse(
-            host.trim().is_empty(),
-            "topology.single.host",
-            format!("{host:?}"),
-            "give the server's name or address",
-        )?;
-        refuse(*port == 0, "topology.single.port", "0", "give the server's port; Redis listens on 6379")?;
+        refuse(self.addresses.is_empty(), "addresses", "[]", "give at least one address")?;
+        for address in &self.addresses {
+            refuse(
+                address.host.trim().is_empty() || address.port == 0,
+                "addresses",
+                address,
+                "write host:port; Redis listens on 6379",
+            )?;
+        }
         self.check_credentials()?;
         refuse(
             self.in_flight_max == 0,
@@ -155,19 +228,6 @@ impl RedisConfig {
             format!("{username:?}"),
             "give `password` too, or leave `username` out",
         )
-    }
-
-    /// Host and port, as errors and topologies name the server.
-    pub(crate) fn address(&self) -> String {
-        let (host, port) = self.host_and_port();
-        format!("{host}:{port}")
-    }
-
-    /// The host as it stands before a port: an IPv6 address needs its brackets there.
-    pub(crate) fn host_and_port(&self) -> (String, u16) {
-        let RedisTopology::Single { host, port } = &self.topology;
-        let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
-        (if is_bare_ipv6 { format!("[{host}]") } else { host.clone() }, *port)
     }
 
     pub(crate) fn notices_warm(&self) -> Duration {
@@ -234,9 +294,6 @@ const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/data
 const IN_FLIGHT_LIMIT: usize = 1_000_000;
 const BATCH_LIMIT: usize = 1_000;
 
-fn default_port() -> u16 {
-    6379
-}
 fn default_in_flight_max() -> usize {
     4096
 }
@@ -260,13 +317,19 @@ mod tests {
     #[test]
     fn urls_are_spelled_as_everywhere() {
         let config = RedisConfig::from_url("redis://app:p%40ss@cache.internal:6380/3").unwrap();
-        assert_eq!(config.address(), "cache.internal:6380");
+        assert_eq!(config.addresses[0].to_string(), "cache.internal:6380");
         assert_eq!((config.username.as_deref(), config.database), (Some("app"), 3));
         assert_eq!(config.password.unwrap().read().unwrap(), "p@ss");
         let config = RedisConfig::from_url("valkey://cache").unwrap();
-        assert_eq!((config.address().as_str(), config.username.is_none()), ("cache:6379", true));
-        assert_eq!(RedisConfig::from_url("redis://[::1]:6380").unwrap().address(), "[::1]:6380");
-        assert_eq!(RedisConfig::single("::1", 6380).address(), "[::1]:6380");
+        assert_eq!(
+            (config.addresses[0].to_string().as_str(), config.username.is_none()),
+            ("cache:6379", true)
+        );
+        assert_eq!(
+            RedisConfig::from_url("redis://[::1]:6380").unwrap().addresses[0].to_string(),
+            "[::1]:6380"
+        );
+        assert_eq!(RedisConfig::single("::1", 6380).addresses[0].to_string(), "[::1]:6380");
         let config = RedisConfig::from_url("redis://:secret@cache").unwrap();
         assert!(config.username.is_none() && config.password.is_some());
     }
@@ -297,14 +360,13 @@ mod tests {
 
     #[test]
     fn a_configuration_file_has_no_unknown_fields() {
-        let text =
-            r#"{ "topology": { "single": { "host": "cache" } }, "password": { "env": "P" }, "database": 2 }"#;
+        let text = r#"{ "addresses": ["cache"], "password": { "env": "P" }, "database": 2 }"#;
         let config: RedisConfig = serde_json::from_str(text).unwrap();
-        assert_eq!((config.address().as_str(), config.in_flight_max), ("cache:6379", 4096));
+        assert_eq!((config.addresses[0].to_string().as_str(), config.in_flight_max), ("cache:6379", 4096));
         for wrong in [
-            r#"{ "topology": { "single": { "host": "cache" } }, "in_flight": 2 }"#,
-            r#"{ "topology": { "single": { "host": "cache", "tls": true } } }"#,
-            r#"{ "topology": { "cluster": {} } }"#,
+            r#"{ "addresses": ["cache"], "in_flight": 2 }"#,
+            r#"{ "addresses": ["cache"], "tls": { "verify": false } }"#,
+            r#"{ "addresses": ["cache"], "topology": "ring" }"#,
             r#"{ }"#,
         ] {
             assert!(serde_json::from_str::<RedisConfig>(wrong).is_err(), "{wrong}");
@@ -316,8 +378,8 @@ mod tests {
         let good = RedisConfig::single("cache", 6379);
         assert_eq!(good.check(), Ok(()));
         let bad: [(RedisConfig, &str); 6] = [
-            (RedisConfig::single(" ", 6379), "topology.single.host"),
-            (RedisConfig::single("cache", 0), "topology.single.port"),
+            (RedisConfig::single(" ", 6379), "addresses"),
+            (RedisConfig::cluster([]), "addresses"),
             (RedisConfig { username: Some("app".into()), ..good.clone() }, "username"),
             (RedisConfig { in_flight_max: 0, ..good.clone() }, "in_flight_max"),
             (RedisConfig { batch_leases_max: 5_000, ..good.clone() }, "batch_leases_max"),

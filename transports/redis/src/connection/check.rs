@@ -89,12 +89,12 @@ fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Fram
         Some("sentinel") => Err(Unfit::Other(TransportError::without_effect(
             ErrorKind::Misconfigured,
             None,
-            format!("redis {address} is a sentinel, not a server; point `host` and `port` at the master"),
+            format!("redis {address} is a sentinel, not a server; point `addresses` at the master"),
         ))),
         Some(role) => Err(Unfit::NotMaster(TransportError::without_effect(
             ErrorKind::NotReady,
             None,
-            format!("redis {address} is no master (role {role}); point `host` and `port` at the master"),
+            format!("redis {address} is no master (role {role}); point `addresses` at the master"),
         ))),
     }
 }

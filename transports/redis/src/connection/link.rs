@@ -31,8 +31,7 @@ use tokio::{
 };
 
 use crate::{
-    config::Password,
-    config::RedisConfig,
+    config::{Address, Password, RedisConfig},
     wire::refusal::{refusal, refused},
 };
 
@@ -55,6 +54,22 @@ pub(crate) enum LinkKind {
     Notices,
 }
 
+/// As whom to authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// `username` and `password`.
+    Server,
+    /// `sentinel_username` and `sentinel_password`.
+    Sentinel,
+}
+
+/// Where a link leads, and as whom.
+pub(crate) struct Target<'a> {
+    pub(crate) config: &'a RedisConfig,
+    pub(crate) address: &'a Address,
+    pub(crate) login: Login,
+}
+
 /// Why a request has no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -72,19 +87,20 @@ impl Link {
     /// # Cancel safety
     /// Dropping it closes the socket.
     pub(crate) async fn open(
-        config: &RedisConfig,
+        target: Target<'_>,
         kind: LinkKind,
         clock: Clock,
         step: Duration,
     ) -> Result<Link, TransportError> {
-        let client = client(config, kind, read_password(config, step).await?, step);
+        let password = read_password(target.password(), step).await?;
+        let client = client(&target, kind, password, step);
         let mut up = client.reconnect_rx();
         let mut router = Router(client.connect());
         // fred tells a failed first connection only by the end of its router task.
         tokio::select! {
             ended = &mut router.0 => {
                 let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
-                return Err(cannot_connect(config, &error, step));
+                return Err(cannot_connect(&target, &error, step));
             }
             _ = up.recv() => {}
         }
@@ -227,13 +243,43 @@ fn failure(error: FredError) -> Failure {
     if *error.kind() == FredKind::Timeout { Failure::TimedOut } else { Failure::Lost(error) }
 }
 
-fn client(config: &RedisConfig, kind: LinkKind, password: Option<String>, step: Duration) -> Client {
-    let (host, port) = config.host_and_port();
+impl Target<'_> {
+    fn username(&self) -> Option<&str> {
+        match self.login {
+            Login::Server => self.config.username.as_deref(),
+            Login::Sentinel => self.config.sentinel_username.as_deref(),
+        }
+    }
+
+    fn password(&self) -> Option<&Password> {
+        match self.login {
+            Login::Server => self.config.password.as_ref(),
+            Login::Sentinel => self.config.sentinel_password.as_ref(),
+        }
+    }
+
+    // Sentinels have no databases.
+    fn database(&self) -> Option<u8> {
+        (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
+    }
+
+    /// Names who asked, and where the password came from, never the password.
+    fn credentials(&self) -> String {
+        let username = self.username().unwrap_or("default");
+        match self.password() {
+            Some(password) => format!("`username` {username}, `password` {password}"),
+            None => format!("`username` {username}, no `password`"),
+        }
+    }
+}
+
+fn client(target: &Target<'_>, kind: LinkKind, password: Option<String>, step: Duration) -> Client {
+    let (host, port) = (target.address.bracketed_host(), target.address.port);
     // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
     let server = ServerConfig::Centralized { server: Server::new(host, port) };
-    let database = (config.database > 0).then_some(config.database);
-    let fred = Config { username: config.username.clone(), password, server, database, ..Config::default() };
-    Client::new(fred, Some(performance(kind, step)), Some(connection(config, step)), None)
+    let username = target.username().map(str::to_owned);
+    let fred = Config { username, password, server, database: target.database(), ..Config::default() };
+    Client::new(fred, Some(performance(kind, step)), Some(connection(target.config, step)), None)
 }
 
 fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
@@ -261,8 +307,11 @@ fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
 }
 
 /// On a thread of its own where it comes from a file: a file system that hangs must not hang the lane.
-async fn read_password(config: &RedisConfig, step: Duration) -> Result<Option<String>, TransportError> {
-    let Some(password) = config.password.clone() else { return Ok(None) };
+async fn read_password(
+    password: Option<&Password>,
+    step: Duration,
+) -> Result<Option<String>, TransportError> {
+    let Some(password) = password.cloned() else { return Ok(None) };
     let text = match password {
         Password::File(_) => tokio::time::timeout(step, tokio::task::spawn_blocking(move || password.read()))
             .await
@@ -273,10 +322,10 @@ async fn read_password(config: &RedisConfig, step: Duration) -> Result<Option<St
     text.map(Some).map_err(|fault| TransportError::without_effect(ErrorKind::Misconfigured, None, fault))
 }
 
-fn cannot_connect(config: &RedisConfig, error: &FredError, step: Duration) -> TransportError {
-    let address = config.address();
+fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
+    let address = target.address.to_string();
     if let Some(refusal) = refusal(error.details()) {
-        return refused(&address, refusal, &format!("{} ({})", error.details(), credentials(config)));
+        return refused(&address, refusal, &format!("{} ({})", error.details(), target.credentials()));
     }
     let (kind, why) = match error.kind() {
         FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
@@ -285,20 +334,9 @@ fn cannot_connect(config: &RedisConfig, error: &FredError, step: Duration) -> Tr
     TransportError::without_effect(
         kind,
         None,
-        format!(
-            "redis {address}: cannot connect: {why}; check `host` and `port`, and whether the server is up"
-        ),
+        format!("redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up"),
     )
     .because(error.clone())
-}
-
-/// Names who asked, and where the password came from, never the password.
-fn credentials(config: &RedisConfig) -> String {
-    let username = config.username.as_deref().unwrap_or("default");
-    match &config.password {
-        Some(password) => format!("`username` {username}, `password` {password}"),
-        None => format!("`username` {username}, no `password`"),
-    }
 }
 
 // fred allocates its nine event channels at once and for good; on a command link none of them carries anything.

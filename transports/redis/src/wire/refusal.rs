@@ -47,7 +47,7 @@ const BY_CODE: &[Row] = &[
     ("LOADING", ErrorKind::NotReady, "wait until the server has loaded its data"),
     ("BUSY", ErrorKind::NotReady, "a script is running for too long on the server; see SCRIPT KILL"),
     ("UNKILLABLE", ErrorKind::NotReady, "a script is running for too long on the server"),
-    ("READONLY", ErrorKind::NotReady, "this server is a replica; point `host` and `port` at the master"),
+    ("READONLY", ErrorKind::NotReady, "this server is a replica; point `addresses` at the master"),
     ("MASTERDOWN", ErrorKind::NotReady, "this server is a replica without its master; see INFO replication"),
     ("MISCONF", ErrorKind::NotReady, "the server cannot write its snapshot; look at its disk and its log"),
     ("NOREPLICAS", ErrorKind::NotReady, "too few replicas are connected; see min-replicas-to-write"),
