@@ -8,7 +8,10 @@ use proptest::prelude::*;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::lease::shared::{Terms, tests::core};
+use crate::{
+    lease::shared::{Terms, tests::core},
+    routing::topology::Batching,
+};
 
 const TTLS: [u64; 3] = [1_000, 4_000, 10_000];
 
@@ -83,7 +86,15 @@ impl World {
         self.version += 1;
         let clock = ClockId { node: NodeId(0), epoch };
         let (id, address, up_since) = (NodeId(0), "n".into(), None);
-        let node = Node { id, address, clock, up_since, connected, batch_leases_max: 2 };
+        let node = Node {
+            id,
+            address,
+            clock,
+            up_since,
+            connected,
+            batch_leases_max: 2,
+            batching: Batching::AcrossSlots,
+        };
         self.topology = Topology::single(self.version, node);
     }
 

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
-    routing::topology::Node,
+    routing::topology::{Batching, Node},
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -31,6 +31,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
         up_since: None,
         connected,
         batch_leases_max: 2,
+        batching: Batching::AcrossSlots,
     };
     Topology::single(u64::from(epoch) * 2 + u64::from(connected), node)
 }

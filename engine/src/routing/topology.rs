@@ -37,6 +37,20 @@ pub struct Node {
     pub connected: bool,
     /// How many leases one renewal batch may hold.
     pub batch_leases_max: usize,
+    /// How it takes batches.
+    pub batching: Batching,
+}
+
+/// How a node takes renewals of leases whose keys live in different slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Batching {
+    /// One call, whatever the slots: as cheap as for one slot.
+    #[default]
+    AcrossSlots,
+    /// One call per slot, as a cluster of Redis 6.2 wants it. The engine gives batches of many slots all the same and
+    /// the transport splits them; but the leases of a slot are made due in the same ticks and stand side by side in a
+    /// batch, so that there is little to split.
+    BySlot,
 }
 
 impl Node {
@@ -130,6 +144,7 @@ mod tests {
             up_since: None,
             connected: true,
             batch_leases_max: 100,
+            batching: Batching::AcrossSlots,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold::{
     clock::Instant,
-    routing::topology::{ClockId, Node as NodeState, NodeId, Topology},
+    routing::topology::{Batching, ClockId, Node as NodeState, NodeId, Topology},
     transport::{ErrorKind, LanePurpose, OpenLane, TransportError},
 };
 use tokio::sync::watch;
@@ -177,6 +177,7 @@ impl Node {
             up_since: run.up_since,
             connected: true,
             batch_leases_max: self.server.config.batch_leases_max,
+            batching: Batching::AcrossSlots,
         };
         self.topology
             .send_modify(|topology| *topology = Arc::new(Topology::single(topology.epoch() + 1, node)));
