@@ -113,7 +113,8 @@ impl World {
             Op::Look { which, ahead_ms } => self.look(which, ahead_ms),
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
             Op::Hurry { in_jeopardy } => {
-                self.shard.hurry(in_jeopardy, |_| true);
+                let how = if in_jeopardy { Move::InDoubt } else { Move::WithItsLocks };
+                self.shard.hurry(|_| Some(how));
                 self.lives.iter_mut().for_each(|life| life.not_before = self.now);
             }
             Op::Wish { which, ttl_ms } => self.wish(which, ttl_ms),

@@ -87,7 +87,8 @@ impl Topology {
     }
 
     /// Any mapping; `ranges` must not overlap. Slots in none of them have no node.
-    pub fn new(epoch: u64, nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
+    pub fn new(epoch: u64, mut nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
+        nodes.sort_by_key(|node| node.id);
         ranges.sort_by_key(|range| range.first);
         Self { epoch, nodes, ranges }
     }
@@ -97,14 +98,15 @@ impl Topology {
         self.epoch
     }
 
-    /// All nodes.
+    /// All nodes, by their numbers; some may serve no slot.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// The node with this number.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.id == id)
+        let place = self.nodes.binary_search_by_key(&id, |node| node.id).ok()?;
+        Some(&self.nodes[place])
     }
 
     /// The node that serves `slot`.
@@ -112,6 +114,17 @@ impl Topology {
         let behind = self.ranges.partition_point(|range| range.first <= slot);
         let range = self.ranges[..behind].last()?;
         if slot <= range.last { self.node(range.node) } else { None }
+    }
+
+    /// The clock of the node that serves the slot with this number, if any, and the last slot up to which that stays so.
+    pub(super) fn serving_run(&self, number: u16) -> (Option<ClockId>, u16) {
+        let behind = self.ranges.partition_point(|range| range.first.number() <= number);
+        let range = self.ranges[..behind].last().filter(|range| number <= range.last.number());
+        let next = self.ranges.get(behind).map_or(super::slot::SLOTS, |range| range.first.number());
+        match range {
+            Some(range) => (self.node(range.node).map(|node| node.clock), range.last.number()),
+            None => (None, next - 1),
+        }
     }
 
     /// Whether an answer that carries `clock` came from the node's present epoch.
