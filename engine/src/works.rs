@@ -23,6 +23,7 @@ use crate::{
     metrics::Events,
     owner::OwnerMint,
     renewal::inbox::Inboxes,
+    routing::topology::{Node, NodeId, Topology},
     transport::{Capabilities, ErrorKind, TransportError},
 };
 
@@ -217,12 +218,28 @@ impl Works {
     /// # Errors
     /// Not for the moment.
     pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.serving(key.slot()))
+    }
+
+    /// The same for the node that has granted: another one than the table says, if the slot is on its way.
+    ///
+    /// # Errors
+    /// Not for the moment.
+    pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.node(node))
+    }
+
+    fn check_uptime(
+        &self,
+        now: Instant,
+        which: impl Fn(&Topology) -> Option<&Node>,
+    ) -> Result<(), TransportError> {
         let grace = self.config.restart_grace();
         if grace.is_zero() {
             return Ok(());
         }
         let topology = self.calls.topology();
-        let node = topology.as_ref().and_then(|topology| topology.serving(key.slot()));
+        let node = topology.as_deref().and_then(which);
         match node.map(|node| (node, node.uptime(now))) {
             Some((_, Some(uptime))) if uptime >= grace => Ok(()),
             Some((node, uptime)) => {

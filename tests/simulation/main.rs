@@ -16,6 +16,7 @@ mod late_sends;
 mod liveness;
 mod looking;
 mod losses;
+mod moved_owners;
 mod peers;
 mod random;
 mod reentry;

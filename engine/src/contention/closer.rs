@@ -1,5 +1,24 @@
 //! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
 //! of theirs can be executed any more. The rule is in `lease/open_sends.rs`; the promise is S5.
+//!
+//! # A server that does not answer for the key any more
+//! An open send to server X is closed by X's own word, given later than the send's latest execution time. X cannot give
+//! it if it is gone, or another run, or if the key's slot was moved away: then it is Y who answers the releases, and
+//! times of X and Y are never compared. So X counts as gone for this key, and its sends are closed once their latest
+//! execution time and the ttl have passed on our clock, when
+//! - X's run is not the present one (failover, restart, removal), or
+//! - X does not serve the key's slot, or
+//! - the release just sent was answered by another present server, whatever the table says: X, or the transport on its
+//!   behalf, has sent it on (a slot in migration answers ASK for keys it does not have; the table may be behind, and a
+//!   migration may be left half done for ever).
+//!
+//! Why that is enough: a server executes nothing for a slot that it does not serve, and nothing for a key that it has
+//! handed over while its slot is in migration, so what is queued in X's sockets does nothing there. What X did execute
+//! before has moved with the slot, where a release finds it (`may_hold` ends with an answer of any present server), or
+//! has run out with its ttl. *The slot moves back to X in time*: X serves it, counts as there, and gives its word.
+//! *It moves back afterwards*: X's own clock has passed the latest execution time then, and X checks it. The one
+//! assumption beyond those for a present X is that of a server that is gone: X's clock was not set back by more than ttl
+//! and margin meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -17,6 +36,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
+    routing::topology::ClockId,
     transport::{Release, ReleaseReply},
     works::Works,
 };
@@ -47,6 +67,14 @@ struct Patient {
     key: Arc<LockKey>,
     closing: Closing,
     tries: u32,
+    /// Who answered the last release, if somebody did.
+    answered_by: Option<ClockId>,
+}
+
+impl Patient {
+    fn new(number: u64, key: &Arc<LockKey>, closing: Closing) -> Self {
+        Self { number, key: key.clone(), closing, tries: 0, answered_by: None }
+    }
 }
 
 impl Closer {
@@ -97,7 +125,7 @@ impl Closer {
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
-        waiting.put(due, Patient { number, key: key.clone(), closing, tries: 0 });
+        waiting.put(due, Patient::new(number, key, closing));
         drop(waiting);
         self.news.notify_one();
         (due, number)
@@ -111,7 +139,7 @@ impl Closer {
         waiting.next += 1;
         let number = waiting.next;
         waiting.treated.insert(number, key.clone());
-        Patient { number, key: key.clone(), closing, tries: 0 }
+        Patient::new(number, key, closing)
     }
 
     fn put_back(&self, due: Instant, patient: Patient) {
@@ -199,6 +227,7 @@ async fn treat(works: &Arc<Works>, mut patient: Patient) {
 
 async fn release(works: &Works, patient: &mut Patient) {
     patient.tries += 1;
+    patient.answered_by = None;
     let Some(lane) = works.calls.lane() else { return };
     let answer = lane.release(Release { key: patient.key.clone(), owner: patient.closing.owner }).await;
     let at = match answer {
@@ -206,6 +235,7 @@ async fn release(works: &Works, patient: &mut Patient) {
         Err(trouble) => return works.events.unanswered("release", &trouble),
     };
     if driver::check_epoch(works, at).is_ok() {
+        patient.answered_by = Some(at.clock);
         patient.closing.may_hold = false;
         patient.closing.open.handle_release(at);
     }
@@ -215,7 +245,12 @@ fn finish(works: &Works, mut patient: Patient) {
     let now = works.clock.now();
     if now > patient.closing.gone_by {
         patient.closing.may_hold = false;
-        patient.closing.open.forget_gone(now, |clock| !works.calls.is_current(clock));
+        let Patient { key, closing, answered_by, .. } = &mut patient;
+        let is_gone = |clock| {
+            let serves = works.calls.is_serving(clock, key.slot());
+            !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
+        };
+        closing.open.forget_gone(now, is_gone);
     }
     if !patient.closing.may_hold && patient.closing.open.is_closed() {
         works.closer.discharge(&patient);

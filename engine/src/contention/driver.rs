@@ -174,16 +174,14 @@ async fn send(
     works.check_restart_grace(key, sent)?;
     works.events.totals.asks.add(1);
     let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
-    let reply = lane
-        .acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by })
-        .await?;
+    let reply = lane.acquire(Acquire { key, owner, ttl, fencing: Fencing::ServerClock, execute_by }).await?;
     let at = match reply {
         AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
     };
     check_epoch(works, at)?;
     if let AcquireReply::Granted { .. } = reply {
         works
-            .check_restart_grace(&key, sent)
+            .check_restart_grace_of(at.clock.node, sent)
             .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
     }
     Ok(reply)

@@ -52,6 +52,7 @@ impl Moves {
         moves
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

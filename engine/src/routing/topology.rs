@@ -116,6 +116,11 @@ impl Topology {
         if slot <= range.last { self.node(range.node) } else { None }
     }
 
+    /// Whether the node with this clock, in this run, serves `slot`.
+    pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
+        self.serving(slot).is_some_and(|node| node.clock == clock)
+    }
+
     /// The clock of the node that serves the slot with this number, if any, and the last slot up to which that stays so.
     pub(super) fn serving_run(&self, number: u16) -> (Option<ClockId>, u16) {
         let behind = self.ranges.partition_point(|range| range.first.number() <= number);
