@@ -17,6 +17,7 @@ mod liveness;
 mod looking;
 mod losses;
 mod moved_owners;
+mod node_by_node;
 mod peers;
 mod random;
 mod reentry;

@@ -124,6 +124,7 @@ impl Lane for ClusterLane {
     fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
         Box::pin(async move {
             let (key, until) = (request.key.clone(), request.execute_by);
+            self.cluster.map(|map| map.count_ask(part_of(&key)));
             let clock = self.meet(&key, until, || What::Acquire(request.clone())).await?;
             Ok(match self.lane(&key).acquire(request).await? {
                 AcquireReply::Granted { token, at } => {

@@ -19,6 +19,8 @@ pub struct Map {
     pub batching: Batching,
     pub batch_leases_max: usize,
     pub moved: u64,
+    /// Acquires that came to each node.
+    pub asks: BTreeMap<u32, u64>,
     pub batches: Vec<Vec<Slot>>,
     published: Vec<Option<u32>>,
     nodes: BTreeMap<u32, NodeState>,
@@ -48,6 +50,7 @@ impl Map {
             batching: Batching::AcrossSlots,
             batch_leases_max: 100,
             moved: 0,
+            asks: BTreeMap::new(),
             batches: Vec::new(),
             published: served,
             nodes: BTreeMap::new(),
@@ -69,6 +72,12 @@ impl Map {
 
     pub fn is_there(&self, node: u32) -> bool {
         self.nodes.contains_key(&node)
+    }
+
+    pub fn count_ask(&mut self, part: usize) {
+        if let Some(node) = self.answering[part] {
+            *self.asks.entry(node).or_default() += 1;
+        }
     }
 
     pub fn serve(&mut self, part: usize, by: Option<u32>) {

@@ -141,6 +141,11 @@ impl Cluster {
         self.map(|map| map.batches.clone())
     }
 
+    /// How many acquires the node was sent.
+    pub fn asks(&self, node: u32) -> u64 {
+        self.map(|map| map.asks.get(&node).copied().unwrap_or(0))
+    }
+
     /// How many locks are kept.
     pub fn stored_holds(&self) -> usize {
         self.0.parts.iter().map(MemoryTransport::stored_holds).sum()
