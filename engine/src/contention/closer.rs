@@ -26,9 +26,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
-use super::{attempt::Closing, driver};
+use super::{attempt::Closing, driver, wards::Wards};
 use crate::{
     clock::Instant,
     key::LockKey,
@@ -36,7 +36,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
-    routing::topology::ClockId,
+    routing::topology::{ClockId, NodeId, Topology},
     transport::{Release, ReleaseReply},
     works::Works,
 };
@@ -46,14 +46,15 @@ use crate::{
 pub(crate) struct Closer {
     waiting: Mutex<Waiting>,
     news: Notify,
-    in_flight: Arc<Semaphore>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     due: BTreeMap<Place, Patient>,
-    /// Those whose release is on its way.
+    /// Those whose release is on its way, or waits for room at their node.
     treated: BTreeMap<u64, Arc<LockKey>>,
+    wards: Wards<Patient>,
+    topology_epoch: Option<u64>,
     next: u64,
 }
 
@@ -79,11 +80,14 @@ impl Patient {
 
 impl Closer {
     pub(crate) fn new() -> Self {
-        Self {
-            waiting: Mutex::default(),
-            news: Notify::new(),
-            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
-        }
+        let waiting = Waiting {
+            due: BTreeMap::new(),
+            treated: BTreeMap::new(),
+            wards: Wards::new(IN_FLIGHT_MAX),
+            topology_epoch: None,
+            next: 0,
+        };
+        Self { waiting: Mutex::new(waiting), news: Notify::new() }
     }
 
     /// Takes an owner over. Its first release goes out at once.
@@ -147,15 +151,33 @@ impl Closer {
         self.news.notify_one();
     }
 
-    fn take_due(&self, now: Instant) -> Result<Patient, Option<Instant>> {
+    /// Who is due and finds room at its node, with that node; otherwise when to look again.
+    fn take_due(&self, works: &Works) -> Result<(Patient, Option<NodeId>), Option<Instant>> {
+        let (topology, now) = (works.calls.topology(), works.clock.now());
         let mut waiting = self.lock();
-        let patient = match waiting.due.first_entry() {
-            Some(first) if first.key().0 <= now => first.remove(),
-            Some(first) => return Err(Some(first.key().0)),
-            None => return Err(None),
-        };
-        waiting.treated.insert(patient.number, patient.key.clone());
-        Ok(patient)
+        waiting.handle_topology(topology.as_deref(), now);
+        loop {
+            let patient = match waiting.due.first_entry() {
+                Some(first) if first.key().0 <= now => first.remove(),
+                Some(first) => return Err(Some(first.key().0)),
+                None => return Err(None),
+            };
+            waiting.treated.insert(patient.number, patient.key.clone());
+            let node = topology.as_ref().and_then(|topology| topology.serving(patient.key.slot()));
+            let node = node.map(|node| node.id);
+            if let Some(patient) = waiting.wards.enter(node, patient) {
+                return Ok((patient, node));
+            }
+        }
+    }
+
+    fn leave(&self, works: &Works, node: Option<NodeId>) {
+        let mut waiting = self.lock();
+        if let Some(next) = waiting.wards.leave(node) {
+            waiting.put(works.clock.now(), next);
+            drop(waiting);
+            self.news.notify_one();
+        }
     }
 
     fn discharge(&self, patient: &Patient) {
@@ -190,13 +212,33 @@ impl Waiting {
         self.treated.remove(&patient.number);
         self.due.insert((due, patient.number), patient);
     }
+
+    // Who waits for room at a node may find it at another one.
+    fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
+        let epoch = topology.map(Topology::epoch);
+        if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
+            self.wards.take_waiting().into_iter().for_each(|patient| self.put(now, patient));
+        }
+    }
+}
+
+/// A patient's room at its node, until its treatment has ended in whatever way.
+struct Room {
+    works: Arc<Works>,
+    node: Option<NodeId>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.works.closer.leave(&self.works, self.node);
+    }
 }
 
 /// Serves the closer until the engine has ended. One task, on the calls thread.
 pub(crate) async fn run(works: Arc<Works>) {
     loop {
-        match works.closer.take_due(works.clock.now()) {
-            Ok(patient) => treat(&works, patient).await,
+        match works.closer.take_due(&works) {
+            Ok((patient, node)) => treat(&works, patient, node),
             Err(next) => wait(&works, next).await,
         }
     }
@@ -212,14 +254,14 @@ async fn wait(works: &Works, next: Option<Instant>) {
     tokio::select! {
         () = timer => {}
         () = works.closer.news.notified() => {}
+        () = works.calls.topology_changed() => {}
     }
 }
 
-async fn treat(works: &Arc<Works>, mut patient: Patient) {
-    let permit = works.closer.in_flight.clone().acquire_owned().await;
+fn treat(works: &Arc<Works>, mut patient: Patient, node: Option<NodeId>) {
     let works = works.clone();
     works.clone().spawn(async move {
-        let _permit = permit;
+        let _room = Room { works: works.clone(), node };
         release(&works, &mut patient).await;
         finish(&works, patient);
     });
@@ -272,7 +314,7 @@ fn next_try(patient: &Patient, now: Instant) -> Instant {
     }
 }
 
-/// Enough for a node that comes back; few enough that the lane is not crowded out.
+/// On each node. Enough for one that comes back; few enough that the lane is not crowded out.
 const IN_FLIGHT_MAX: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);

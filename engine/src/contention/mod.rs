@@ -20,3 +20,4 @@ mod queue;
 pub(crate) mod release;
 pub(crate) mod table;
 pub(crate) mod turns;
+mod wards;
