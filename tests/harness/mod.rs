@@ -17,7 +17,9 @@
 
 pub mod checkers;
 pub mod clock_shim;
+pub mod cluster;
 pub mod frames;
+pub mod node;
 pub mod polling;
 pub mod port;
 pub mod proxy;
@@ -26,6 +28,7 @@ pub mod recorder;
 pub mod redis_server;
 pub mod resp;
 pub mod seed;
+pub mod sentinel;
 pub mod server;
 pub mod server_table;
 pub mod talker;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::harness::polling::found_within;
-use crate::harness::port::free_port;
+use crate::harness::port::{CLUSTER_BUS_OFFSET, free_cluster_port, free_port};
 use crate::harness::raw_client::RawClient;
 use crate::harness::server::{ServerCommand, ServerProcess};
 
@@ -31,6 +31,17 @@ pub struct RedisServerBuilder {
     arguments: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     port: Option<u16>,
+    password: Option<String>,
+    role: Role,
+}
+
+/// What the process is started as.
+#[derive(Clone, Debug)]
+enum Role {
+    Server,
+    ClusterNode,
+    /// With the text of its first configuration file, which it rewrites from then on.
+    Sentinel(String),
 }
 
 impl RedisServer {
@@ -49,6 +60,8 @@ impl RedisServer {
             arguments: Vec::new(),
             env: Vec::new(),
             port: None,
+            password: None,
+            role: Role::Server,
         }
     }
 
@@ -117,6 +130,11 @@ impl RedisServer {
         self.process.terminate()
     }
 
+    /// Adds an option for the lives after the next [`Self::restart`].
+    pub fn option_of_next_life(&mut self, name: &str, value: &str) {
+        self.recipe = self.recipe.clone().option(name, value);
+    }
+
     /// Kills it if it still runs and starts it again on the same port and directory, with the same settings.
     ///
     /// # Errors
@@ -153,7 +171,12 @@ impl RedisServerBuilder {
     /// The password of the default user.
     #[must_use]
     pub fn password(self, password: &str) -> Self {
-        self.option("--requirepass", password)
+        Self { password: Some(password.to_owned()), ..self.option("--requirepass", password) }
+    }
+
+    /// The password of the default user, if one was given.
+    pub(crate) fn default_password(&self) -> Option<&str> {
+        self.password.as_deref()
     }
 
     /// Writes every command to disk before it is answered, so a kill loses nothing.
@@ -183,6 +206,19 @@ impl RedisServerBuilder {
         self
     }
 
+    /// A node of a cluster: alone and without slots as yet. Its bus port is [`CLUSTER_BUS_OFFSET`] above its port.
+    #[must_use]
+    pub fn cluster_node(self) -> Self {
+        let node = self.option("--cluster-enabled", "yes").option("--cluster-config-file", "nodes.conf");
+        Self { role: Role::ClusterNode, ..node.option("--cluster-announce-ip", "127.0.0.1") }
+    }
+
+    /// A sentinel that starts with this configuration file and rewrites it as it learns, through restarts.
+    #[must_use]
+    pub fn sentinel(self, config: &str) -> Self {
+        Self { role: Role::Sentinel(config.to_owned()), ..self }
+    }
+
     /// Starts it and waits until it answers.
     ///
     /// # Errors
@@ -200,7 +236,7 @@ impl RedisServerBuilder {
     fn launch_on_free_port(&self, dir: &Path) -> io::Result<(ServerProcess, u16)> {
         let mut collisions = 0;
         loop {
-            let port = free_port()?;
+            let port = self.role.free_port()?;
             match self.launch(port, FIRST_LIFE, dir) {
                 Ok(process) => return Ok((process, port)),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && collisions < COLLISIONS_MAX => {
@@ -212,9 +248,11 @@ impl RedisServerBuilder {
     }
 
     fn launch(&self, port: u16, life: u32, dir: &Path) -> io::Result<ServerProcess> {
+        self.role.write_config(dir)?;
         let mut process = ServerProcess::start(&self.command(port, life, dir))?;
         let began = Instant::now();
-        let ready = found_within(READY_WITHIN, || answer_or_end(&mut process, port, life, dir).transpose());
+        let ready =
+            found_within(READY_WITHIN, || self.answer_or_end(&mut process, port, life, dir).transpose());
         let why = match ready {
             Some(Ok(Readiness::Answers)) => return Ok(process),
             Some(Ok(Readiness::Ended(how))) => how,
@@ -224,9 +262,25 @@ impl RedisServerBuilder {
         Err(failed_start(&self.program, port, &why, &log_of(dir, life)))
     }
 
+    /// Nothing as long as it is neither.
+    fn answer_or_end(
+        &self,
+        process: &mut ServerProcess,
+        port: u16,
+        life: u32,
+        dir: &Path,
+    ) -> io::Result<Option<Readiness>> {
+        if let Some(status) = process.ended()? {
+            return Ok(Some(Readiness::Ended(format!("it ended: {status}"))));
+        }
+        // The log first: a PONG alone may come from another server that took the port before ours could.
+        let ready = log_of(dir, life).contains(self.role.ready_line()) && pongs(port);
+        Ok(ready.then_some(Readiness::Answers))
+    }
+
     fn command(&self, port: u16, life: u32, dir: &Path) -> ServerCommand {
-        let mut arguments: Vec<OsString> =
-            ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(Into::into).into();
+        let mut arguments = self.role.first_arguments(port, dir);
+        arguments.extend(["--port", &port.to_string(), "--bind", "127.0.0.1"].map(Into::into));
         arguments.extend(["--dir".into(), dir.into()]);
         arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no"].map(Into::into));
         arguments.extend(self.arguments.iter().cloned());
@@ -235,24 +289,48 @@ impl RedisServerBuilder {
     }
 }
 
+impl Role {
+    fn free_port(&self) -> io::Result<u16> {
+        match self {
+            Self::ClusterNode => free_cluster_port(),
+            Self::Server | Self::Sentinel(_) => free_port(),
+        }
+    }
+
+    /// A sentinel's file is its memory: it is written once and kept through restarts.
+    fn write_config(&self, dir: &Path) -> io::Result<()> {
+        match self {
+            Self::Sentinel(text) if !sentinel_config(dir).exists() => fs::write(sentinel_config(dir), text),
+            Self::Server | Self::ClusterNode | Self::Sentinel(_) => Ok(()),
+        }
+    }
+
+    fn first_arguments(&self, port: u16, dir: &Path) -> Vec<OsString> {
+        match self {
+            Self::Server => Vec::new(),
+            Self::ClusterNode => {
+                vec!["--cluster-announce-bus-port".into(), (port + CLUSTER_BUS_OFFSET).to_string().into()]
+            }
+            Self::Sentinel(_) => vec![sentinel_config(dir).into(), "--sentinel".into()],
+        }
+    }
+
+    /// Redis and Valkey print it, at the default log level, when the port is bound and the data is loaded.
+    fn ready_line(&self) -> &'static str {
+        match self {
+            Self::Server | Self::ClusterNode => "Ready to accept connections",
+            Self::Sentinel(_) => "Sentinel ID is",
+        }
+    }
+}
+
+fn sentinel_config(dir: &Path) -> PathBuf {
+    dir.join("sentinel.conf")
+}
+
 enum Readiness {
     Answers,
     Ended(String),
-}
-
-/// Nothing as long as it is neither.
-fn answer_or_end(
-    process: &mut ServerProcess,
-    port: u16,
-    life: u32,
-    dir: &Path,
-) -> io::Result<Option<Readiness>> {
-    if let Some(status) = process.ended()? {
-        return Ok(Some(Readiness::Ended(format!("it ended: {status}"))));
-    }
-    // The log first: a PONG alone may come from another server that took the port before ours could.
-    let ready = log_of(dir, life).contains(READY_LINE) && pongs(port);
-    Ok(ready.then_some(Readiness::Answers))
 }
 
 /// A server that wants a password first is up, too.
@@ -285,9 +363,6 @@ fn log_path(dir: &Path, life: u32) -> PathBuf {
 }
 
 const FIRST_LIFE: u32 = 1;
-
-/// Redis and Valkey print it, at the default log level, when the port is bound and the data is loaded.
-const READY_LINE: &str = "Ready to accept connections";
 
 /// A server is up after about 10 ms; a machine that compiles on all cores needs more.
 const READY_WITHIN: Duration = Duration::from_secs(20);

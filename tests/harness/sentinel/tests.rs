@@ -1,0 +1,23 @@
+use super::*;
+use std::time::Instant;
+
+#[test]
+fn it_forms_and_switches_when_asked_and_when_the_master_dies() {
+    let begun = Instant::now();
+    let deployment = RedisSentinel::start().expect("a deployment");
+    println!("formed within {:?}", begun.elapsed());
+    let first = deployment.master().expect("a master");
+    assert_eq!(deployment.replicas().expect("replicas").len(), 2);
+    first.command(&["SET", "k", "v"]).expect("a reply");
+    let begun = Instant::now();
+    deployment.failover().expect("asked");
+    let second = deployment.wait_for_switch(first.port()).expect("switched");
+    println!("switched within {:?}", begun.elapsed());
+    deployment.wait_until_whole().expect("whole");
+    assert_eq!(first.info("replication", "role").expect("an answer").as_deref(), Some("slave"));
+    second.kill().expect("killed");
+    let begun = Instant::now();
+    let third = deployment.wait_for_switch(second.port()).expect("switched");
+    println!("switched within {:?}", begun.elapsed());
+    assert_eq!(third.command(&["GET", "k"]).expect("a reply").text().as_deref(), Some("v"));
+}
