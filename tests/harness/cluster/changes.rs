@@ -64,11 +64,10 @@ impl RedisCluster {
         self.wait_until_whole()
     }
 
-    /// Makes all others forget a node, running or dead, and takes it out of [`Self::nodes`] (which ends its process once
-    /// nobody holds it).
+    /// Makes all others forget a node, running or dead, ends it, and takes it out of [`Self::nodes`].
     ///
     /// # Errors
-    /// When it owns slots that another node still sees there, or the others keep it.
+    /// When it is the master of one of them, or they keep it.
     pub fn forget_node(&self, gone: &Node) -> io::Result<()> {
         locked(&self.nodes).retain(|node| node.own_port() != gone.own_port());
         let others = self.running();
@@ -80,6 +79,8 @@ impl RedisCluster {
         }
         let knows =
             |node: &Arc<Node>| View::of(node).is_ok_and(|view| view.0.iter().any(|member| member.id == id));
+        // A node that nobody knows would go on replicating.
+        gone.kill()?;
         match holds_within(AGREED_WITHIN, || !others.iter().any(knows)) {
             true => Ok(()),
             false => Err(io::Error::other(format!("{} is still known", gone.port()))),

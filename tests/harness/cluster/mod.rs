@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use builder::RedisClusterBuilder;
-pub use changes::Failover;
+pub use changes::{Failover, Reset};
 pub use formation::SLOTS;
 pub use migration::SlotMigration;
 pub use view::{Member, View};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::harness::raw_client::RawClient;
 use std::time::Instant;
 
 /// `foo` is in slot 12182.
@@ -41,4 +42,43 @@ fn it_forms_moves_a_slot_with_its_key_and_survives_the_loss_of_a_master() {
     cluster.failover(&target, Failover::Plain).expect("asked");
     let again = cluster.wait_for_promotion(SLOT, promoted.port()).expect("promoted");
     assert_eq!(again.port(), target.port());
+}
+
+#[test]
+fn a_proxied_cluster_names_nothing_but_proxies_and_replicates_through_them() {
+    let cluster = RedisCluster::builder().proxied().start().expect("a cluster");
+    let (node, replica) =
+        (cluster.master_of(SLOT).expect("a master"), cluster.replica_of(SLOT).expect("one"));
+    assert_ne!(node.port(), node.own_port());
+    assert_eq!(replica.info("replication", "master_port").expect("an answer"), Some(node.port().to_string()));
+    let proxy = node.proxy().expect("a proxy");
+    let mut client = RawClient::connect(node.port()).expect("a connection");
+    client.command(&["CLIENT", "SETNAME", "ours"]).expect("a reply");
+    assert!(client.command(&["SET", "foo", &"x".repeat(100_000)]).expect("a reply").is_ok());
+    let other = cluster.masters().expect("masters").into_iter().find(|other| other.port() != node.port());
+    assert_eq!(get(&other.expect("another"), "foo"), format!("MOVED {SLOT} 127.0.0.1:{}", node.port()));
+
+    // What strikes clients does not strike replication.
+    proxy.black_hole(true);
+    proxy.cut_all();
+    let mut past = node.client().expect("a connection");
+    past.command(&["SET", "foo", "2"]).expect("a reply");
+    assert_eq!(past.command(&["WAIT", "1", "1500"]).expect("a reply").integer(), Some(1));
+    assert!(client.command(&["GET", "foo"]).is_err());
+    proxy.black_hole(false);
+    assert_eq!(proxy.commands_of(Some("ours")).get("SET"), Some(&1));
+
+    let old = node.port();
+    let new = cluster.change_address(&node).expect("an address");
+    assert_ne!(new, old);
+    assert_eq!(cluster.master_of(SLOT).expect("a master").port(), new);
+    let added = cluster.add_node().expect("a node");
+    cluster.migrate_slot(SLOT, &added).expect("migrated");
+    assert_eq!(get(&added, "foo"), "2");
+    cluster.migrate_slot(SLOT, &node).expect("migrated");
+    cluster.forget_node(&added).expect("forgotten");
+    cluster.wait_until_whole().expect("whole");
+    cluster.reset(&replica, Reset::Hard).expect("reset");
+    cluster.rejoin(&replica).expect("joined");
+    cluster.replicate(&replica, &node).expect("attached");
 }

@@ -21,3 +21,16 @@ fn it_forms_and_switches_when_asked_and_when_the_master_dies() {
     println!("switched within {:?}", begun.elapsed());
     assert_eq!(third.command(&["GET", "k"]).expect("a reply").text().as_deref(), Some("v"));
 }
+
+#[test]
+fn proxied_sentinels_name_nothing_but_proxies_and_see_what_clients_see() {
+    let deployment = RedisSentinel::builder().proxied().password("pw").start().expect("a deployment");
+    let first = deployment.master().expect("a master");
+    assert_ne!(first.port(), first.own_port());
+    first.proxy().expect("a proxy").black_hole(true);
+    let second = deployment.wait_for_switch(first.port()).expect("switched");
+    assert_ne!(second.port(), second.own_port());
+    first.proxy().expect("a proxy").black_hole(false);
+    deployment.wait_until_whole().expect("whole");
+    assert_eq!(first.info("replication", "master_port").expect("an answer"), Some(second.port().to_string()));
+}
