@@ -31,4 +31,5 @@ pub mod seed;
 pub mod sentinel;
 pub mod server;
 pub mod server_table;
+pub mod server_version;
 pub mod talker;

@@ -12,6 +12,7 @@ use crate::harness::polling::found_within;
 use crate::harness::port::{CLUSTER_BUS_OFFSET, free_cluster_port, free_port};
 use crate::harness::raw_client::RawClient;
 use crate::harness::server::{ServerCommand, ServerProcess};
+use crate::harness::server_version::ServerVersion;
 
 /// A server of one test. Dropping it kills and reaps it, and takes its directory away.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct RedisServer {
 #[derive(Clone, Debug)]
 pub struct RedisServerBuilder {
     program: PathBuf,
+    remedy: String,
     arguments: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     port: Option<u16>,
@@ -56,7 +58,8 @@ impl RedisServer {
     /// A server with other settings.
     pub fn builder() -> RedisServerBuilder {
         RedisServerBuilder {
-            program: "redis-server".into(),
+            program: ServerVersion::Debian.program(),
+            remedy: ServerVersion::Debian.remedy(),
             arguments: Vec::new(),
             env: Vec::new(),
             port: None,
@@ -199,6 +202,12 @@ impl RedisServerBuilder {
         self
     }
 
+    /// One of the versions that tests run on.
+    #[must_use]
+    pub fn version(self, version: ServerVersion) -> Self {
+        Self { remedy: version.remedy(), ..self.program(version.program()) }
+    }
+
     /// This port instead of a free one; then a taken port is an error.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
@@ -285,7 +294,7 @@ impl RedisServerBuilder {
         arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no"].map(Into::into));
         arguments.extend(self.arguments.iter().cloned());
         let (program, env) = (self.program.clone(), self.env.clone());
-        ServerCommand { program, arguments, env, log: log_path(dir, life), package: "redis-server" }
+        ServerCommand { program, arguments, env, log: log_path(dir, life), remedy: self.remedy.clone() }
     }
 }
 

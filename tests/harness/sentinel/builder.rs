@@ -9,6 +9,7 @@ use super::{RedisSentinel, SERVICE};
 use crate::harness::node::{Announce, Front, Node};
 use crate::harness::port::free_port;
 use crate::harness::redis_server::{RedisServer, RedisServerBuilder};
+use crate::harness::server_version::ServerVersion;
 
 /// How to start a [`RedisSentinel`]. The defaults: 2 replicas, 3 sentinels with a quorum of 2, a silent master is suspected
 /// after 1 s, a failed failover is tried again after twice 5 s, no proxies.
@@ -81,6 +82,12 @@ impl RedisSentinelBuilder {
     #[must_use]
     pub fn sentinel_servers(self, change: impl FnOnce(RedisServerBuilder) -> RedisServerBuilder) -> Self {
         Self { sentinel: change(self.sentinel), ..self }
+    }
+
+    /// Another server than Debian's.
+    #[must_use]
+    pub fn version(self, version: ServerVersion) -> Self {
+        self.servers(|server| server.version(version)).sentinel_servers(|sentinel| sentinel.version(version))
     }
 
     /// The password of the default user of the data servers, which replicas and sentinels use, too.
