@@ -15,6 +15,7 @@
     reason = "the ground drives real servers in real time; it is no pure file"
 )]
 
+pub mod certificates;
 pub mod checkers;
 pub mod clock_shim;
 pub mod cluster;
@@ -31,5 +32,6 @@ pub mod seed;
 pub mod sentinel;
 pub mod server;
 pub mod server_table;
+pub mod server_tls;
 pub mod server_version;
 pub mod talker;

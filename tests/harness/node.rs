@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::harness::proxy::Proxy;
-use crate::harness::raw_client::RawClient;
+use crate::harness::raw_client::{Door, RawClient};
 use crate::harness::redis_server::{RedisServer, RedisServerBuilder};
 use crate::harness::resp::Value;
 
@@ -17,6 +17,8 @@ pub struct Node {
     server: Mutex<RedisServer>,
     state: Mutex<State>,
     own_port: u16,
+    door: Door,
+    scheme: &'static str,
     password: Option<String>,
     /// The last one is announced; those before it are addresses it had.
     proxies: Mutex<Vec<Arc<Proxy>>>,
@@ -50,6 +52,9 @@ impl Node {
         free_port: fn() -> io::Result<u16>,
         announce: Announce,
     ) -> io::Result<Arc<Self>> {
+        if front == Front::Proxied && recipe.speaks_tls() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the proxy does not understand TLS"));
+        }
         let mut collisions = 0;
         loop {
             // The proxy first: its port is on the server's command line. Somebody may take the server's meanwhile.
@@ -69,6 +74,8 @@ impl Node {
     fn of(server: RedisServer, proxy: Option<Proxy>, recipe: &RedisServerBuilder) -> Self {
         Self {
             own_port: server.port(),
+            door: server.door(),
+            scheme: if recipe.speaks_tls() { "rediss" } else { "redis" },
             server: Mutex::new(server),
             state: Mutex::new(State::Running),
             password: recipe.default_password().map(str::to_owned),
@@ -86,9 +93,13 @@ impl Node {
         self.own_port
     }
 
-    /// `redis://127.0.0.1:<port>`
+    /// `redis://127.0.0.1:<port>`, or `rediss://` if it speaks TLS.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port())
+        format!("{}://127.0.0.1:{}", self.scheme, self.port())
+    }
+
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.scheme == "rediss"
     }
 
     /// The proxy in front of it, if it was asked for.
@@ -123,12 +134,12 @@ impl Node {
         locked(&self.server).log()
     }
 
-    /// A new connection to its own port, past any proxy, logged in as the default user.
+    /// A new connection past any proxy and without TLS, logged in as the default user.
     ///
     /// # Errors
     /// When it does not accept, or refuses the password.
     pub fn client(&self) -> io::Result<RawClient> {
-        let mut client = RawClient::connect_within(self.own_port, PATIENCE)?;
+        let mut client = RawClient::connect_to(&self.door, PATIENCE)?;
         if let Some(password) = &self.password {
             accepted(client.command(&["AUTH", password])?, "AUTH")?;
         }

@@ -10,8 +10,9 @@ use tempfile::TempDir;
 
 use crate::harness::polling::found_within;
 use crate::harness::port::{CLUSTER_BUS_OFFSET, free_cluster_port, free_port};
-use crate::harness::raw_client::RawClient;
+use crate::harness::raw_client::{Door, RawClient};
 use crate::harness::server::{ServerCommand, ServerProcess};
+use crate::harness::server_tls::ServerTls;
 use crate::harness::server_version::ServerVersion;
 
 /// A server of one test. Dropping it kills and reaps it, and takes its directory away.
@@ -34,6 +35,7 @@ pub struct RedisServerBuilder {
     env: Vec<(OsString, OsString)>,
     port: Option<u16>,
     password: Option<String>,
+    tls: Option<ServerTls>,
     role: Role,
 }
 
@@ -64,6 +66,7 @@ impl RedisServer {
             env: Vec::new(),
             port: None,
             password: None,
+            tls: None,
             role: Role::Server,
         }
     }
@@ -73,9 +76,15 @@ impl RedisServer {
         self.port
     }
 
-    /// `redis://127.0.0.1:<port>`
+    /// `redis://127.0.0.1:<port>`, or `rediss://` if it speaks TLS.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.recipe.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it answers without TLS: its port, or a socket file if its port wants TLS.
+    pub fn door(&self) -> Door {
+        self.recipe.door(self.port, self.dir.path())
     }
 
     /// The process id of its present life.
@@ -93,12 +102,20 @@ impl RedisServer {
         log_of(self.dir.path(), self.lives)
     }
 
-    /// A new raw connection to it.
+    /// A new raw connection to its [`Self::door`], not logged in.
     ///
     /// # Errors
     /// When it does not accept.
     pub fn client(&self) -> io::Result<RawClient> {
-        RawClient::connect(self.port)
+        self.client_within(PATIENCE)
+    }
+
+    /// As [`Self::client`], with another patience.
+    ///
+    /// # Errors
+    /// When it does not accept.
+    pub fn client_within(&self, patience: Duration) -> io::Result<RawClient> {
+        RawClient::connect_to(&self.door(), patience)
     }
 
     /// SIGKILL: what it had not written to disk is lost.
@@ -208,6 +225,12 @@ impl RedisServerBuilder {
         Self { remedy: version.remedy(), ..self.program(version.program()) }
     }
 
+    /// TLS on its port and nothing else. Debian's server is the only one here that can.
+    #[must_use]
+    pub fn tls(self, tls: &ServerTls) -> Self {
+        Self { tls: Some(tls.clone()), ..self }
+    }
+
     /// This port instead of a free one; then a taken port is an error.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
@@ -283,13 +306,37 @@ impl RedisServerBuilder {
             return Ok(Some(Readiness::Ended(format!("it ended: {status}"))));
         }
         // The log first: a PONG alone may come from another server that took the port before ours could.
-        let ready = log_of(dir, life).contains(self.role.ready_line()) && pongs(port);
+        let ready = log_of(dir, life).contains(self.role.ready_line()) && pongs(&self.door(port, dir));
         Ok(ready.then_some(Readiness::Answers))
+    }
+
+    fn listening(&self, port: u16, dir: &Path) -> Vec<OsString> {
+        let bound = ["--bind".into(), "127.0.0.1".into()].into_iter();
+        let number = OsString::from(port.to_string());
+        match &self.tls {
+            None => bound.chain(["--port".into(), number]).collect(),
+            Some(tls) => {
+                let ports = ["--port".into(), "0".into(), "--tls-port".into(), number];
+                let socket = ["--unixsocket".into(), socket_path(dir).into()];
+                bound.chain(ports).chain(socket).chain(tls.arguments()).collect()
+            }
+        }
+    }
+
+    fn door(&self, port: u16, dir: &Path) -> Door {
+        match self.tls {
+            None => Door::Port(port),
+            Some(_) => Door::Socket(socket_path(dir)),
+        }
+    }
+
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     fn command(&self, port: u16, life: u32, dir: &Path) -> ServerCommand {
         let mut arguments = self.role.first_arguments(port, dir);
-        arguments.extend(["--port", &port.to_string(), "--bind", "127.0.0.1"].map(Into::into));
+        arguments.extend(self.listening(port, dir));
         arguments.extend(["--dir".into(), dir.into()]);
         arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no"].map(Into::into));
         arguments.extend(self.arguments.iter().cloned());
@@ -343,9 +390,8 @@ enum Readiness {
 }
 
 /// A server that wants a password first is up, too.
-fn pongs(port: u16) -> bool {
-    let answer =
-        RawClient::connect_within(port, PING_WITHIN).and_then(|mut client| client.command(&["PING"]));
+fn pongs(door: &Door) -> bool {
+    let answer = RawClient::connect_to(door, PING_WITHIN).and_then(|mut client| client.command(&["PING"]));
     answer.is_ok_and(|answer| {
         answer.text().as_deref() == Some("PONG")
             || answer.error().is_some_and(|why| why.starts_with("NOAUTH"))
@@ -367,6 +413,10 @@ fn log_of(dir: &Path, life: u32) -> String {
     fs::read(log_path(dir, life)).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
 }
 
+fn socket_path(dir: &Path) -> PathBuf {
+    dir.join("door.sock")
+}
+
 fn log_path(dir: &Path, life: u32) -> PathBuf {
     dir.join(format!("server-{life}.log"))
 }
@@ -375,6 +425,8 @@ const FIRST_LIFE: u32 = 1;
 
 /// A server is up after about 10 ms; a machine that compiles on all cores needs more.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Far above any answer of a loopback server, so only a fault reaches it.
+const PATIENCE: Duration = Duration::from_secs(5);
 const PING_WITHIN: Duration = Duration::from_secs(1);
 const COLLISIONS_MAX: u32 = 10;
 

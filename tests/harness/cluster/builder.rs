@@ -9,6 +9,7 @@ use super::{RedisCluster, formation};
 use crate::harness::node::{Front, Node};
 use crate::harness::port::free_cluster_port;
 use crate::harness::redis_server::{RedisServer, RedisServerBuilder};
+use crate::harness::server_tls::ServerTls;
 use crate::harness::server_version::ServerVersion;
 
 /// How to start a [`RedisCluster`]. The defaults: 3 masters with one replica each, a node timeout of 1.5 s, no proxies.
@@ -69,6 +70,12 @@ impl RedisClusterBuilder {
     #[must_use]
     pub fn version(self, version: ServerVersion) -> Self {
         self.servers(|server| server.version(version))
+    }
+
+    /// TLS for clients, replication and the bus.
+    #[must_use]
+    pub fn tls(self, tls: &ServerTls) -> Self {
+        self.servers(|server| server.tls(tls))
     }
 
     /// The password of the default user, which replicas use, too.

@@ -70,11 +70,12 @@ impl RedisCluster {
         self.ports().iter().map(|port| format!("127.0.0.1:{port}")).collect()
     }
 
-    /// `redis-cluster://127.0.0.1:<port>?node=...`, as fred spells it.
+    /// `redis-cluster://127.0.0.1:<port>?node=...`, as fred spells it; `rediss-` with TLS.
     pub fn url(&self) -> String {
+        let scheme = if self.nodes()[0].speaks_tls() { "rediss-cluster" } else { "redis-cluster" };
         let addresses = self.addresses();
         let others: Vec<String> = addresses[1..].iter().map(|address| format!("node={address}")).collect();
-        format!("redis-cluster://{}?{}", addresses[0], others.join("&"))
+        format!("{scheme}://{}?{}", addresses[0], others.join("&"))
     }
 
     /// The node with this announced port.

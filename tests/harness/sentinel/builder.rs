@@ -9,6 +9,7 @@ use super::{RedisSentinel, SERVICE};
 use crate::harness::node::{Announce, Front, Node};
 use crate::harness::port::free_port;
 use crate::harness::redis_server::{RedisServer, RedisServerBuilder};
+use crate::harness::server_tls::ServerTls;
 use crate::harness::server_version::ServerVersion;
 
 /// How to start a [`RedisSentinel`]. The defaults: 2 replicas, 3 sentinels with a quorum of 2, a silent master is suspected
@@ -88,6 +89,12 @@ impl RedisSentinelBuilder {
     #[must_use]
     pub fn version(self, version: ServerVersion) -> Self {
         self.servers(|server| server.version(version)).sentinel_servers(|sentinel| sentinel.version(version))
+    }
+
+    /// TLS for clients, replication and sentinels.
+    #[must_use]
+    pub fn tls(self, tls: &ServerTls) -> Self {
+        self.servers(|server| server.tls(tls)).sentinel_servers(|sentinel| sentinel.tls(tls))
     }
 
     /// The password of the default user of the data servers, which replicas and sentinels use, too.

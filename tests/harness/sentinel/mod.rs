@@ -68,11 +68,12 @@ impl RedisSentinel {
         self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect()
     }
 
-    /// `redis-sentinel://127.0.0.1:<port>?node=...&sentinelServiceName=...`, as fred spells it.
+    /// `redis-sentinel://127.0.0.1:<port>?node=...&sentinelServiceName=...`, as fred spells it; `rediss-` with TLS.
     pub fn url(&self) -> String {
+        let scheme = if self.servers[0].speaks_tls() { "rediss-sentinel" } else { "redis-sentinel" };
         let addresses = self.sentinel_addresses();
         let others: String = addresses[1..].iter().map(|address| format!("node={address}&")).collect();
-        format!("redis-sentinel://{}?{others}sentinelServiceName={SERVICE}", addresses[0])
+        format!("{scheme}://{}?{others}sentinelServiceName={SERVICE}", addresses[0])
     }
 
     /// The announced port of the master, as the first running sentinel says.
