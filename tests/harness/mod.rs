@@ -4,6 +4,8 @@
 //! engine cannot hide in a type it shares with its tests.
 //!
 //! * [`redis_server`] starts and ends servers, [`clock_shim`] moves their clocks.
+//! * [`cluster`] and [`sentinel`] start deployments of several; [`node`] is one server of them, [`server_version`] which
+//!   program it runs, [`server_tls`] and [`certificates`] what it shows of itself.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.

@@ -35,6 +35,7 @@ pub struct RedisServerBuilder {
     env: Vec<(OsString, OsString)>,
     port: Option<u16>,
     password: Option<String>,
+    users: Vec<String>,
     tls: Option<ServerTls>,
     role: Role,
 }
@@ -66,6 +67,7 @@ impl RedisServer {
             env: Vec::new(),
             port: None,
             password: None,
+            users: Vec::new(),
             tls: None,
             role: Role::Server,
         }
@@ -183,9 +185,9 @@ impl RedisServerBuilder {
 
     /// Adds an ACL user as `ACL SETUSER` takes it: `acl_user("app on >secret ~app:* +@all")`.
     #[must_use]
-    pub fn acl_user(self, rule: &str) -> Self {
-        let words = rule.split_whitespace().map(OsString::from);
-        self.arguments(["--user".into()].into_iter().chain(words))
+    pub fn acl_user(mut self, rule: &str) -> Self {
+        self.users.push(rule.to_owned());
+        self
     }
 
     /// The password of the default user.
@@ -280,7 +282,7 @@ impl RedisServerBuilder {
     }
 
     fn launch(&self, port: u16, life: u32, dir: &Path) -> io::Result<ServerProcess> {
-        self.role.write_config(dir)?;
+        self.write_config(dir)?;
         let mut process = ServerProcess::start(&self.command(port, life, dir))?;
         let began = Instant::now();
         let ready =
@@ -308,6 +310,29 @@ impl RedisServerBuilder {
         // The log first: a PONG alone may come from another server that took the port before ours could.
         let ready = log_of(dir, life).contains(self.role.ready_line()) && pongs(&self.door(port, dir));
         Ok(ready.then_some(Readiness::Answers))
+    }
+
+    /// A sentinel's file is its memory: it is written once and kept through restarts.
+    fn write_config(&self, dir: &Path) -> io::Result<()> {
+        match &self.role {
+            Role::Sentinel(text) if !sentinel_config(dir).exists() => {
+                let users: String = self.users.iter().map(|rule| format!("user {rule}\n")).collect();
+                fs::write(sentinel_config(dir), users + text)
+            }
+            Role::Server | Role::ClusterNode | Role::Sentinel(_) => Ok(()),
+        }
+    }
+
+    /// A sentinel writes its users into its file, and refuses to hear of them twice.
+    fn user_arguments(&self) -> Vec<OsString> {
+        let user = |rule: &String| {
+            let words: Vec<OsString> = rule.split_whitespace().map(OsString::from).collect();
+            [vec!["--user".into()], words].concat()
+        };
+        match self.role {
+            Role::Sentinel(_) => Vec::new(),
+            Role::Server | Role::ClusterNode => self.users.iter().flat_map(user).collect(),
+        }
     }
 
     fn listening(&self, port: u16, dir: &Path) -> Vec<OsString> {
@@ -339,6 +364,7 @@ impl RedisServerBuilder {
         arguments.extend(self.listening(port, dir));
         arguments.extend(["--dir".into(), dir.into()]);
         arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no"].map(Into::into));
+        arguments.extend(self.user_arguments());
         arguments.extend(self.arguments.iter().cloned());
         let (program, env) = (self.program.clone(), self.env.clone());
         ServerCommand { program, arguments, env, log: log_path(dir, life), remedy: self.remedy.clone() }
@@ -350,14 +376,6 @@ impl Role {
         match self {
             Self::ClusterNode => free_cluster_port(),
             Self::Server | Self::Sentinel(_) => free_port(),
-        }
-    }
-
-    /// A sentinel's file is its memory: it is written once and kept through restarts.
-    fn write_config(&self, dir: &Path) -> io::Result<()> {
-        match self {
-            Self::Sentinel(text) if !sentinel_config(dir).exists() => fs::write(sentinel_config(dir), text),
-            Self::Server | Self::ClusterNode | Self::Sentinel(_) => Ok(()),
         }
     }
 

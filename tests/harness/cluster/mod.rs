@@ -87,6 +87,17 @@ impl RedisCluster {
         found.ok_or_else(|| io::Error::other(format!("no node of this cluster announces port {port}")))
     }
 
+    /// The slot of a key, as a running node says.
+    ///
+    /// # Errors
+    /// When none answers.
+    pub fn slot_of(&self, key: &str) -> io::Result<u16> {
+        let running = self.running();
+        let node = running.first().ok_or_else(|| io::Error::other("no node runs"))?;
+        let slot = node.done(&["CLUSTER", "KEYSLOT", key])?.integer();
+        slot.and_then(|slot| slot.try_into().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// The running node that calls itself master of the slot; of two, the one with the higher epoch.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 use super::*;
+use crate::harness::polling::holds_within;
 use crate::harness::raw_client::RawClient;
 use std::time::Instant;
 
@@ -81,4 +82,24 @@ fn a_proxied_cluster_names_nothing_but_proxies_and_replicates_through_them() {
     cluster.reset(&replica, Reset::Hard).expect("reset");
     cluster.rejoin(&replica).expect("joined");
     cluster.replicate(&replica, &node).expect("attached");
+}
+
+#[test]
+fn a_stopped_master_is_replaced_and_follows_when_it_goes_on_and_a_lost_majority_heals() {
+    let cluster = RedisCluster::builder().password("pw").start().expect("a cluster");
+    assert_eq!(cluster.slot_of("{foo}:bar").expect("a slot"), SLOT);
+    let stopped = cluster.master_of(SLOT).expect("a master");
+    stopped.stop().expect("stopped");
+    let promoted = cluster.wait_for_promotion(SLOT, stopped.port()).expect("promoted");
+    stopped.cont().expect("continued");
+    cluster.wait_until_whole().expect("whole");
+    assert_eq!(stopped.info("replication", "role").expect("an answer").as_deref(), Some("slave"));
+    assert_eq!(cluster.master_of(SLOT).expect("a master").port(), promoted.port());
+
+    let others: Vec<_> = cluster.nodes().into_iter().filter(|node| node.port() != promoted.port()).collect();
+    others.iter().try_for_each(|node| node.kill()).expect("killed");
+    let fails = || !serves(&promoted);
+    assert!(holds_within(PROMOTED_WITHIN, fails), "it serves without a majority");
+    others.iter().try_for_each(|node| node.restart()).expect("restarted");
+    cluster.wait_until_whole().expect("whole");
 }

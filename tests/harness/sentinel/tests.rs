@@ -1,4 +1,5 @@
 use super::*;
+use crate::harness::raw_client::RawClient;
 use std::time::Instant;
 
 #[test]
@@ -33,4 +34,26 @@ fn proxied_sentinels_name_nothing_but_proxies_and_see_what_clients_see() {
     first.proxy().expect("a proxy").black_hole(false);
     deployment.wait_until_whole().expect("whole");
     assert_eq!(first.info("replication", "master_port").expect("an answer"), Some(second.port().to_string()));
+}
+
+#[test]
+fn sentinels_that_are_killed_know_everything_when_they_come_back() {
+    let user = "app on >pw ~* +@all";
+    let builder =
+        RedisSentinel::builder().sentinel_password("spw").sentinel_servers(|server| server.acl_user(user));
+    let deployment = builder.start().expect("a deployment");
+    let first = deployment.master().expect("a master");
+    deployment.sentinels()[0].kill().expect("killed");
+    first.stop().expect("stopped");
+    let second = deployment.wait_for_switch(first.port()).expect("switched by the other two");
+    first.cont().expect("continued");
+    deployment.sentinels()[1].kill().expect("killed");
+    assert_eq!(deployment.master_port().expect("a master"), second.port());
+    for sentinel in &deployment.sentinels()[..2] {
+        sentinel.restart().expect("restarted");
+    }
+    deployment.wait_until_whole().expect("whole");
+    assert_eq!(deployment.master_port().expect("a master"), second.port());
+    let mut client = RawClient::connect(deployment.sentinels()[0].port()).expect("a connection");
+    assert!(client.command(&["AUTH", "app", "pw"]).expect("a reply").is_ok());
 }
