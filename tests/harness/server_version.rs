@@ -94,33 +94,49 @@ mod tests {
         }
     }
 
+    /// Plain, so the replica has to have followed its master through the proxies.
+    fn fails_over(cluster: &RedisCluster) {
+        let (master, replica) =
+            (cluster.master_of(1).expect("a master"), cluster.replica_of(1).expect("one"));
+        cluster.failover(&replica, Failover::Plain).expect("asked");
+        cluster.wait_for_promotion(1, master.port()).expect("promoted");
+        cluster.wait_until_whole().expect("whole");
+    }
+
     #[test]
     fn the_oldest_forms_a_cluster_and_sentinels() {
-        let cluster = RedisCluster::builder().version(ServerVersion::Redis62).start().expect("a cluster");
-        let (master, replica) =
-            (cluster.master_of(0).expect("a master"), cluster.replica_of(0).expect("one"));
-        cluster.failover(&replica, Failover::Plain).expect("asked");
-        cluster.wait_for_promotion(0, master.port()).expect("promoted");
-        let sentinel = RedisSentinel::builder().version(ServerVersion::Redis62).start().expect("sentinels");
+        let cluster =
+            RedisCluster::builder().version(ServerVersion::Redis62).proxied().start().expect("a cluster");
+        fails_over(&cluster);
+        let sentinel =
+            RedisSentinel::builder().version(ServerVersion::Redis62).proxied().start().expect("sentinels");
         assert_eq!(sentinel.replicas().expect("replicas").len(), 2);
     }
 
     #[test]
     fn the_newest_redis_forms_a_cluster() {
-        let cluster = RedisCluster::builder().version(ServerVersion::Redis82).start().expect("a cluster");
+        let cluster =
+            RedisCluster::builder().version(ServerVersion::Redis82).proxied().start().expect("a cluster");
         let (source, target) =
             (cluster.master_of(0).expect("a master"), cluster.master_of(16_383).expect("one"));
         cluster.migrate_slot(0, &target).expect("migrated");
         assert_ne!(cluster.master_of(0).expect("a master").port(), source.port());
+        fails_over(&cluster);
     }
 
     #[test]
     fn the_newest_valkey_moves_slots_at_once_with_their_keys() {
-        let cluster = RedisCluster::builder().version(ServerVersion::Valkey91).start().expect("a cluster");
+        let cluster =
+            RedisCluster::builder().version(ServerVersion::Valkey91).proxied().start().expect("a cluster");
         let (source, target) = (cluster.master_of(12_182).expect("one"), cluster.master_of(0).expect("one"));
         source.command(&["SET", "foo", "1"]).expect("a reply");
         cluster.migrate_slots_atomically(12_180..=12_200, &target).expect("migrated");
         assert_eq!(target.command(&["GET", "foo"]).expect("a reply").text().as_deref(), Some("1"));
+        cluster.migrate_slots_atomically(12_180..=12_190, &source).expect("migrated");
+        assert_eq!(source.command(&["GET", "foo"]).expect("a reply").text().as_deref(), Some("1"));
+        cluster.migrate_slots_atomically(12_180..=12_190, &target).expect("migrated");
+        assert_eq!(target.command(&["GET", "foo"]).expect("a reply").text().as_deref(), Some("1"));
+        fails_over(&cluster);
         // The way of Redis works there, too.
         cluster.migrate_slot(12_182, &source).expect("migrated");
         assert_eq!(source.command(&["GET", "foo"]).expect("a reply").text().as_deref(), Some("1"));

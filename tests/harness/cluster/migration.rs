@@ -159,7 +159,7 @@ fn id(node: &Node) -> io::Result<String> {
     id.ok_or_else(|| io::Error::other(format!("{} has no id", node.port())))
 }
 
-/// The state of the latest migration, once it is one that does not change any more.
+/// The state of the latest migration, which is the first of the list, once it is one that does not change any more.
 fn state_of_last(source: &Node) -> io::Result<Option<String>> {
     let migrations = source.done(&["CLUSTER", "GETSLOTMIGRATIONS"])?;
     let latest = migrations.items().first().map(Value::items).unwrap_or_default();
