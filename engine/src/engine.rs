@@ -1,10 +1,11 @@
 //! The engine: a cheap handle to everything.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
+    audit::{self, AuditReport},
     builder::EngineBuilder,
     clock::Instant,
     contention::{
@@ -145,6 +146,20 @@ impl Engine {
             renewals_failed: totals.renewals_failed.value(),
             asks: totals.asks.value(),
             connected: is_connected(works),
+        }
+    }
+
+    /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
+    /// start and by hand: it asks each server about twenty questions.
+    ///
+    /// # Cancel safety
+    /// Dropping it stops the asking; nothing is changed in any case.
+    pub fn audit(&self) -> impl Future<Output = AuditReport> + Send + use<> {
+        let (works, handle) = (self.works().clone(), self.handle.clone());
+        async move {
+            let report = audit::run(works).await;
+            drop(handle); // the engine lives until then
+            report
         }
     }
 

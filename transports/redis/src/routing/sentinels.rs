@@ -91,6 +91,18 @@ async fn ask(
     Ok(())
 }
 
+/// What the first sentinel that answers says of the master, everything of it.
+pub(crate) async fn ask_sentinels(atlas: &Atlas, lane: OpenLane) -> Option<Frame> {
+    for sentinel in &atlas.config.addresses {
+        if let Ok(link) = open(atlas, sentinel, LinkKind::Commands, lane).await {
+            if let Ok(frame) = question(&link, "MASTER", service(atlas), lane.command_timeout).await {
+                return Some(frame);
+            }
+        }
+    }
+    None
+}
+
 async fn question(link: &Link, what: &'static str, service: &str, step: Duration) -> Result<Frame, Failure> {
     let args = vec![Value::from_static_str(what), Value::String(Str::from(service))];
     link.request("SENTINEL", 0, args, step).await

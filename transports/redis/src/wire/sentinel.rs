@@ -1,5 +1,7 @@
 //! What a sentinel says: `SENTINEL MASTER`, `SENTINEL SENTINELS`, `+switch-master`. Pure.
 
+use std::time::Duration;
+
 use fred::types::Resp3Frame as Frame;
 
 use super::reply;
@@ -19,6 +21,34 @@ pub(crate) struct Switch {
     pub(crate) service: String,
     pub(crate) from: Address,
     pub(crate) to: Address,
+}
+
+/// How a sentinel watches over the master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SentinelSettings {
+    /// The silence that counts as a failure.
+    pub(crate) down_after: Duration,
+    /// How many sentinels must agree on it.
+    pub(crate) quorum: usize,
+    /// How many there are beside the one that says so.
+    pub(crate) others: usize,
+}
+
+impl SentinelSettings {
+    /// Reads the reply to `SENTINEL MASTER`.
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        let number = |name| field(frame, name)?.parse::<u64>().ok();
+        Some(Self {
+            down_after: Duration::from_millis(number("down-after-milliseconds")?),
+            quorum: usize::try_from(number("quorum")?).ok()?,
+            others: usize::try_from(number("num-other-sentinels")?).ok()?,
+        })
+    }
+}
+
+/// How many sentinels there are, and how many must agree.
+pub(crate) fn quorum(settings: &SentinelSettings) -> (usize, usize) {
+    (settings.others + 1, settings.quorum)
 }
 
 impl MasterWord {
