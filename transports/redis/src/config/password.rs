@@ -20,7 +20,7 @@ pub enum Password {
 
 /// Untagged, since the error of a tagged enum would show a misspelt value, which may be the password.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write the password in quotes, or { file = \"...\" }, or { env = \"...\" }")]
 enum Spelling {
     Value(Secret),
     Source(Source),
