@@ -89,11 +89,10 @@ impl Fault {
     pub(super) fn at_key(self, node: &Node) -> Self {
         let What::NoSuchKey(known) = self.what else { return self.at(node) };
         let nearest = nearest(node.name(), known);
+        let meant = nearest.unwrap_or(node.name());
         // What stands behind a key that nobody knows may be a password.
-        let value = match nearest {
-            Some(key) if !is_secret(key) => node.shown().into(),
-            Some(_) | None => "***".into(),
-        };
+        let may_be_shown = keys::is_known(meant) && !is_secret(meant) || node.is_no_text();
+        let value = if may_be_shown { node.shown().into() } else { "***".into() };
         let subject = Subject { offset: node.key_offset, value: Some(value), ..node.itself() };
         subject.refused(no_such_key(node.name(), known, nearest))
     }

@@ -106,4 +106,6 @@ fn from_engine(root: &Node, error: Invalid) -> fault::Fault {
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 #[cfg(test)]
+mod example;
+#[cfg(test)]
 mod tests;

@@ -100,6 +100,11 @@ impl Node {
         }
     }
 
+    /// Whether it is too little to be a password, or shown without what is in it.
+    pub(super) fn is_no_text(&self) -> bool {
+        matches!(self.content, Content::Boolean(_) | Content::Table(_))
+    }
+
     /// As it stands in the file, so that what a variable holds is not shown. Without passwords, and on one line.
     pub(super) fn shown(&self) -> String {
         match &self.content {
