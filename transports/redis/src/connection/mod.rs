@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod check;
+mod handshake;
 pub(crate) mod identity;
 pub(crate) mod link;
 mod offset;
