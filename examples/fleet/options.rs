@@ -61,6 +61,8 @@ impl Options {
             place += 1;
             let (flag, mut value) = split(&argument, place)?;
             match flag {
+                // As behind other commands of cargo; the alias `cargo fleet` has one already.
+                "--" => {}
                 "--help" | "-h" => return Ok(Asked::Help),
                 "--json" => options.json = no_value(flag, value)?,
                 "--allow-loss" => options.allow_loss = no_value(flag, value)?,
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
         assert_eq!(options.ttl, Some(Duration::from_secs(5)));
         assert!(options.json && options.allow_loss);
-        let options = parse("--config=leasehold.toml").expect("good options");
+        let options = parse("-- --config=leasehold.toml").expect("good options");
         assert!(matches!(options.place, Place::File(file) if file == "leasehold.toml"));
         assert_eq!(options.ttl, None);
     }
