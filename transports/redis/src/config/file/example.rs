@@ -80,3 +80,13 @@ fn all_of_it_is_accepted_together_with_sentinels() {
     assert!(redis.username.is_some() && redis.password.is_some() && redis.service_name.is_some());
     assert!(redis.sentinel_username.is_some() && redis.sentinel_password.is_some());
 }
+
+#[test]
+fn the_readme_names_every_key_of_the_transport() {
+    let readme = include_str!("../../../README.md");
+    for key in
+        keys::sections().into_iter().filter(|section| section.0 != "engine").flat_map(|section| section.1)
+    {
+        assert!(readme.contains(&format!("`{key}`")), "{key}");
+    }
+}
