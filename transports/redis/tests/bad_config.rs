@@ -65,6 +65,28 @@ fn no_secret_is_repeated() {
     }
 }
 
+/// A file is mistyped anywhere, and cut off anywhere: there is an answer, and nothing of the secret is in it.
+#[test]
+fn wherever_a_letter_is_missing_no_secret_is_repeated() {
+    let mut refused = 0;
+    for path in wrong_files() {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        for (at, letter) in text.char_indices() {
+            let (before, behind) = (&text[..at], &text[at + letter.len_utf8()..]);
+            for mistyped in
+                [before.to_owned(), format!("{before}{behind}"), format!("{before}\"{letter}{behind}")]
+            {
+                let Err(error) = ConfigFile::parse(&mistyped, "leasehold.toml") else { continue };
+                refused += 1;
+                let said = format!("{error} {error:?}");
+                let leaks = ["hun", "ter2"].iter().find(|part| said.contains(**part));
+                assert_eq!(leaks, None, "{said}\nsaid to\n{mistyped}");
+            }
+        }
+    }
+    assert!(refused > 10_000, "{refused} refused");
+}
+
 #[test]
 fn no_words_are_left_without_their_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad_config");

@@ -4,12 +4,7 @@ use std::fmt;
 
 use serde::de::{self, Expected, Unexpected};
 
-use super::{
-    error::ConfigFileError,
-    keys,
-    node::{Node, is_secret},
-    spot::spot,
-};
+use super::{error::ConfigFileError, keys, node::Node, spot::spot};
 
 /// Something is wrong.
 #[derive(Clone, Debug)]
@@ -89,10 +84,7 @@ impl Fault {
     pub(super) fn at_key(self, node: &Node) -> Self {
         let What::NoSuchKey(known) = self.what else { return self.at(node) };
         let nearest = nearest(node.name(), known);
-        let meant = nearest.unwrap_or(node.name());
-        // What stands behind a key that nobody knows may be a password.
-        let may_be_shown = keys::is_known(meant) && !is_secret(meant) || node.is_no_text();
-        let value = if may_be_shown { node.shown().into() } else { "***".into() };
+        let value = node.shown_as(nearest.unwrap_or(node.name())).into();
         let subject = Subject { offset: node.key_offset, value: Some(value), ..node.itself() };
         subject.refused(no_such_key(node.name(), known, nearest))
     }

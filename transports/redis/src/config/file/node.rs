@@ -100,26 +100,26 @@ impl Node {
         }
     }
 
-    /// Whether it is too little to be a password, or shown without what is in it.
-    pub(super) fn is_no_text(&self) -> bool {
-        matches!(self.content, Content::Boolean(_) | Content::Table(_))
-    }
-
     /// As it stands in the file, so that what a variable holds is not shown. Without passwords, and on one line.
     pub(super) fn shown(&self) -> String {
+        self.shown_as(&self.name)
+    }
+
+    /// The same, under the key that was meant. What stands behind a key that nobody knows may be a password.
+    pub(super) fn shown_as(&self, name: &str) -> String {
+        let is_hidden = is_secret(&self.path) || is_secret(name) || !keys::is_known(name);
         match &self.content {
-            _ if is_secret(&self.path) => "***".to_owned(),
+            Content::Table(_) => "a table".to_owned(),
+            Content::Boolean(value) => value.to_string(),
+            _ if is_hidden => "***".to_owned(),
             Content::Text { text, .. } if text.contains("://") || text.contains('@') => {
                 format!("{:?}", without_credentials(self.written.trim_matches(['"', '\''])))
             }
-            Content::Table(_) => "a table".to_owned(),
             Content::List(entries) => {
-                let entries: Vec<_> = entries.iter().map(Node::shown).collect();
+                let entries: Vec<_> = entries.iter().map(|entry| entry.shown_as(name)).collect();
                 shortened(&format!("[{}]", entries.join(", ")))
             }
-            Content::Text { .. } | Content::Integer(_) | Content::Boolean(_) | Content::Other => {
-                shortened(&self.written)
-            }
+            Content::Text { .. } | Content::Integer(_) | Content::Other => shortened(&self.written),
         }
     }
 }
