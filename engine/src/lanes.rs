@@ -6,7 +6,10 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Instant,
-    routing::topology::{ClockId, Topology},
+    routing::{
+        slot::Slot,
+        topology::{ClockId, Topology},
+    },
     transport::{ErrorKind, Lane, OpenLane, Transport, TransportError},
 };
 
@@ -41,6 +44,11 @@ impl LaneSeat {
     /// Whether an answer with this clock comes from the server that is there now.
     pub(crate) fn is_current(&self, clock: ClockId) -> bool {
         self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_current(clock))
+    }
+
+    /// Whether the server with this clock is there now and serves the slot.
+    pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
+        self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_serving(clock, slot))
     }
 
     /// Waits for the next change of the topology, or for the lane to open.

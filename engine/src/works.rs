@@ -14,7 +14,9 @@ use tokio::{runtime, sync::watch};
 use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
-    contention::{closer::Closer, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, table::Table},
+    contention::{
+        closer::Closer, crowd::Crowd, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, table::Table,
+    },
     errands::Errands,
     error::AcquireError,
     key::LockKey,
@@ -23,6 +25,10 @@ use crate::{
     metrics::Events,
     owner::OwnerMint,
     renewal::inbox::Inboxes,
+    routing::{
+        slot::Slot,
+        topology::{Node, NodeId, Topology},
+    },
     transport::{Capabilities, ErrorKind, TransportError},
 };
 
@@ -36,6 +42,7 @@ pub(crate) struct Works {
     pub(crate) inboxes: Inboxes,
     pub(crate) closer: Closer,
     pub(crate) pacer: Pacer,
+    pub(crate) crowd: Crowd,
     pub(crate) no_expiry_told: NoExpiryTold,
     pub(crate) losses: Arc<LossRing>,
     pub(crate) events: Events,
@@ -68,6 +75,7 @@ impl Works {
             config,
             closer: Closer::new(),
             pacer: Pacer::default(),
+            crowd: Crowd::new(),
             no_expiry_told: NoExpiryTold::default(),
             losses: Arc::default(),
             events,
@@ -196,10 +204,10 @@ impl Works {
         self.round_trip_nanos.store(before - before / 8 + took / 8, Ordering::Relaxed);
     }
 
-    /// What an entry must know to decide. The safety poll keeps all names that somebody here waits for at 500 asks a
-    /// second, with up to a tenth of jitter.
-    pub(crate) fn pace(&self) -> Pace {
-        let contended = self.events.totals.served.value();
+    /// What an entry of this slot must know to decide. The safety poll keeps all names of a node that somebody here waits
+    /// for at 500 asks a second, with up to a tenth of jitter.
+    pub(crate) fn pace(&self, slot: Slot) -> Pace {
+        let contended = self.contended_beside(slot);
         let poll =
             SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
         let jitter = poll / 10
@@ -212,17 +220,43 @@ impl Works {
         }
     }
 
+    // So few that the shortest poll suits them in any case are not looked at one by one.
+    fn contended_beside(&self, slot: Slot) -> u64 {
+        let all = self.events.totals.served.value();
+        if all <= SAFETY_POLL_MIN_NAMES {
+            return all;
+        }
+        let topology = self.calls.topology();
+        topology.map_or(all, |topology| self.crowd.around(slot, &topology, self.clock.now()))
+    }
+
     /// Whether the node that serves the key is up for long enough to grant anything.
     ///
     /// # Errors
     /// Not for the moment.
     pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.serving(key.slot()))
+    }
+
+    /// The same for the node that has granted: another one than the table says, if the slot is on its way.
+    ///
+    /// # Errors
+    /// Not for the moment.
+    pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.node(node))
+    }
+
+    fn check_uptime(
+        &self,
+        now: Instant,
+        which: impl Fn(&Topology) -> Option<&Node>,
+    ) -> Result<(), TransportError> {
         let grace = self.config.restart_grace();
         if grace.is_zero() {
             return Ok(());
         }
         let topology = self.calls.topology();
-        let node = topology.as_ref().and_then(|topology| topology.serving(key.slot()));
+        let node = topology.as_deref().and_then(which);
         match node.map(|node| (node, node.uptime(now))) {
             Some((_, Some(uptime))) if uptime >= grace => Ok(()),
             Some((node, uptime)) => {
@@ -244,3 +278,4 @@ const SETTLED_LOOK: Duration = Duration::from_millis(5);
 const SAFETY_POLL_MIN: Duration = Duration::from_secs(1);
 /// 500 names a second.
 const SAFETY_POLL_SHARE_MICROS: u64 = 2_000;
+const SAFETY_POLL_MIN_NAMES: u64 = 500;

@@ -16,6 +16,8 @@ mod late_sends;
 mod liveness;
 mod looking;
 mod losses;
+mod moved_owners;
+mod node_by_node;
 mod peers;
 mod random;
 mod reentry;

@@ -1,5 +1,24 @@
 //! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
 //! of theirs can be executed any more. The rule is in `lease/open_sends.rs`; the promise is S5.
+//!
+//! # A server that does not answer for the key any more
+//! An open send to server X is closed by X's own word, given later than the send's latest execution time. X cannot give
+//! it if it is gone, or another run, or if the key's slot was moved away: then it is Y who answers the releases, and
+//! times of X and Y are never compared. So X counts as gone for this key, and its sends are closed once their latest
+//! execution time and the ttl have passed on our clock, when
+//! - X's run is not the present one (failover, restart, removal), or
+//! - X does not serve the key's slot, or
+//! - the release just sent was answered by another present server, whatever the table says: X, or the transport on its
+//!   behalf, has sent it on (a slot in migration answers ASK for keys it does not have; the table may be behind, and a
+//!   migration may be left half done for ever).
+//!
+//! Why that is enough: a server executes nothing for a slot that it does not serve, and nothing for a key that it has
+//! handed over while its slot is in migration, so what is queued in X's sockets does nothing there. What X did execute
+//! before has moved with the slot, where a release finds it (`may_hold` ends with an answer of any present server), or
+//! has run out with its ttl. *The slot moves back to X in time*: X serves it, counts as there, and gives its word.
+//! *It moves back afterwards*: X's own clock has passed the latest execution time then, and X checks it. The one
+//! assumption beyond those for a present X is that of a server that is gone: X's clock was not set back by more than ttl
+//! and margin meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -7,9 +26,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
-use super::{attempt::Closing, driver};
+use super::{attempt::Closing, driver, wards::Wards};
 use crate::{
     clock::Instant,
     key::LockKey,
@@ -17,6 +36,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
+    routing::topology::{ClockId, NodeId, Topology},
     transport::{Release, ReleaseReply},
     works::Works,
 };
@@ -26,14 +46,15 @@ use crate::{
 pub(crate) struct Closer {
     waiting: Mutex<Waiting>,
     news: Notify,
-    in_flight: Arc<Semaphore>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     due: BTreeMap<Place, Patient>,
-    /// Those whose release is on its way.
+    /// Those whose release is on its way, or waits for room at their node.
     treated: BTreeMap<u64, Arc<LockKey>>,
+    wards: Wards<Patient>,
+    topology_epoch: Option<u64>,
     next: u64,
 }
 
@@ -47,15 +68,26 @@ struct Patient {
     key: Arc<LockKey>,
     closing: Closing,
     tries: u32,
+    /// Who answered the last release, if somebody did.
+    answered_by: Option<ClockId>,
+}
+
+impl Patient {
+    fn new(number: u64, key: &Arc<LockKey>, closing: Closing) -> Self {
+        Self { number, key: key.clone(), closing, tries: 0, answered_by: None }
+    }
 }
 
 impl Closer {
     pub(crate) fn new() -> Self {
-        Self {
-            waiting: Mutex::default(),
-            news: Notify::new(),
-            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
-        }
+        let waiting = Waiting {
+            due: BTreeMap::new(),
+            treated: BTreeMap::new(),
+            wards: Wards::new(IN_FLIGHT_MAX),
+            topology_epoch: None,
+            next: 0,
+        };
+        Self { waiting: Mutex::new(waiting), news: Notify::new() }
     }
 
     /// Takes an owner over. Its first release goes out at once.
@@ -97,7 +129,7 @@ impl Closer {
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
-        waiting.put(due, Patient { number, key: key.clone(), closing, tries: 0 });
+        waiting.put(due, Patient::new(number, key, closing));
         drop(waiting);
         self.news.notify_one();
         (due, number)
@@ -111,7 +143,7 @@ impl Closer {
         waiting.next += 1;
         let number = waiting.next;
         waiting.treated.insert(number, key.clone());
-        Patient { number, key: key.clone(), closing, tries: 0 }
+        Patient::new(number, key, closing)
     }
 
     fn put_back(&self, due: Instant, patient: Patient) {
@@ -119,15 +151,33 @@ impl Closer {
         self.news.notify_one();
     }
 
-    fn take_due(&self, now: Instant) -> Result<Patient, Option<Instant>> {
+    /// Who is due and finds room at its node, with that node; otherwise when to look again.
+    fn take_due(&self, works: &Works) -> Result<(Patient, Option<NodeId>), Option<Instant>> {
+        let (topology, now) = (works.calls.topology(), works.clock.now());
         let mut waiting = self.lock();
-        let patient = match waiting.due.first_entry() {
-            Some(first) if first.key().0 <= now => first.remove(),
-            Some(first) => return Err(Some(first.key().0)),
-            None => return Err(None),
-        };
-        waiting.treated.insert(patient.number, patient.key.clone());
-        Ok(patient)
+        waiting.handle_topology(topology.as_deref(), now);
+        loop {
+            let patient = match waiting.due.first_entry() {
+                Some(first) if first.key().0 <= now => first.remove(),
+                Some(first) => return Err(Some(first.key().0)),
+                None => return Err(None),
+            };
+            waiting.treated.insert(patient.number, patient.key.clone());
+            let node = topology.as_ref().and_then(|topology| topology.serving(patient.key.slot()));
+            let node = node.map(|node| node.id);
+            if let Some(patient) = waiting.wards.enter(node, patient) {
+                return Ok((patient, node));
+            }
+        }
+    }
+
+    fn leave(&self, works: &Works, node: Option<NodeId>) {
+        let mut waiting = self.lock();
+        if let Some(next) = waiting.wards.leave(node) {
+            waiting.put(works.clock.now(), next);
+            drop(waiting);
+            self.news.notify_one();
+        }
     }
 
     fn discharge(&self, patient: &Patient) {
@@ -162,13 +212,33 @@ impl Waiting {
         self.treated.remove(&patient.number);
         self.due.insert((due, patient.number), patient);
     }
+
+    // Who waits for room at a node may find it at another one.
+    fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
+        let epoch = topology.map(Topology::epoch);
+        if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
+            self.wards.take_waiting().into_iter().for_each(|patient| self.put(now, patient));
+        }
+    }
+}
+
+/// A patient's room at its node, until its treatment has ended in whatever way.
+struct Room {
+    works: Arc<Works>,
+    node: Option<NodeId>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.works.closer.leave(&self.works, self.node);
+    }
 }
 
 /// Serves the closer until the engine has ended. One task, on the calls thread.
 pub(crate) async fn run(works: Arc<Works>) {
     loop {
-        match works.closer.take_due(works.clock.now()) {
-            Ok(patient) => treat(&works, patient).await,
+        match works.closer.take_due(&works) {
+            Ok((patient, node)) => treat(&works, patient, node),
             Err(next) => wait(&works, next).await,
         }
     }
@@ -184,14 +254,14 @@ async fn wait(works: &Works, next: Option<Instant>) {
     tokio::select! {
         () = timer => {}
         () = works.closer.news.notified() => {}
+        () = works.calls.topology_changed() => {}
     }
 }
 
-async fn treat(works: &Arc<Works>, mut patient: Patient) {
-    let permit = works.closer.in_flight.clone().acquire_owned().await;
+fn treat(works: &Arc<Works>, mut patient: Patient, node: Option<NodeId>) {
     let works = works.clone();
     works.clone().spawn(async move {
-        let _permit = permit;
+        let _room = Room { works: works.clone(), node };
         release(&works, &mut patient).await;
         finish(&works, patient);
     });
@@ -199,6 +269,7 @@ async fn treat(works: &Arc<Works>, mut patient: Patient) {
 
 async fn release(works: &Works, patient: &mut Patient) {
     patient.tries += 1;
+    patient.answered_by = None;
     let Some(lane) = works.calls.lane() else { return };
     let answer = lane.release(Release { key: patient.key.clone(), owner: patient.closing.owner }).await;
     let at = match answer {
@@ -206,6 +277,7 @@ async fn release(works: &Works, patient: &mut Patient) {
         Err(trouble) => return works.events.unanswered("release", &trouble),
     };
     if driver::check_epoch(works, at).is_ok() {
+        patient.answered_by = Some(at.clock);
         patient.closing.may_hold = false;
         patient.closing.open.handle_release(at);
     }
@@ -215,7 +287,12 @@ fn finish(works: &Works, mut patient: Patient) {
     let now = works.clock.now();
     if now > patient.closing.gone_by {
         patient.closing.may_hold = false;
-        patient.closing.open.forget_gone(now, |clock| !works.calls.is_current(clock));
+        let Patient { key, closing, answered_by, .. } = &mut patient;
+        let is_gone = |clock| {
+            let serves = works.calls.is_serving(clock, key.slot());
+            !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
+        };
+        closing.open.forget_gone(now, is_gone);
     }
     if !patient.closing.may_hold && patient.closing.open.is_closed() {
         works.closer.discharge(&patient);
@@ -237,7 +314,7 @@ fn next_try(patient: &Patient, now: Instant) -> Instant {
     }
 }
 
-/// Enough for a node that comes back; few enough that the lane is not crowded out.
+/// On each node. Enough for one that comes back; few enough that the lane is not crowded out.
 const IN_FLIGHT_MAX: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);

@@ -29,6 +29,7 @@ use crate::{
 /// Starts the driver of an entry that was just marked as driven.
 pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
     works.events.totals.served.add(1);
+    works.crowd.join(key.slot());
     works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
 }
 
@@ -40,7 +41,9 @@ async fn drive(mut belt: Seatbelt) {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
         match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
             Todo::Ask(ask) => ask_server(&works, &key, ask).await,
-            Todo::TakeTurn(oldest, until, poke) => woken = take_turn(&works, oldest, until, &poke).await,
+            Todo::TakeTurn(oldest, until, poke) => {
+                woken = take_turn(&works, &key, oldest, until, &poke).await
+            }
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
             Todo::Rest => return belt.unfasten(),
@@ -67,7 +70,7 @@ enum Todo {
 }
 
 fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -> Todo {
-    let (now, pace) = (works.clock.now(), works.pace());
+    let (now, pace) = (works.clock.now(), works.pace(key.slot()));
     let (todo, leaving, closing) = works.table.with(key, |slot| {
         slot.subscribed = news.in_force;
         if woken == Woken::ByTopology {
@@ -138,8 +141,14 @@ fn is_paced(cause: Cause) -> bool {
 }
 
 // Callers whose time is over meanwhile are not held back with the ask.
-async fn take_turn(works: &Arc<Works>, oldest: Instant, until: Option<Instant>, poke: &Notify) -> Woken {
-    let turn = works.pacer.turn(works, oldest);
+async fn take_turn(
+    works: &Arc<Works>,
+    key: &LockKey,
+    oldest: Instant,
+    until: Option<Instant>,
+    poke: &Notify,
+) -> Woken {
+    let turn = works.pacer.turn(works, key.slot(), oldest);
     tokio::select! {
         biased;
         () = turn => Woken::ByTurn,
@@ -174,16 +183,14 @@ async fn send(
     works.check_restart_grace(key, sent)?;
     works.events.totals.asks.add(1);
     let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
-    let reply = lane
-        .acquire(Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by })
-        .await?;
+    let reply = lane.acquire(Acquire { key, owner, ttl, fencing: Fencing::ServerClock, execute_by }).await?;
     let at = match reply {
         AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
     };
     check_epoch(works, at)?;
     if let AcquireReply::Granted { .. } = reply {
         works
-            .check_restart_grace(&key, sent)
+            .check_restart_grace_of(at.clock.node, sent)
             .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
     }
     Ok(reply)
@@ -222,7 +229,7 @@ fn handle_answer(
         works.events.unanswered("acquire", trouble);
     }
     let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
-    let pace = works.pace();
+    let pace = works.pace(key.slot());
     let (verdict, installed) = works.table.with(key, |slot| {
         let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
         let installed = verdict.grant.take().map(|grant| install(key, slot, grant));
@@ -318,6 +325,7 @@ impl Seatbelt {
 impl Drop for Seatbelt {
     fn drop(&mut self) {
         self.works.events.totals.served.sub(1);
+        self.works.crowd.leave(self.key.slot());
         if !self.fastened {
             return;
         }

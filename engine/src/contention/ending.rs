@@ -31,7 +31,7 @@ pub(crate) fn handle_loss(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: Lo
     let now = works.clock.now();
     tell_loss(works, lease, reason, now);
     release::cancel_renewal(works, lease);
-    let pace = works.pace();
+    let pace = works.pace(lease.key.slot());
     works.table.with(&lease.key, |slot| {
         slot.entry.handle_local_loss(lease, now, &pace);
         slot.poke();

@@ -2,12 +2,13 @@
 //!
 //! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
 //! callers, `arrival`, `ending` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
-//! how often entries ask by themselves. Local hand-off will live between `entry` and `release`; it is not built yet.
+//! how often entries ask a node by themselves, by the `crowd` that waits for it. Local hand-off will live between `entry` and `release`; it is not built yet.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;
 pub(crate) mod caller;
 pub(crate) mod closer;
+pub(crate) mod crowd;
 pub(crate) mod driver;
 mod ears;
 pub(crate) mod ending;
@@ -19,3 +20,4 @@ mod queue;
 pub(crate) mod release;
 pub(crate) mod table;
 pub(crate) mod turns;
+mod wards;

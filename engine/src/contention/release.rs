@@ -65,7 +65,7 @@ pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
     if lease.is_live() && !lease.is_held(now) {
         ending::lose(works, lease, lease.reason_at_deadline()); // nobody has noticed yet
     }
-    let pace = works.pace();
+    let pace = works.pace(lease.key.slot());
     let let_go = works.table.with(&lease.key, |slot| {
         let left = lease.remove_hold();
         slot.entry.forget_dropped();

@@ -16,7 +16,10 @@ use crate::{
     contention::ending,
     lease::shared::LeaseCore,
     metrics::RenewalOutcome,
-    routing::topology::{ClockId, NodeId, Topology},
+    routing::{
+        moves::{Move, Moves},
+        topology::{ClockId, NodeId, Topology},
+    },
     transport::Renewal,
     works::Works,
 };
@@ -144,28 +147,42 @@ impl Driver {
         }
     }
 
-    // A server with another run id or role: what it answers about our leases is news, so all of them are asked.
+    // Another server, or another run of it, answers for a slot from now on: what it says about our leases is news, so all
+    // of them are asked. The slot tables are compared once; the leases of a shard are visited once, and only if need be.
     fn handle_topology(&mut self) {
         let Some(topology) = self.works.renewals.topology() else { return };
         if Arc::ptr_eq(&topology, &self.known) {
             return;
         }
         let earlier = std::mem::replace(&mut self.known, topology.clone());
-        for node in topology.nodes() {
-            let before = earlier.node(node.id);
-            if before.is_none_or(|before| before.connected != node.connected) {
-                self.works.events.node_changed(&node.address, node.connected);
-            }
-            if before.is_some_and(|before| before.clock != node.clock) {
-                self.hurry(node.clock, true);
+        self.tell_nodes(&earlier, &topology);
+        self.hurried.retain(|clock| topology.is_current(*clock));
+        let (moves, shards) = (Moves::between(&earlier, &topology), self.shards.len());
+        for (number, shard) in self.shards.iter_mut().enumerate() {
+            if moves.touch(number, shards) {
+                shard.hurry(|lease| moves.of(lease.key.slot()));
             }
         }
     }
 
-    fn hurry(&mut self, clock: ClockId, in_jeopardy: bool) {
+    // A node that has left is not connected any more, whatever it was; it is told once.
+    fn tell_nodes(&self, earlier: &Topology, topology: &Topology) {
+        let events = &self.works.events;
+        for node in topology.nodes() {
+            if earlier.node(node.id).is_none_or(|before| before.connected != node.connected) {
+                events.node_changed(&node.address, node.connected);
+            }
+        }
+        let left = earlier.nodes().iter().filter(|node| node.connected && topology.node(node.id).is_none());
+        left.for_each(|node| events.node_changed(&node.address, false));
+    }
+
+    // The server's clock stepped: each of its leases is asked about, none is in doubt for that.
+    fn hurry(&mut self, clock: ClockId) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
-        self.shards.iter_mut().for_each(|shard| shard.hurry(in_jeopardy, |lease| serves(lease.key.slot())));
+        let concerns = |lease: &LeaseCore| serves(lease.key.slot()).then_some(Move::WithItsLocks);
+        self.shards.iter_mut().for_each(|shard| shard.hurry(concerns));
     }
 
     fn dispatch(&mut self, now: Instant) {
@@ -251,7 +268,7 @@ impl Driver {
                         ?most,
                         "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
                     );
-                    self.hurry(clock, false);
+                    self.hurry(clock);
                 }
             }
         }

@@ -25,8 +25,11 @@ impl Flights {
     }
 
     pub(crate) fn end(&mut self, node: NodeId) {
-        if let Some(count) = self.under_way.get_mut(&node) {
-            *count = count.saturating_sub(1);
+        let left = self.under_way.get(&node).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            self.under_way.remove(&node); // it may have left for good
+        } else {
+            self.under_way.insert(node, left);
         }
     }
 }

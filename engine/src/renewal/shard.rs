@@ -22,7 +22,10 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
-    routing::topology::{ClockId, Node, NodeId, Topology},
+    routing::{
+        moves::Move,
+        topology::{ClockId, Node, NodeId, Topology},
+    },
     transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
 };
 
@@ -58,6 +61,8 @@ struct Record {
     stage: Stage,
     /// In a row.
     too_late: u8,
+    /// Its server changed while a renewal was in flight: if that fails, it is asked again without a pause.
+    hurried: bool,
     baseline: Baseline,
 }
 
@@ -116,7 +121,8 @@ impl Shard {
         } else {
             lease.deadline()
         };
-        let record = Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, baseline };
+        let record =
+            Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline };
         let ticket = self.records.insert(record);
         lease.set_ticket(Some(ticket));
         self.wheel.insert(number(ticket), due_tick(due));
@@ -124,10 +130,8 @@ impl Shard {
 
     /// A lease that was granted by a server that is not the present one is asked about at once.
     pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
-        let Some(ticket) = lease.ticket().filter(|_| lease.terms.renewed) else { return };
-        if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
-            self.make_ready(ticket);
-            self.enter_jeopardy(ticket);
+        if let Some(ticket) = lease.ticket() {
+            self.handle_move(ticket, Move::InDoubt);
         }
     }
 
@@ -298,7 +302,7 @@ impl Shard {
         let lease = record.lease.clone();
         let expected = record.baseline.expected(sent, now);
         record.baseline = Baseline::after(member.ttl, found, sent, now);
-        (record.stage, record.too_late) = (Stage::Idle, 0);
+        (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
         if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
             return self.lose(member.ticket, lease.reason_at_deadline());
         }
@@ -335,6 +339,7 @@ impl Shard {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
         (record.stage, record.too_late) = (Stage::Idle, 0);
+        let hurried = std::mem::take(&mut record.hurried);
         if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
             return self.lose(member.ticket, LossReason::NotOurs); // the key holds something else by now
         }
@@ -342,8 +347,12 @@ impl Shard {
             record.baseline.note_unanswered(member.ttl);
             lease.note_unanswered(error, member.execute_by, member.ttl);
         }
-        let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
-        self.wheel.insert(number(member.ticket), due_tick(retry));
+        if hurried {
+            self.make_ready(member.ticket); // the failure was the former server's
+        } else {
+            let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
+            self.wheel.insert(number(member.ticket), due_tick(retry));
+        }
         self.enter_jeopardy(member.ticket);
         self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
     }
@@ -355,21 +364,25 @@ impl Shard {
         }
     }
 
-    /// Makes every idle lease that `concerns` picks due at once: its server is not the one we knew, or its clock stepped.
-    pub(crate) fn hurry(&mut self, in_jeopardy: bool, concerns: impl Fn(&LeaseCore) -> bool) {
+    /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
+    pub(crate) fn hurry(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
         let mut concerned = Vec::new();
         self.records.for_each(|ticket, record| {
-            if record.lease.is_live() && concerns(&record.lease) {
-                concerned.push((ticket, record.stage == Stage::Idle && record.lease.terms.renewed));
-            }
+            let how = Some(&record.lease).filter(|lease| lease.is_live()).and_then(|lease| moved(lease));
+            concerned.extend(how.map(|how| (ticket, how)));
         });
-        for (ticket, due) in concerned {
-            if due {
-                self.make_ready(ticket);
-            }
-            if in_jeopardy {
-                self.enter_jeopardy(ticket);
-            }
+        concerned.into_iter().for_each(|(ticket, how)| self.handle_move(ticket, how));
+    }
+
+    fn handle_move(&mut self, ticket: u64, how: Move) {
+        let Some(record) = self.records.get_mut(ticket) else { return };
+        record.hurried |= record.stage == Stage::InFlight;
+        if record.stage == Stage::Idle && record.lease.terms.renewed {
+            self.make_ready(ticket);
+        }
+        match how {
+            Move::InDoubt => self.enter_jeopardy(ticket),
+            Move::WithItsLocks => {}
         }
     }
 

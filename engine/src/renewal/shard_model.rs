@@ -8,7 +8,10 @@ use proptest::prelude::*;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::lease::shared::{Terms, tests::core};
+use crate::{
+    lease::shared::{Terms, tests::core},
+    routing::topology::Batching,
+};
 
 const TTLS: [u64; 3] = [1_000, 4_000, 10_000];
 
@@ -83,7 +86,15 @@ impl World {
         self.version += 1;
         let clock = ClockId { node: NodeId(0), epoch };
         let (id, address, up_since) = (NodeId(0), "n".into(), None);
-        let node = Node { id, address, clock, up_since, connected, batch_leases_max: 2 };
+        let node = Node {
+            id,
+            address,
+            clock,
+            up_since,
+            connected,
+            batch_leases_max: 2,
+            batching: Batching::AcrossSlots,
+        };
         self.topology = Topology::single(self.version, node);
     }
 
@@ -102,7 +113,8 @@ impl World {
             Op::Look { which, ahead_ms } => self.look(which, ahead_ms),
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
             Op::Hurry { in_jeopardy } => {
-                self.shard.hurry(in_jeopardy, |_| true);
+                let how = if in_jeopardy { Move::InDoubt } else { Move::WithItsLocks };
+                self.shard.hurry(|_| Some(how));
                 self.lives.iter_mut().for_each(|life| life.not_before = self.now);
             }
             Op::Wish { which, ttl_ms } => self.wish(which, ttl_ms),

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
-    routing::topology::Node,
+    routing::topology::{Batching, Node},
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -31,6 +31,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
         up_since: None,
         connected,
         batch_leases_max: 2,
+        batching: Batching::AcrossSlots,
     };
     Topology::single(u64::from(epoch) * 2 + u64::from(connected), node)
 }
@@ -187,7 +188,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     ground.topology = topology(2, true);
-    ground.shard.hurry(true, |_| true);
+    ground.shard.hurry(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy());
     let batch = one(ground.due(100));
     ground.answer(
@@ -318,7 +319,7 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
     assert!(ground.due(3_350).is_empty());
     ground.topology = topology(1, true);
     assert!(ground.due(5_000).is_empty());
-    ground.shard.hurry(false, |_| true);
+    ground.shard.hurry(|_| Some(Move::WithItsLocks));
     assert!(ground.due(5_050).is_empty());
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
@@ -350,4 +351,40 @@ fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
     ground.shard.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert_eq!(one(ground.due(50)).members.len(), 1);
+}
+
+#[test]
+fn a_migrated_lease_is_due_at_once_and_not_in_jeopardy() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    ground.shard.hurry(|_| Some(Move::WithItsLocks));
+    assert!(!lease.is_in_jeopardy());
+    let batch = one(ground.due(50));
+    ground.answer(batch, 50, 60, renewed(9_950, 55));
+    assert!(ground.due(3_350).is_empty(), "its period begins anew");
+    assert_eq!(one(ground.due(3_400)).members.len(), 1);
+}
+
+#[test]
+fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", TERMS);
+    let batch = one(ground.due(3_350));
+    ground.shard.hurry(|_| Some(Move::InDoubt));
+    assert!(lease.is_in_jeopardy() && ground.due(3_400).is_empty(), "never twice in flight");
+    let gone = TransportError::without_effect(ErrorKind::Unreachable, None, "gone");
+    ground.answer(batch, 3_350, 3_410, RenewalAnswer::Failed(gone.clone()));
+    let batch = one(ground.due(3_410));
+    ground.answer(batch, 3_410, 3_420, RenewalAnswer::Failed(gone));
+    assert!(ground.due(3_450).is_empty(), "once");
+    assert!(lease.is_in_jeopardy());
+}
+
+#[test]
+fn a_lease_without_renewal_is_in_jeopardy_too_when_its_server_is_gone() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { renewed: false, ..TERMS });
+    ground.shard.doubt(&lease);
+    assert!(lease.is_in_jeopardy());
+    assert!(ground.due(50).is_empty(), "and is not asked about");
 }

@@ -37,6 +37,20 @@ pub struct Node {
     pub connected: bool,
     /// How many leases one renewal batch may hold.
     pub batch_leases_max: usize,
+    /// How it takes batches.
+    pub batching: Batching,
+}
+
+/// How a node takes renewals of leases whose keys live in different slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Batching {
+    /// One call, whatever the slots: as cheap as for one slot.
+    #[default]
+    AcrossSlots,
+    /// One call per slot, as a cluster of Redis 6.2 wants it. The engine gives batches of many slots all the same and
+    /// the transport splits them; but the leases of a slot are made due in the same ticks and stand side by side in a
+    /// batch, so that there is little to split.
+    BySlot,
 }
 
 impl Node {
@@ -73,7 +87,8 @@ impl Topology {
     }
 
     /// Any mapping; `ranges` must not overlap. Slots in none of them have no node.
-    pub fn new(epoch: u64, nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
+    pub fn new(epoch: u64, mut nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
+        nodes.sort_by_key(|node| node.id);
         ranges.sort_by_key(|range| range.first);
         Self { epoch, nodes, ranges }
     }
@@ -83,14 +98,15 @@ impl Topology {
         self.epoch
     }
 
-    /// All nodes.
+    /// All nodes, by their numbers; some may serve no slot.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// The node with this number.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.id == id)
+        let place = self.nodes.binary_search_by_key(&id, |node| node.id).ok()?;
+        Some(&self.nodes[place])
     }
 
     /// The node that serves `slot`.
@@ -98,6 +114,22 @@ impl Topology {
         let behind = self.ranges.partition_point(|range| range.first <= slot);
         let range = self.ranges[..behind].last()?;
         if slot <= range.last { self.node(range.node) } else { None }
+    }
+
+    /// Whether the node with this clock, in this run, serves `slot`.
+    pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
+        self.serving(slot).is_some_and(|node| node.clock == clock)
+    }
+
+    /// The clock of the node that serves the slot with this number, if any, and the last slot up to which that stays so.
+    pub(super) fn serving_run(&self, number: u16) -> (Option<ClockId>, u16) {
+        let behind = self.ranges.partition_point(|range| range.first.number() <= number);
+        let range = self.ranges[..behind].last().filter(|range| number <= range.last.number());
+        let next = self.ranges.get(behind).map_or(super::slot::SLOTS, |range| range.first.number());
+        match range {
+            Some(range) => (self.node(range.node).map(|node| node.clock), range.last.number()),
+            None => (None, next - 1),
+        }
     }
 
     /// Whether an answer that carries `clock` came from the node's present epoch.
@@ -130,6 +162,7 @@ mod tests {
             up_since: None,
             connected: true,
             batch_leases_max: 100,
+            batching: Batching::AcrossSlots,
         }
     }
 

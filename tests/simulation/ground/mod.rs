@@ -1,5 +1,6 @@
 //! What the tests of this binary stand on: engines in paused time, what they say and what they send.
 
+mod cluster;
 mod detour;
 mod heard;
 mod traffic;
@@ -18,6 +19,7 @@ use leasehold::{
 };
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 
+pub use cluster::{Cluster, Data, PARTS, name_in, slot_of};
 pub use detour::Detour;
 pub use heard::Heard;
 pub use traffic::{Traffic, TrafficLog, What};

@@ -10,7 +10,7 @@ use std::{
 
 use leasehold::{
     clock::{Clock, Instant},
-    routing::topology::{ClockId, Node, NodeId, Topology},
+    routing::topology::{Batching, ClockId, Node, NodeId, Topology},
     transport::ServerTime,
 };
 use tokio::sync::watch;
@@ -131,6 +131,7 @@ impl State {
                 up_since: self.up_since,
                 connected: true,
                 batch_leases_max: BATCH_LEASES_MAX,
+                batching: Batching::AcrossSlots,
             },
         ))
     }

@@ -1,0 +1,82 @@
+//! How many releases of the closer are unanswered on each node, and whose has to wait for that. Pure.
+//!
+//! A node that does not answer keeps its own room full and nobody else's.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::routing::topology::NodeId;
+
+/// The rooms, by node; slots without a node have one together. `T` waits in front of a full one.
+#[derive(Debug)]
+pub(crate) struct Wards<T> {
+    most: usize,
+    of: HashMap<Option<NodeId>, Ward<T>>,
+}
+
+#[derive(Debug)]
+struct Ward<T> {
+    in_flight: usize,
+    waiting: VecDeque<T>,
+}
+
+impl<T> Wards<T> {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, of: HashMap::new() }
+    }
+
+    /// Gives it back if there is room, and counts it; otherwise it waits.
+    pub(crate) fn enter(&mut self, node: Option<NodeId>, patient: T) -> Option<T> {
+        let ward = self.of.entry(node).or_insert_with(|| Ward { in_flight: 0, waiting: VecDeque::new() });
+        if ward.in_flight < self.most {
+            ward.in_flight += 1;
+            return Some(patient);
+        }
+        ward.waiting.push_back(patient);
+        None
+    }
+
+    /// One has left, and who waits longest may try again: its node may be another one by now.
+    pub(crate) fn leave(&mut self, node: Option<NodeId>) -> Option<T> {
+        let ward = self.of.get_mut(&node)?;
+        ward.in_flight = ward.in_flight.saturating_sub(1);
+        let next = ward.waiting.pop_front();
+        if ward.in_flight == 0 && ward.waiting.is_empty() {
+            self.of.remove(&node);
+        }
+        next
+    }
+
+    /// Everybody who waits may try again: the slots have moved.
+    pub(crate) fn take_waiting(&mut self) -> Vec<T> {
+        self.of.values_mut().flat_map(|ward| ward.waiting.drain(..)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: Option<NodeId> = Some(NodeId(0));
+    const GOOD: Option<NodeId> = Some(NodeId(1));
+
+    #[test]
+    fn a_full_ward_keeps_nobody_out_of_another() {
+        let mut wards = Wards::new(2);
+        assert_eq!([1, 2, 3, 4].map(|patient| wards.enter(BAD, patient)), [Some(1), Some(2), None, None]);
+        assert_eq!(wards.enter(GOOD, 5), Some(5));
+        assert_eq!((wards.leave(BAD), wards.enter(BAD, 3)), (Some(3), Some(3)));
+        assert_eq!(wards.enter(BAD, 6), None, "full again");
+        assert_eq!(wards.take_waiting(), [4, 6]);
+    }
+
+    #[test]
+    fn an_empty_ward_is_forgotten() {
+        let mut wards = Wards::new(1);
+        assert_eq!(
+            [wards.enter(BAD, 1), wards.enter(None, 2), wards.enter(BAD, 3)],
+            [Some(1), Some(2), None]
+        );
+        assert_eq!([wards.leave(BAD), wards.leave(None)], [Some(3), None]);
+        assert!(wards.of.is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! Which slots are served by somebody else than before. Pure.
+//!
+//! Two topologies are compared once, run of slots by run of slots; then every lease finds its own slot in what came of
+//! it. A slot has moved if its node or that node's clock is another one. Two questions decide what its leases do: are
+//! they to be asked about at once (all of them, their next answer comes from elsewhere), and are they in doubt until
+//! then.
+//!
+//! - *With its locks*: the server that had them is still there, in the same run. That is a migration, which takes the
+//!   locks with it, or a slot that had no node and got one: nothing is known against its leases.
+//! - *In doubt*: the server that had them is gone, or is another run now. Who serves the slot may lack its newest locks
+//!   (failover, restart). The same if nobody serves the slot any more.
+
+use super::{
+    slot::{SLOTS, Slot},
+    topology::{ClockId, Topology},
+};
+
+/// How a slot has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    WithItsLocks,
+    InDoubt,
+}
+
+/// The slots that have moved between two topologies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moves {
+    runs: Vec<Run>,
+}
+
+/// Slots side by side that have moved alike. Runs are sorted and touch only where they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: u16,
+    last: u16,
+    how: Move,
+}
+
+impl Moves {
+    pub(crate) fn between(earlier: &Topology, later: &Topology) -> Self {
+        let mut moves = Self::default();
+        let mut first = 0;
+        while first < SLOTS {
+            let (before, before_last) = earlier.serving_run(first);
+            let (after, after_last) = later.serving_run(first);
+            let last = before_last.min(after_last);
+            if let Some(how) = how_moved(before, after, later) {
+                moves.push(Run { first, last, how });
+            }
+            first = last + 1;
+        }
+        moves
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// How this slot has moved, if it has.
+    pub(crate) fn of(&self, slot: Slot) -> Option<Move> {
+        let behind = self.runs.partition_point(|run| run.first <= slot.number());
+        let run = self.runs[..behind].last()?;
+        (slot.number() <= run.last).then_some(run.how)
+    }
+
+    /// Whether a slot of this share of all slots has moved.
+    pub(crate) fn touch(&self, share: usize, shares: usize) -> bool {
+        let share_of = |number| Slot::from_number(number).map_or(0, |slot| slot.share(shares));
+        self.runs.iter().any(|run| (share_of(run.first)..=share_of(run.last)).contains(&share))
+    }
+
+    fn push(&mut self, run: Run) {
+        match self.runs.last_mut() {
+            Some(before) if before.last + 1 == run.first && before.how == run.how => before.last = run.last,
+            Some(_) | None => self.runs.push(run),
+        }
+    }
+}
+
+fn how_moved(before: Option<ClockId>, after: Option<ClockId>, later: &Topology) -> Option<Move> {
+    if before == after {
+        return None;
+    }
+    let kept = after.is_some() && before.is_none_or(|before| later.is_current(before));
+    Some(if kept { Move::WithItsLocks } else { Move::InDoubt })
+}
+
+#[cfg(test)]
+#[path = "moves_tests.rs"]
+mod tests;
