@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn read(password: &Option<Password>) -> Option<String> {
-        password.as_ref().map(|password| password.read().unwrap())
+        password.as_ref().map(|password| password.read("password").unwrap())
     }
 
     #[test]

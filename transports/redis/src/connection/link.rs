@@ -97,7 +97,7 @@ impl Link {
         clock: Clock,
         step: Duration,
     ) -> Result<Link, TransportError> {
-        let password = read_password(target.password(), step).await?;
+        let password = read_password(target.setting("password"), target.password(), step).await?;
         let tls = read_tls(target.config.tls.as_ref(), step).await?;
         let client = client(&target, kind, (password, tls), step);
         let mut up = client.reconnect_rx();
@@ -323,6 +323,14 @@ impl Target<'_> {
         }
     }
 
+    /// The setting that this login has for `username` or `password`.
+    fn setting(&self, name: &str) -> String {
+        match self.login {
+            Login::Server => name.to_owned(),
+            Login::Sentinel => format!("sentinel_{name}"),
+        }
+    }
+
     // Sentinels have no databases.
     fn database(&self) -> Option<u8> {
         (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
@@ -336,10 +344,10 @@ impl Target<'_> {
 
     /// Names who asked, and where the password came from, never the password.
     fn credentials(&self) -> String {
-        let username = self.username().unwrap_or("default");
-        match self.password() {
-            Some(password) => format!("`username` {username}, `password` {password}"),
-            None => format!("`username` {username}, no `password`"),
+        let username = format!("`{}` {}", self.setting("username"), self.username().unwrap_or("default"));
+        match (self.setting("password"), self.password()) {
+            (setting, Some(password)) => format!("{username}, `{setting}` {password}"),
+            (setting, None) => format!("{username}, no `{setting}`"),
         }
     }
 }
@@ -384,13 +392,16 @@ fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
 }
 
 async fn read_password(
+    setting: String,
     password: Option<&Password>,
     step: Duration,
 ) -> Result<Option<String>, TransportError> {
     let Some(password) = password.cloned() else { return Ok(None) };
     let text = match password {
-        Password::File(_) => read_files("`password` file", move || password.read(), step).await,
-        Password::Value(_) | Password::Env(_) => password.read(),
+        Password::File(_) => {
+            read_files(&format!("`{setting}` file"), move || password.read(&setting), step).await
+        }
+        Password::Value(_) | Password::Env(_) => password.read(&setting),
     };
     text.map(Some).map_err(misconfigured)
 }

@@ -56,10 +56,10 @@ fn variables_are_put_into_texts_and_nothing_else() {
     let config =
         redis("addresses = [\"${HOST}:6380\"]\npassword = \"${SECRET}\"\ndatabase = \"${DATABASE}\"");
     assert_eq!((config.addresses, config.database), (vec![Address::new("cache", 6380)], 3));
-    assert_eq!(config.password.unwrap().read().unwrap(), "hunter2");
+    assert_eq!(config.password.unwrap().read("password").unwrap(), "hunter2");
     let config = redis("addresses = [\"a\"]\nusername = \"${QUOTE}\"\npassword = \"a$${b\"");
     assert_eq!(config.username.as_deref(), Some("a\"\n[engine]\nttl_ms = 1"));
-    assert_eq!(config.password.unwrap().read().unwrap(), "a${b");
+    assert_eq!(config.password.unwrap().read("password").unwrap(), "a${b");
     let quoted = parse("[redis]\naddresses = [\"a\"]\ndatabase = \"3\"").unwrap_err();
     assert!(quoted.contains("without quotes"), "{quoted}");
 }
