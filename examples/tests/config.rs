@@ -11,8 +11,8 @@ use crate::{
 };
 
 pub(crate) const SINGLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/single.toml");
-const SENTINEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/sentinel.toml");
-const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/cluster.toml");
+pub(crate) const SENTINEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/sentinel.toml");
+pub(crate) const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/cluster.toml");
 
 /// A file with other ports than the ready one, since tests take free ones.
 pub(crate) struct FileFor(tempfile::NamedTempFile);

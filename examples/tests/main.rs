@@ -7,3 +7,4 @@ mod fleet_and_failures;
 mod fleet_refuses;
 mod program;
 mod small_examples;
+mod topologies;
