@@ -10,7 +10,8 @@ mod transport;
 mod wire;
 
 pub use config::{
-    Address, Batching, ConfigError, NoticeKind, Password, RedisConfig, RedisTopology, Secret, TlsConfig,
+    Address, Batching, ConfigError, ConfigFile, ConfigFileError, NoticeKind, Password, RedisConfig,
+    RedisTopology, Secret, TlsConfig,
 };
 pub use transport::RedisTransport;
 pub use wire::names;
