@@ -235,8 +235,10 @@ fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<
         releases.spawn(async move {
             let _permit = room.acquire_owned().await;
             match release::send(under_way, &lease).await {
-                Ok(()) | Err(ReleaseError::AlreadyLost(_)) => Some(lease.key.name().to_owned()),
-                Err(ReleaseError::ReleasedOrLost | ReleaseError::Unknown { .. }) => None,
+                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => {
+                    Some(lease.key.name().to_owned())
+                }
+                Err(ReleaseError::Unknown { .. }) => None,
             }
         });
     }

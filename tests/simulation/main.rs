@@ -21,6 +21,7 @@ mod node_by_node;
 mod peers;
 mod random;
 mod reentry;
+mod releasing_again;
 mod renewal_cuts;
 mod replies;
 mod restarts;

@@ -51,6 +51,8 @@ pub enum ReleaseOutcome {
     Released,
     /// The server did not know it as ours.
     AlreadyLost,
+    /// Only a repeat was answered, and it was not ours any more: released by an earlier send, or lost before it.
+    ReleasedOrLost,
     /// No answer in time.
     Unknown,
 }
