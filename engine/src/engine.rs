@@ -86,7 +86,9 @@ pub struct Snapshot {
     pub renewals_failed: u64,
     /// Times the server was asked for a lock.
     pub asks: u64,
-    /// Whether both lanes are open and every node is connected.
+    /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
+    /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
+    /// serves does count: its locks cannot be had.
     pub connected: bool,
 }
 
@@ -200,12 +202,9 @@ impl Seen {
 }
 
 fn is_connected(works: &Works) -> bool {
-    let all_up = |topology: Arc<crate::routing::topology::Topology>| {
-        topology.nodes().iter().all(|node| node.connected)
-    };
     [works.calls.topology(), works.renewals.topology()]
         .into_iter()
-        .all(|topology| topology.is_some_and(all_up))
+        .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
 }
 
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {

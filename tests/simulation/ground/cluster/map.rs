@@ -89,6 +89,10 @@ impl Map {
         self.nodes.insert(node, NodeState { connected: true, waiting: None });
     }
 
+    pub fn restart(&mut self, node: u32) {
+        self.add(node);
+    }
+
     pub fn remove(&mut self, node: u32) {
         self.nodes.remove(&node);
         let theirs = |served: &&mut Option<u32>| **served == Some(node);
