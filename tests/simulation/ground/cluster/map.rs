@@ -70,6 +70,15 @@ impl Map {
         (0..PARTS).filter(|part| self.answering[*part] == Some(node)).collect()
     }
 
+    pub fn nodes(&self) -> Vec<u32> {
+        self.nodes.keys().copied().collect()
+    }
+
+    pub fn heal(&mut self) {
+        self.nodes.values_mut().for_each(|state| state.connected = true);
+        self.published = self.answering.clone();
+    }
+
     pub fn is_there(&self, node: u32) -> bool {
         self.nodes.contains_key(&node)
     }

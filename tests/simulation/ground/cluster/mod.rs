@@ -128,6 +128,17 @@ impl Cluster {
         waiting.into_iter().for_each(|request| request.execute(self));
     }
 
+    /// Every node goes on, is connected, and answers for what the topology says.
+    pub fn heal(&self) {
+        self.nodes().into_iter().for_each(|node| self.wake(node));
+        self.change(Map::heal);
+    }
+
+    /// The nodes that are there.
+    pub fn nodes(&self) -> Vec<u32> {
+        self.map(|map| map.nodes())
+    }
+
     /// All nodes take batches like this.
     pub fn take_batches(&self, batching: Batching, leases_max: usize) {
         self.change(|map| (map.batching, map.batch_leases_max) = (batching, leases_max));
@@ -207,6 +218,11 @@ pub fn part_of(key: &LockKey) -> usize {
 pub fn name_in(part: usize, n: usize) -> String {
     let names = (0..).map(|number| format!("lock {number}"));
     names.filter(|name| slot_of(name).share(PARTS) == part).nth(n).expect("there is no end of names")
+}
+
+/// The part that this lock lives in.
+pub fn part_of_name(name: &str) -> usize {
+    slot_of(name).share(PARTS)
 }
 
 /// The slot of a lock's name.
