@@ -23,7 +23,7 @@ impl HolderProcess {
             arguments,
             env: Vec::new(),
             log: dir.path().join("said"),
-            package: "no package: cargo builds it",
+            remedy: "cargo builds it".into(),
         };
         let holder = Self { process: ServerProcess::start(&command).expect("a process"), dir };
         holder.token();

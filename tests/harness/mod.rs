@@ -4,6 +4,8 @@
 //! engine cannot hide in a type it shares with its tests.
 //!
 //! * [`redis_server`] starts and ends servers, [`clock_shim`] moves their clocks.
+//! * [`cluster`] and [`sentinel`] start deployments of several; [`node`] is one server of them, [`server_version`] which
+//!   program it runs, [`server_tls`] and [`certificates`] what it shows of itself.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
@@ -15,9 +17,12 @@
     reason = "the ground drives real servers in real time; it is no pure file"
 )]
 
+pub mod certificates;
 pub mod checkers;
 pub mod clock_shim;
+pub mod cluster;
 pub mod frames;
+pub mod node;
 pub mod polling;
 pub mod port;
 pub mod proxy;
@@ -26,6 +31,9 @@ pub mod recorder;
 pub mod redis_server;
 pub mod resp;
 pub mod seed;
+pub mod sentinel;
 pub mod server;
 pub mod server_table;
+pub mod server_tls;
+pub mod server_version;
 pub mod talker;

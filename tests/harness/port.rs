@@ -15,12 +15,32 @@ use std::ops::Range;
 /// When no port of the range could be bound in a bounded number of draws.
 pub fn free_port() -> io::Result<u16> {
     let range = server_ports();
+    (0..DRAWS_MAX).map(|_| rand::random_range(range.clone())).find(|port| is_free(*port)).ok_or_else(|| {
+        io::Error::other(format!("no free loopback port in {range:?} after {DRAWS_MAX} draws"))
+    })
+}
+
+/// A free port whose bus port, [`CLUSTER_BUS_OFFSET`] above it, is free as well: for a node of a cluster.
+///
+/// # Errors
+/// As [`free_port`].
+pub fn free_cluster_port() -> io::Result<u16> {
+    let range = server_ports();
+    // Both below the ephemeral ports, where there is room for it.
+    let range = match range.end.checked_sub(CLUSTER_BUS_OFFSET) {
+        Some(end) if end > range.start => range.start..end,
+        _ => return Err(io::Error::other(format!("no room for bus ports in {range:?}"))),
+    };
     (0..DRAWS_MAX)
         .map(|_| rand::random_range(range.clone()))
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .find(|port| is_free(*port) && is_free(port + CLUSTER_BUS_OFFSET))
         .ok_or_else(|| {
-            io::Error::other(format!("no free loopback port in {range:?} after {DRAWS_MAX} draws"))
+            io::Error::other(format!("no free pair of ports in {range:?} after {DRAWS_MAX} draws"))
         })
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 /// From the first unprivileged ports we like up to the kernel's first ephemeral port.
@@ -32,6 +52,9 @@ fn server_ports() -> Range<u16> {
     // Some containers widen the range downwards: then there is no room below it, and any port must do.
     if first_ephemeral > FIRST_PORT + 1_000 { FIRST_PORT..first_ephemeral } else { FIRST_PORT..u16::MAX }
 }
+
+/// How far the bus port of a cluster's node is above its port. Servers before 7.0 know no other.
+pub const CLUSTER_BUS_OFFSET: u16 = 10_000;
 
 const FIRST_PORT: u16 = 10_000;
 const LINUX_FIRST_EPHEMERAL: u16 = 32_768;

@@ -4,16 +4,33 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::harness::frames::FrameReader;
 use crate::harness::resp::{self, Value};
 
-/// One RESP2 connection to a port of this machine.
+/// One RESP2 connection to a server of this machine.
 #[derive(Debug)]
 pub struct RawClient {
-    stream: TcpStream,
+    stream: Stream,
     frames: FrameReader,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Where a server is reached without TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A loopback port.
+    Port(u16),
+    /// A socket file, for one of a server whose ports want TLS.
+    Socket(PathBuf),
 }
 
 impl RawClient {
@@ -30,10 +47,19 @@ impl RawClient {
     /// # Errors
     /// When nobody accepts within that time.
     pub fn connect_within(port: u16, patience: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        Self::connect_to(&Door::Port(port), patience)
+    }
+
+    /// Connects to a port or a socket file; the connection and each reply are waited for so long.
+    ///
+    /// # Errors
+    /// When nobody accepts within that time.
+    pub fn connect_to(door: &Door, patience: Duration) -> io::Result<Self> {
+        let stream = match door {
+            Door::Port(port) => Stream::Tcp(connected(*port, patience)?),
+            Door::Socket(path) => Stream::Unix(UnixStream::connect(path)?),
+        };
+        stream.set_timeouts(Some(patience))?;
         Ok(Self { stream, frames: FrameReader::of_replies() })
     }
 
@@ -77,7 +103,10 @@ impl RawClient {
     /// # Errors
     /// When the connection fails.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(bytes),
+            Stream::Unix(stream) => stream.write_all(bytes),
+        }
     }
 
     /// Reads the next reply, or the next message of a subscribed connection.
@@ -100,6 +129,36 @@ impl RawClient {
             }
         }
     }
+}
+
+impl Stream {
+    fn set_timeouts(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(patience)?;
+        match self {
+            Self::Tcp(stream) => stream.set_write_timeout(patience),
+            Self::Unix(stream) => stream.set_write_timeout(patience),
+        }
+    }
+
+    fn set_read_timeout(&self, patience: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(patience),
+            Self::Unix(stream) => stream.set_read_timeout(patience),
+        }
+    }
+
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(piece),
+            Self::Unix(stream) => stream.read(piece),
+        }
+    }
+}
+
+fn connected(port: u16, patience: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::harness::polling::found_within;
-use crate::harness::port::free_port;
-use crate::harness::raw_client::RawClient;
+use crate::harness::port::{CLUSTER_BUS_OFFSET, free_cluster_port, free_port};
+use crate::harness::raw_client::{Door, RawClient};
 use crate::harness::server::{ServerCommand, ServerProcess};
+use crate::harness::server_tls::ServerTls;
+use crate::harness::server_version::ServerVersion;
 
 /// A server of one test. Dropping it kills and reaps it, and takes its directory away.
 #[derive(Debug)]
@@ -28,9 +30,23 @@ pub struct RedisServer {
 #[derive(Clone, Debug)]
 pub struct RedisServerBuilder {
     program: PathBuf,
+    remedy: String,
     arguments: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     port: Option<u16>,
+    password: Option<String>,
+    users: Vec<String>,
+    tls: Option<ServerTls>,
+    role: Role,
+}
+
+/// What the process is started as.
+#[derive(Clone, Debug)]
+enum Role {
+    Server,
+    ClusterNode,
+    /// With the text of its first configuration file, which it rewrites from then on.
+    Sentinel(String),
 }
 
 impl RedisServer {
@@ -45,10 +61,15 @@ impl RedisServer {
     /// A server with other settings.
     pub fn builder() -> RedisServerBuilder {
         RedisServerBuilder {
-            program: "redis-server".into(),
+            program: ServerVersion::Debian.program(),
+            remedy: ServerVersion::Debian.remedy(),
             arguments: Vec::new(),
             env: Vec::new(),
             port: None,
+            password: None,
+            users: Vec::new(),
+            tls: None,
+            role: Role::Server,
         }
     }
 
@@ -57,9 +78,15 @@ impl RedisServer {
         self.port
     }
 
-    /// `redis://127.0.0.1:<port>`
+    /// `redis://127.0.0.1:<port>`, or `rediss://` if it speaks TLS.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.recipe.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it answers without TLS: its port, or a socket file if its port wants TLS.
+    pub fn door(&self) -> Door {
+        self.recipe.door(self.port, self.dir.path())
     }
 
     /// The process id of its present life.
@@ -77,12 +104,20 @@ impl RedisServer {
         log_of(self.dir.path(), self.lives)
     }
 
-    /// A new raw connection to it.
+    /// A new raw connection to its [`Self::door`], not logged in.
     ///
     /// # Errors
     /// When it does not accept.
     pub fn client(&self) -> io::Result<RawClient> {
-        RawClient::connect(self.port)
+        self.client_within(PATIENCE)
+    }
+
+    /// As [`Self::client`], with another patience.
+    ///
+    /// # Errors
+    /// When it does not accept.
+    pub fn client_within(&self, patience: Duration) -> io::Result<RawClient> {
+        RawClient::connect_to(&self.door(), patience)
     }
 
     /// SIGKILL: what it had not written to disk is lost.
@@ -117,6 +152,11 @@ impl RedisServer {
         self.process.terminate()
     }
 
+    /// Adds an option for the lives after the next [`Self::restart`].
+    pub fn option_of_next_life(&mut self, name: &str, value: &str) {
+        self.recipe = self.recipe.clone().option(name, value);
+    }
+
     /// Kills it if it still runs and starts it again on the same port and directory, with the same settings.
     ///
     /// # Errors
@@ -145,15 +185,20 @@ impl RedisServerBuilder {
 
     /// Adds an ACL user as `ACL SETUSER` takes it: `acl_user("app on >secret ~app:* +@all")`.
     #[must_use]
-    pub fn acl_user(self, rule: &str) -> Self {
-        let words = rule.split_whitespace().map(OsString::from);
-        self.arguments(["--user".into()].into_iter().chain(words))
+    pub fn acl_user(mut self, rule: &str) -> Self {
+        self.users.push(rule.to_owned());
+        self
     }
 
     /// The password of the default user.
     #[must_use]
     pub fn password(self, password: &str) -> Self {
-        self.option("--requirepass", password)
+        Self { password: Some(password.to_owned()), ..self.option("--requirepass", password) }
+    }
+
+    /// The password of the default user, if one was given.
+    pub(crate) fn default_password(&self) -> Option<&str> {
+        self.password.as_deref()
     }
 
     /// Writes every command to disk before it is answered, so a kill loses nothing.
@@ -176,11 +221,36 @@ impl RedisServerBuilder {
         self
     }
 
+    /// One of the versions that tests run on.
+    #[must_use]
+    pub fn version(self, version: ServerVersion) -> Self {
+        Self { remedy: version.remedy(), ..self.program(version.program()) }
+    }
+
+    /// TLS on its port and nothing else. Debian's server is the only one here that can.
+    #[must_use]
+    pub fn tls(self, tls: &ServerTls) -> Self {
+        Self { tls: Some(tls.clone()), ..self }
+    }
+
     /// This port instead of a free one; then a taken port is an error.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
+    }
+
+    /// A node of a cluster: alone and without slots as yet. Its bus port is [`CLUSTER_BUS_OFFSET`] above its port.
+    #[must_use]
+    pub fn cluster_node(self) -> Self {
+        let node = self.option("--cluster-enabled", "yes").option("--cluster-config-file", "nodes.conf");
+        Self { role: Role::ClusterNode, ..node.option("--cluster-announce-ip", "127.0.0.1") }
+    }
+
+    /// A sentinel that starts with this configuration file and rewrites it as it learns, through restarts.
+    #[must_use]
+    pub fn sentinel(self, config: &str) -> Self {
+        Self { role: Role::Sentinel(config.to_owned()), ..self }
     }
 
     /// Starts it and waits until it answers.
@@ -200,7 +270,7 @@ impl RedisServerBuilder {
     fn launch_on_free_port(&self, dir: &Path) -> io::Result<(ServerProcess, u16)> {
         let mut collisions = 0;
         loop {
-            let port = free_port()?;
+            let port = self.role.free_port()?;
             match self.launch(port, FIRST_LIFE, dir) {
                 Ok(process) => return Ok((process, port)),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && collisions < COLLISIONS_MAX => {
@@ -212,9 +282,11 @@ impl RedisServerBuilder {
     }
 
     fn launch(&self, port: u16, life: u32, dir: &Path) -> io::Result<ServerProcess> {
+        self.write_config(dir)?;
         let mut process = ServerProcess::start(&self.command(port, life, dir))?;
         let began = Instant::now();
-        let ready = found_within(READY_WITHIN, || answer_or_end(&mut process, port, life, dir).transpose());
+        let ready =
+            found_within(READY_WITHIN, || self.answer_or_end(&mut process, port, life, dir).transpose());
         let why = match ready {
             Some(Ok(Readiness::Answers)) => return Ok(process),
             Some(Ok(Readiness::Ended(how))) => how,
@@ -224,15 +296,110 @@ impl RedisServerBuilder {
         Err(failed_start(&self.program, port, &why, &log_of(dir, life)))
     }
 
+    /// Nothing as long as it is neither.
+    fn answer_or_end(
+        &self,
+        process: &mut ServerProcess,
+        port: u16,
+        life: u32,
+        dir: &Path,
+    ) -> io::Result<Option<Readiness>> {
+        if let Some(status) = process.ended()? {
+            return Ok(Some(Readiness::Ended(format!("it ended: {status}"))));
+        }
+        // The log first: a PONG alone may come from another server that took the port before ours could.
+        let ready = log_of(dir, life).contains(self.role.ready_line()) && pongs(&self.door(port, dir));
+        Ok(ready.then_some(Readiness::Answers))
+    }
+
+    /// A sentinel's file is its memory: it is written once and kept through restarts.
+    fn write_config(&self, dir: &Path) -> io::Result<()> {
+        match &self.role {
+            Role::Sentinel(text) if !sentinel_config(dir).exists() => {
+                let users: String = self.users.iter().map(|rule| format!("user {rule}\n")).collect();
+                fs::write(sentinel_config(dir), users + text)
+            }
+            Role::Server | Role::ClusterNode | Role::Sentinel(_) => Ok(()),
+        }
+    }
+
+    /// A sentinel writes its users into its file, and refuses to hear of them twice.
+    fn user_arguments(&self) -> Vec<OsString> {
+        let user = |rule: &String| {
+            let words: Vec<OsString> = rule.split_whitespace().map(OsString::from).collect();
+            [vec!["--user".into()], words].concat()
+        };
+        match self.role {
+            Role::Sentinel(_) => Vec::new(),
+            Role::Server | Role::ClusterNode => self.users.iter().flat_map(user).collect(),
+        }
+    }
+
+    fn listening(&self, port: u16, dir: &Path) -> Vec<OsString> {
+        let bound = ["--bind".into(), "127.0.0.1".into()].into_iter();
+        let number = OsString::from(port.to_string());
+        match &self.tls {
+            None => bound.chain(["--port".into(), number]).collect(),
+            Some(tls) => {
+                let ports = ["--port".into(), "0".into(), "--tls-port".into(), number];
+                let socket = ["--unixsocket".into(), socket_path(dir).into()];
+                bound.chain(ports).chain(socket).chain(tls.arguments()).collect()
+            }
+        }
+    }
+
+    fn door(&self, port: u16, dir: &Path) -> Door {
+        match self.tls {
+            None => Door::Port(port),
+            Some(_) => Door::Socket(socket_path(dir)),
+        }
+    }
+
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     fn command(&self, port: u16, life: u32, dir: &Path) -> ServerCommand {
-        let mut arguments: Vec<OsString> =
-            ["--port", &port.to_string(), "--bind", "127.0.0.1"].map(Into::into).into();
+        let mut arguments = self.role.first_arguments(port, dir);
+        arguments.extend(self.listening(port, dir));
         arguments.extend(["--dir".into(), dir.into()]);
         arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no"].map(Into::into));
+        arguments.extend(self.user_arguments());
         arguments.extend(self.arguments.iter().cloned());
         let (program, env) = (self.program.clone(), self.env.clone());
-        ServerCommand { program, arguments, env, log: log_path(dir, life), package: "redis-server" }
+        ServerCommand { program, arguments, env, log: log_path(dir, life), remedy: self.remedy.clone() }
     }
+}
+
+impl Role {
+    fn free_port(&self) -> io::Result<u16> {
+        match self {
+            Self::ClusterNode => free_cluster_port(),
+            Self::Server | Self::Sentinel(_) => free_port(),
+        }
+    }
+
+    fn first_arguments(&self, port: u16, dir: &Path) -> Vec<OsString> {
+        match self {
+            Self::Server => Vec::new(),
+            Self::ClusterNode => {
+                vec!["--cluster-announce-bus-port".into(), (port + CLUSTER_BUS_OFFSET).to_string().into()]
+            }
+            Self::Sentinel(_) => vec![sentinel_config(dir).into(), "--sentinel".into()],
+        }
+    }
+
+    /// Redis and Valkey print it, at the default log level, when the port is bound and the data is loaded.
+    fn ready_line(&self) -> &'static str {
+        match self {
+            Self::Server | Self::ClusterNode => "Ready to accept connections",
+            Self::Sentinel(_) => "Sentinel ID is",
+        }
+    }
+}
+
+fn sentinel_config(dir: &Path) -> PathBuf {
+    dir.join("sentinel.conf")
 }
 
 enum Readiness {
@@ -240,25 +407,9 @@ enum Readiness {
     Ended(String),
 }
 
-/// Nothing as long as it is neither.
-fn answer_or_end(
-    process: &mut ServerProcess,
-    port: u16,
-    life: u32,
-    dir: &Path,
-) -> io::Result<Option<Readiness>> {
-    if let Some(status) = process.ended()? {
-        return Ok(Some(Readiness::Ended(format!("it ended: {status}"))));
-    }
-    // The log first: a PONG alone may come from another server that took the port before ours could.
-    let ready = log_of(dir, life).contains(READY_LINE) && pongs(port);
-    Ok(ready.then_some(Readiness::Answers))
-}
-
 /// A server that wants a password first is up, too.
-fn pongs(port: u16) -> bool {
-    let answer =
-        RawClient::connect_within(port, PING_WITHIN).and_then(|mut client| client.command(&["PING"]));
+fn pongs(door: &Door) -> bool {
+    let answer = RawClient::connect_to(door, PING_WITHIN).and_then(|mut client| client.command(&["PING"]));
     answer.is_ok_and(|answer| {
         answer.text().as_deref() == Some("PONG")
             || answer.error().is_some_and(|why| why.starts_with("NOAUTH"))
@@ -280,17 +431,20 @@ fn log_of(dir: &Path, life: u32) -> String {
     fs::read(log_path(dir, life)).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
 }
 
+fn socket_path(dir: &Path) -> PathBuf {
+    dir.join("door.sock")
+}
+
 fn log_path(dir: &Path, life: u32) -> PathBuf {
     dir.join(format!("server-{life}.log"))
 }
 
 const FIRST_LIFE: u32 = 1;
 
-/// Redis and Valkey print it, at the default log level, when the port is bound and the data is loaded.
-const READY_LINE: &str = "Ready to accept connections";
-
 /// A server is up after about 10 ms; a machine that compiles on all cores needs more.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Far above any answer of a loopback server, so only a fault reaches it.
+const PATIENCE: Duration = Duration::from_secs(5);
 const PING_WITHIN: Duration = Duration::from_secs(1);
 const COLLISIONS_MAX: u32 = 10;
 

@@ -31,8 +31,8 @@ pub struct ServerCommand {
     pub env: Vec<(OsString, OsString)>,
     /// Where its output goes; made anew.
     pub log: PathBuf,
-    /// The Debian package that brings the program, for the error message.
-    pub package: &'static str,
+    /// How to get the program when it is missing: a command, for the error message.
+    pub remedy: String,
 }
 
 /// A running, stopped or dead process that belongs to this test.
@@ -47,8 +47,8 @@ impl ServerProcess {
     /// # Errors
     /// When the program is missing, with the command that installs it, or cannot be started.
     pub fn start(command: &ServerCommand) -> io::Result<Self> {
-        let program = installed(&command.program, command.package)?;
-        let setpriv = installed(Path::new("setpriv"), "util-linux")?;
+        let program = installed(&command.program, &command.remedy)?;
+        let setpriv = installed(Path::new("setpriv"), "apt-get install util-linux")?;
         let log = File::create(&command.log)?;
         let mut bound = Command::new(setpriv);
         bound.args(["--pdeathsig", "KILL", "/bin/sh", "-c", EXEC_UNLESS_ORPHANED]);
@@ -140,13 +140,13 @@ impl Drop for ServerProcess {
 }
 
 /// The program's place, or an error that says how to get it. A test without its server fails; it never passes.
-fn installed(program: &Path, package: &str) -> io::Result<PathBuf> {
+fn installed(program: &Path, remedy: &str) -> io::Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).chain(["/usr/bin".into(), "/usr/sbin".into()]);
     // Joining an absolute path gives that path.
     places.map(|place| place.join(program)).find(|place| place.is_file()).ok_or_else(|| {
         let name = program.display();
-        io::Error::new(io::ErrorKind::NotFound, format!("{name} is not installed: apt-get install {package}"))
+        io::Error::new(io::ErrorKind::NotFound, format!("{name} is not installed: {remedy}"))
     })
 }
 
@@ -191,7 +191,7 @@ mod tests {
             arguments: vec!["60".into()],
             env: Vec::new(),
             log: dir.join("log"),
-            package: "coreutils",
+            remedy: "apt-get install coreutils".into(),
         }
     }
 
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn a_missing_program_is_an_error_that_says_how_to_install_it() {
         let dir = tempfile::tempdir().expect("a directory");
-        let missing =
-            ServerCommand { program: "no-such-server".into(), package: "some-server", ..sleeper(dir.path()) };
+        let (program, remedy) = ("no-such-server".into(), "apt-get install some-server".into());
+        let missing = ServerCommand { program, remedy, ..sleeper(dir.path()) };
         let error = ServerProcess::start(&missing).expect_err("it is missing");
         assert_eq!(error.to_string(), "no-such-server is not installed: apt-get install some-server");
     }

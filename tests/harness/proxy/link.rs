@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,10 +25,10 @@ use crate::harness::frames::{Frame, FrameReader};
 
 /// Serves one client until both sides are done, or all connections are cut.
 pub(super) async fn serve(connection: u64, client: TcpStream, shared: Arc<Shared>) {
-    let mut cuts = shared.switches.cuts();
+    let cuts = shared.switches.cuts();
     let link = Link::new(connection, &shared);
     tokio::select! {
-        _ = cuts.changed() => {}
+        () = link.cut(cuts) => {}
         // A failed connect needs no word: the client sees its connection close.
         _ = link.forward(client) => {}
     }
@@ -39,12 +40,26 @@ struct Link<'a> {
     pairing: Mutex<Pairing<Tag>>,
     client_gone: watch::Sender<bool>,
     server_gone: watch::Sender<bool>,
+    /// Set before the request that asks for replication is passed on, so no byte of the stream is taken for a frame.
+    replicates: AtomicBool,
 }
 
 impl<'a> Link<'a> {
     fn new(connection: u64, shared: &'a Shared) -> Self {
         let (client_gone, server_gone) = (watch::Sender::new(false), watch::Sender::new(false));
-        Self { connection, shared, pairing: Mutex::new(Pairing::new()), client_gone, server_gone }
+        let (pairing, replicates) = (Mutex::new(Pairing::new()), AtomicBool::new(false));
+        Self { connection, shared, pairing, client_gone, server_gone, replicates }
+    }
+
+    /// Returns at a cut that strikes this connection.
+    async fn cut(&self, mut cuts: watch::Receiver<u64>) {
+        loop {
+            // The proxy outlives its connections; if it did not, that would be a cut, too.
+            let gone = cuts.changed().await.is_err();
+            if gone || !self.replicates() {
+                return;
+            }
+        }
     }
 
     async fn forward(&self, client: TcpStream) -> io::Result<()> {
@@ -78,14 +93,41 @@ impl<'a> Link<'a> {
                     return Ok(());
                 }
             }
+            if self.replicates() {
+                return self.pass_requests(client, entrance.queue).await;
+            }
         }
         Ok(())
+    }
+
+    /// What a replica says once it replicates: acknowledgements that nobody answers.
+    async fn pass_requests(
+        &self,
+        mut client: OwnedReadHalf,
+        to_server: mpsc::Sender<Outgoing>,
+    ) -> io::Result<()> {
+        let mut piece = [0; PIECE_BYTES];
+        loop {
+            let length = client.read(&mut piece).await?;
+            if length == 0 {
+                return Ok(());
+            }
+            let request = Request { bytes: piece[..length].to_vec(), arguments: Vec::new() };
+            let tag = Tag::of_nobody(Answer::Pass);
+            let outgoing = Outgoing { due: None, request, tag, cuts_client: false };
+            to_server.send(outgoing).await.map_err(|_| io::ErrorKind::ConnectionReset)?;
+        }
     }
 
     /// Breaks if nothing more of this client is to be read.
     async fn take_request(&self, frame: Frame, entrance: &mut Entrance) -> io::Result<ControlFlow<()>> {
         let request = Request { arguments: frame.arguments(), bytes: frame.bytes };
         self.shared.traffic.note(self.connection, &request.arguments);
+        if asks_for_replication(&request.arguments) {
+            self.replicates.store(true, Ordering::Release);
+            let tag = Tag::of_nobody(Answer::Pass);
+            return entrance.send(self.to_server(), request, tag).await;
+        }
         match self.shared.rulebook.striking(&request.arguments) {
             Some(rule) => self.strike(rule, request, entrance).await,
             None => entrance.send(self.to_server(), request, Tag::of_nobody(Answer::Pass)).await,
@@ -135,6 +177,10 @@ impl<'a> Link<'a> {
         mut server: OwnedWriteHalf,
     ) -> io::Result<()> {
         while let Some(outgoing) = queue.recv().await {
+            if self.replicates() {
+                server.write_all(&outgoing.request.bytes).await?;
+                continue;
+            }
             until_passable(outgoing.due, self.to_server()).await;
             // Before the bytes: the reply may be here before this pump runs again.
             self.expect(&outgoing.request, outgoing.tag);
@@ -160,12 +206,22 @@ impl<'a> Link<'a> {
     ) -> io::Result<()> {
         let mut replies = FrameReader::of_replies();
         let mut exit = Exit { queue: to_client, pace: Pace::new() };
-        while read_into(&mut replies, &mut server).await? {
+        let mut piece = [0; PIECE_BYTES];
+        loop {
+            let length = server.read(&mut piece).await?;
+            if length == 0 {
+                return Ok(());
+            }
+            // A replica waits for every reply before it asks for replication: none is under way when the stream begins.
+            if self.replicates() {
+                exit.send(self.to_client(), piece[..length].to_vec()).await;
+                continue;
+            }
+            replies.feed(&piece[..length]);
             while let Some(frame) = next_frame(&mut replies)? {
                 self.take_reply(frame, &mut exit).await;
             }
         }
-        Ok(())
     }
 
     async fn take_reply(&self, frame: Frame, exit: &mut Exit) {
@@ -203,10 +259,16 @@ impl<'a> Link<'a> {
         mut client: OwnedWriteHalf,
     ) -> io::Result<()> {
         while let Some(incoming) = queue.recv().await {
-            until_passable(Some(incoming.due), self.to_client()).await;
+            if !self.replicates() {
+                until_passable(Some(incoming.due), self.to_client()).await;
+            }
             client.write_all(&incoming.bytes).await?;
         }
         Ok(())
+    }
+
+    fn replicates(&self) -> bool {
+        self.replicates.load(Ordering::Acquire)
     }
 
     fn expect(&self, request: &Request, tag: Tag) {
@@ -270,6 +332,12 @@ async fn unless(gone: &watch::Sender<bool>, work: impl Future<Output = io::Resul
         // A socket that fails is a side that has gone; the other pumps see it, too.
         _ = work => {}
     }
+}
+
+/// A replica's request to be sent everything from now on: what follows is a stream without replies.
+fn asks_for_replication(arguments: &[Vec<u8>]) -> bool {
+    let name = arguments.first();
+    name.is_some_and(|name| [b"PSYNC".as_slice(), b"SYNC"].iter().any(|sync| name.eq_ignore_ascii_case(sync)))
 }
 
 /// False at the end of the stream.

@@ -87,12 +87,12 @@ impl Proxy {
         self.shared.switches.way(direction).block(on);
     }
 
-    /// Closes new connections as soon as they are accepted. Those that are open stay.
+    /// Closes new connections as soon as they are accepted, also those of replicas. Those that are open stay.
     pub fn refuse(&self, on: bool) {
         self.shared.switches.refuse(on);
     }
 
-    /// Closes all open connections, on both sides. What was under way in the proxy is lost, except held requests.
+    /// Closes all open connections but those that replicate, on both sides. What was under way in the proxy is lost, except held requests.
     pub fn cut_all(&self) {
         self.shared.switches.cut();
     }
@@ -105,6 +105,16 @@ impl Proxy {
     /// How often each command was read from clients, by its name in capitals.
     pub fn commands_seen(&self) -> BTreeMap<String, u64> {
         self.shared.traffic.commands()
+    }
+
+    /// How often each command was read from the connections that had this name then; `None`: that had none.
+    pub fn commands_of(&self, client: Option<&str>) -> BTreeMap<String, u64> {
+        self.shared.traffic.commands_of(client)
+    }
+
+    /// [`Self::commands_of`] every name. Sentinels call themselves `sentinel-...`, replicas and nodes nothing.
+    pub fn commands_by_client(&self) -> BTreeMap<Option<String>, BTreeMap<String, u64>> {
+        self.shared.traffic.commands_by_client()
     }
 
     /// The requests read from clients in the order of reading; of very many, the last 100,000.

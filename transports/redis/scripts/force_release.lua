@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  the lock
 -- ARGV[1]  the lock's channel
+-- ARGV[2]  how to tell: publish, spublish or both
 --
 -- {1, listeners, now}  there was a hold and it is gone; `listeners` as in release
 -- {0, now}             there was none, nothing was done
@@ -21,6 +22,18 @@ if holds == 0 then return {0, now} end
 
 local removed = redis.pcall('del', KEYS[1])
 if type(removed) == 'table' then return removed end
-local listeners = redis.pcall('publish', ARGV[1], '0')
-if type(listeners) == 'table' then listeners = -1 end
+-- A notice that cannot be published must not hide that the lock is free.
+local function publish(command)
+  local reached = redis.pcall(command, ARGV[1], '0')
+  if type(reached) == 'table' then return -1 end
+  return reached
+end
+
+local listeners
+if ARGV[2] == 'both' then
+  local sharded, classic = publish('spublish'), publish('publish')
+  listeners = (sharded < 0 or classic < 0) and -1 or sharded + classic
+else
+  listeners = publish(ARGV[2])
+end
 return {1, listeners, now}

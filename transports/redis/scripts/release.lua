@@ -3,6 +3,7 @@
 -- KEYS[1]  the lock
 -- ARGV[1]  owner
 -- ARGV[2]  the lock's channel
+-- ARGV[3]  how to tell: publish, spublish or both
 --
 -- {1, listeners, now}  released; `listeners` clients got the notice, -1: it could not be published
 -- {0, now}             not held by this owner, nothing was done
@@ -20,6 +21,18 @@ local removed = redis.pcall('hdel', KEYS[1], ARGV[1])
 if type(removed) == 'table' then return removed end
 if removed == 0 then return {0, now} end
 
-local listeners = redis.pcall('publish', ARGV[2], '0')
-if type(listeners) == 'table' then listeners = -1 end
+-- A notice that cannot be published must not hide that the lock is free.
+local function publish(command)
+  local reached = redis.pcall(command, ARGV[2], '0')
+  if type(reached) == 'table' then return -1 end
+  return reached
+end
+
+local listeners
+if ARGV[3] == 'both' then
+  local sharded, classic = publish('spublish'), publish('publish')
+  listeners = (sharded < 0 or classic < 0) and -1 or sharded + classic
+else
+  listeners = publish(ARGV[3])
+end
 return {1, listeners, now}

@@ -3,8 +3,8 @@
 mod config;
 mod connection;
 mod lane;
-mod node;
 mod notices;
+mod routing;
 mod transport;
 mod wire;
 

@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
 
 use crate::{
-    config::{ConfigError, RedisConfig},
+    config::{Address, ConfigError, RedisConfig},
     lane::RedisLane,
-    node::Server,
+    routing::atlas::Atlas,
 };
 
 /// Locks on a Redis or Valkey server. Cheap to make and to clone; connects when an engine opens its lanes.
@@ -15,14 +15,14 @@ use crate::{
 /// Clones share what they know of the server (which run of it is the present one), nothing else.
 #[derive(Clone)]
 pub struct RedisTransport {
-    server: Arc<Server>,
+    atlas: Arc<Atlas>,
 }
 
 impl RedisTransport {
     /// A transport with this configuration. A setting that cannot work is told when a lane is opened, or before by
     /// [`RedisConfig::check`].
     pub fn new(config: RedisConfig) -> Self {
-        Self { server: Arc::new(Server::new(config)) }
+        Self { atlas: Arc::new(Atlas::new(config)) }
     }
 
     /// A transport with everything by default but what the URL says; see [`RedisConfig::from_url`].
@@ -40,17 +40,19 @@ impl Transport for RedisTransport {
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
-        let server = self.server.clone();
+        let atlas = self.atlas.clone();
         Box::pin(async move {
-            server.config.check().map_err(misconfigured)?;
-            Ok(Arc::new(RedisLane::open(server, lane).await?) as Arc<dyn Lane>)
+            atlas.config.check().map_err(misconfigured)?;
+            Ok(Arc::new(RedisLane::open(atlas, lane).await?) as Arc<dyn Lane>)
         })
     }
 }
 
 impl fmt::Debug for RedisTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisTransport({})", self.server.address)
+        let config = &self.atlas.config;
+        let addresses: Vec<_> = config.addresses.iter().map(Address::to_string).collect();
+        write!(f, "RedisTransport({:?}, {})", config.topology, addresses.join(", "))
     }
 }
 

@@ -17,6 +17,11 @@ impl Backoff {
         Self { next: if stood >= STABLE { Duration::ZERO } else { FIRST } }
     }
 
+    /// Nothing was tried yet.
+    pub(crate) fn at_once() -> Self {
+        Self { next: Duration::ZERO }
+    }
+
     /// After a refusal that only an operator can end.
     pub(crate) fn slow() -> Self {
         Self { next: SLOW }

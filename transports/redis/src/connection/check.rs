@@ -1,6 +1,8 @@
 //! What a new connection must show before its first command: the role of a master, which run of the server it is, since
 //! when it is up, and its clock.
 //!
+//! In a cluster it is asked what it can do beyond the oldest version, too.
+//!
 //! A proxy or an ACL rule may keep some of that from us. A role that is not told is taken for a master's, a run id that
 //! is not told makes every reconnection a new run, an uptime that is not told stays unknown. The clock is needed.
 
@@ -13,6 +15,8 @@ use leasehold::{
 };
 
 use crate::{
+    config::RedisTopology,
+    connection::abilities::Abilities,
     connection::identity::Findings,
     connection::link::{Failure, Link},
     connection::offset::Sample,
@@ -25,6 +29,7 @@ use crate::{
 pub(crate) struct Checked {
     pub(crate) findings: Findings,
     pub(crate) sample: Sample,
+    pub(crate) abilities: Abilities,
 }
 
 /// Why a connection may not be used.
@@ -41,6 +46,7 @@ pub(crate) async fn check(
     link: &Link,
     name: &'static str,
     address: &str,
+    topology: RedisTopology,
     clock: Clock,
     step: Duration,
 ) -> Result<Checked, Unfit> {
@@ -48,11 +54,12 @@ pub(crate) async fn check(
         let args = args.iter().map(|arg| Value::from_static_str(arg)).collect();
         async move { told(link.request(command, 0, args, step).await) }
     };
-    let (named, role, replication, info, sample) = tokio::join!(
+    let (named, role, replication, info, abilities, sample) = tokio::join!(
         ask("CLIENT", &["SETNAME", name]),
         ask("ROLE", &[]),
         ask("INFO", &["replication"]),
         ask("INFO", &["server"]),
+        abilities(link, topology, step),
         time(link, clock, step),
     );
     let at = |failure| Unfit::Other(explain(address, failure, step));
@@ -60,7 +67,14 @@ pub(crate) async fn check(
     named.map_err(at)?;
     must_be_master(address, role.map_err(at)?.as_ref(), replication.map_err(at)?.as_ref())?;
     let findings = findings(info.map_err(at)?.as_ref());
-    Ok(Checked { findings, sample: sample.map_err(at)? })
+    Ok(Checked { findings, sample: sample.map_err(at)?, abilities: abilities.map_err(at)? })
+}
+
+async fn abilities(link: &Link, topology: RedisTopology, step: Duration) -> Result<Abilities, Failure> {
+    match topology {
+        RedisTopology::Cluster => Abilities::probe(link, step).await,
+        RedisTopology::Single | RedisTopology::Sentinel => Ok(Abilities::default()),
+    }
 }
 
 /// Reads the server's clock.

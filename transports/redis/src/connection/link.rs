@@ -21,6 +21,7 @@ use fred::{
         config::{Config, ConnectionConfig, Options, PerformanceConfig, Server, ServerConfig, TcpConfig},
     },
 };
+use futures_util::future::{join_all, poll_immediate};
 use leasehold::{
     clock::{Clock, Instant},
     transport::{ErrorKind, TransportError},
@@ -139,6 +140,61 @@ impl Link {
         self.sort(reply)
     }
 
+    /// The same, right behind an `ASKING`: the server answers although the slot is not its own yet.
+    ///
+    /// # Cancel safety
+    /// The command may be executed all the same.
+    pub(crate) async fn request_asking(
+        &self,
+        command: &'static str,
+        slot: u16,
+        args: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        // Both are queued in this order before either is awaited. Should another request come in between, it is the one
+        // that asks, which does no harm, and ours is redirected once more.
+        let mut asking = Box::pin(self.request("ASKING", slot, Vec::new(), timeout));
+        let asked = poll_immediate(&mut asking).await;
+        let reply = self.request(command, slot, args, timeout).await;
+        match asked {
+            Some(asked) => asked?,
+            None => asking.await?,
+        };
+        reply
+    }
+
+    /// Subscribes to sharded channels; returns when the server has done it, with those that another node serves.
+    pub(crate) async fn subscribe_sharded(
+        &self,
+        channels: Vec<Str>,
+        timeout: Duration,
+    ) -> Result<Vec<Str>, Failure> {
+        // One by one, since fred counts one reply a command; all at once, since the server may be far.
+        let asked = channels.into_iter().map(|channel| self.subscribe_sharded_one(channel, timeout));
+        let replies: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();
+        Ok(replies?.into_iter().flatten().collect())
+    }
+
+    async fn subscribe_sharded_one(&self, channel: Str, timeout: Duration) -> Result<Option<Str>, Failure> {
+        match self.request("SSUBSCRIBE", 0, vec![Value::String(channel.clone())], timeout).await {
+            Ok(_) => Ok(None),
+            Err(Failure::Refused(text)) if is_redirect(&text) => Ok(Some(channel)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Ends subscriptions to sharded channels.
+    pub(crate) async fn unsubscribe_sharded(
+        &self,
+        channels: Vec<Str>,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        for channel in channels {
+            self.limited(timeout).sunsubscribe(channel).await.map_err(failure)?;
+        }
+        Ok(())
+    }
+
     /// Subscribes to channels. Returns when that is written, not when the server has done it: a ping behind it tells.
     pub(crate) async fn subscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
         self.limited(timeout).subscribe(channels).await.map_err(failure)
@@ -237,6 +293,10 @@ impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn is_redirect(text: &str) -> bool {
+    ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"].iter().any(|code| text.starts_with(code))
 }
 
 fn failure(error: FredError) -> Failure {

@@ -1,5 +1,6 @@
 //! One connection to one server: opened, checked, watched over, and what is asked on it.
 
+pub(crate) mod abilities;
 pub(crate) mod backoff;
 pub(crate) mod check;
 pub(crate) mod identity;
@@ -9,5 +10,6 @@ mod renewal;
 mod requests;
 pub(crate) mod watchdog;
 
-pub(crate) use renewal::answer_all;
-pub(crate) use requests::{Connection, Terms};
+pub(crate) use abilities::Batches;
+pub(crate) use renewal::{answer_all, is_refused_together};
+pub(crate) use requests::{Connection, Denial, Manner, Terms};

@@ -1,54 +1,72 @@
-//! One renewal batch: its command, and the answers that go back to its members.
+//! Renewals on one connection: many locks in one command, and the answers that go back to them.
 
 use fred::{bytes_utils::Str, types::Value};
 use leasehold::{
     clock::Instant,
-    transport::{Renewal, RenewalAnswer, TransportError},
+    transport::{ErrorKind, Renewal, RenewalAnswer, TransportError},
 };
 
 use super::{
+    abilities::Batches,
     offset::Sample,
-    requests::{Connection, Limit, micros, millis, text},
+    requests::{Connection, Denial, Limit, Manner, micros, millis, text},
 };
-use crate::{
-    wire::reply::{Found, Renewed},
-    wire::scripts,
+use crate::wire::{
+    reply::{Found, Renewed},
+    scripts::{self, Script},
 };
 
 impl Connection {
-    /// Asks for all members in one command and gives each its answer.
-    pub(crate) async fn renew(&self, mut batch: Vec<Renewal>) -> Vec<Renewal> {
+    /// Asks for all members in one command and gives each its answer. Those that another node must be asked about come
+    /// back without one.
+    ///
+    /// # Errors
+    /// The whole command must go elsewhere.
+    pub(crate) async fn renew(&self, members: &mut [Renewal], manner: Manner) -> Result<(), Denial> {
         // One latest time for all: the earliest, which can only be too early for the others.
-        let Some(execute_by) = batch.iter().map(|member| member.execute_by).min() else { return batch };
-        match self.ask_to_renew(&batch, execute_by).await {
-            Ok((renewed, limit)) => self.answer_each(&mut batch, renewed, limit),
-            Err(error) => answer_all(&mut batch, &RenewalAnswer::Failed(error)),
+        let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
+        match self.ask_to_renew(members, execute_by, manner).await {
+            Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
+            Err(Denial::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
+            Err(elsewhere) => return Err(elsewhere),
         }
-        batch
+        Ok(())
     }
 
     async fn ask_to_renew(
         &self,
-        batch: &[Renewal],
+        members: &[Renewal],
         execute_by: Instant,
-    ) -> Result<(Renewed, Limit), TransportError> {
+        manner: Manner,
+    ) -> Result<(Renewed, Limit), Denial> {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
-        let slot = batch[0].key.slot().number();
-        let (frame, sent) =
-            self.evaluate(&scripts::RENEW, slot, |head| arguments(head, batch, limit), limit).await?;
+        let slot = members[0].key.slot().number();
+        let (script, arguments) = self.renewal_script(manner);
+        let args = |head: &Str| arguments(head, members, limit);
+        let (frame, sent) = self.evaluate((script, manner), slot, args, limit).await?;
         let received = self.now();
-        let renewed = Renewed::read(&frame, batch.len()).ok_or_else(|| self.misread(limit))?;
+        let renewed = Renewed::read(&frame, members.len()).ok_or_else(|| self.misread(limit))?;
         let sample = Sample { sent, received, server_micros: renewed.now() };
         self.observe(sample, matches!(renewed, Renewed::TooLate { .. }));
         Ok((renewed, limit))
     }
 
-    fn answer_each(&self, batch: &mut [Renewal], renewed: Renewed, limit: Limit) {
+    // Behind an ASKING a key must be declared: the server must see which slot is meant.
+    fn renewal_script(&self, manner: Manner) -> (&'static Script, Arguments) {
+        match (self.batches(), manner) {
+            (Batches::AcrossSlots, Manner::Plain) => (&scripts::RENEW_ACROSS_SLOTS, undeclared),
+            (Batches::AcrossSlots, Manner::Asking) | (Batches::Declared | Batches::BySlot, _) => {
+                (&scripts::RENEW, declared)
+            }
+        }
+    }
+
+    fn answer_each(&self, members: &mut [Renewal], renewed: Renewed, limit: Limit) {
         match renewed {
-            Renewed::TooLate { now } => answer_all(batch, &RenewalAnswer::TooLate { at: self.at(now) }),
+            Renewed::TooLate { now } => answer_all(members, &RenewalAnswer::TooLate { at: self.at(now) }),
             Renewed::Each { found, now } => {
-                for (member, found) in batch.iter_mut().zip(found) {
+                for (member, found) in members.iter_mut().zip(found) {
                     member.answer = self.answer(found, now, limit);
                 }
             }
@@ -62,26 +80,49 @@ impl Connection {
             // Somebody took its expiry away (PERSIST): it was left "for ever", and is not any more.
             Found::NoExpiry => RenewalAnswer::Renewed { found: std::time::Duration::MAX, at },
             Found::NotYours => RenewalAnswer::NotYours { at },
+            Found::Refused(text) if text.contains(NOT_HERE) => RenewalAnswer::None,
             Found::Refused(text) => RenewalAnswer::Failed(self.explain_refusal(&text, limit)),
         }
     }
 }
 
-fn arguments(head: &Str, batch: &[Renewal], limit: Limit) -> Vec<Value> {
-    let mut args = Vec::with_capacity(3 + 3 * batch.len());
+type Arguments = fn(&Str, &[Renewal], Limit) -> Vec<Value>;
+
+fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
+    let mut args = Vec::with_capacity(3 + 3 * members.len());
     args.push(Value::String(head.clone()));
-    args.push(Value::Integer(i64::try_from(batch.len()).unwrap_or(i64::MAX)));
-    args.extend(batch.iter().map(|member| text(member.key.on_server())));
+    args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
+    args.extend(members.iter().map(|member| text(member.key.on_server())));
     args.push(micros(limit.not_after.micros));
-    for member in batch {
+    for member in members {
         args.push(millis(member.ttl));
         args.push(Value::String(member.owner.to_string().into()));
     }
     args
 }
 
-pub(crate) fn answer_all(batch: &mut [Renewal], answer: &RenewalAnswer) {
-    for member in batch {
+fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
+    let mut args = Vec::with_capacity(3 + 3 * members.len());
+    args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
+    for member in members {
+        args.push(text(member.key.on_server()));
+        args.push(millis(member.ttl));
+        args.push(Value::String(member.owner.to_string().into()));
+    }
+    args
+}
+
+pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
+    for member in members {
         member.answer = answer.clone();
     }
 }
+
+/// Whether a command over several keys was refused only because of which keys they were.
+pub(crate) fn is_refused_together(error: &TransportError) -> bool {
+    error.kind == ErrorKind::NotReady && error.detail.contains("TRYAGAIN")
+        || error.detail.contains("CROSSSLOT")
+}
+
+/// As a script says it of a key whose slot is elsewhere or on its way.
+const NOT_HERE: &str = "non local key";

@@ -18,18 +18,21 @@ use leasehold::{
     key::LockKey,
     routing::topology::ClockId,
     transport::{
-        Acquire, AcquireReply, ErrorKind, Fencing, Inspection, Release, ReleaseReply, ServerTime,
+        Acquire, AcquireReply, Effect, ErrorKind, Fencing, Inspection, Release, ReleaseReply, ServerTime,
         TransportError,
     },
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::abilities::{Batches, Kinds};
 use crate::{
+    config::Address,
     connection::check,
     connection::link::{Failure, Link},
     connection::offset::{Offset, Sample},
     connection::watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     wire::names::lock_channel,
+    wire::redirect::Redirect,
     wire::refusal::{refusal, refused},
     wire::reply::{Acquired, Freed, Seen},
     wire::scripts::{self, Script, Told},
@@ -37,11 +40,8 @@ use crate::{
 
 /// One checked connection of one lane.
 pub(crate) struct Connection {
-    link: Link,
-    address: Arc<str>,
-    clock: Clock,
-    clock_id: ClockId,
-    command_timeout: Duration,
+    link: Arc<Link>,
+    terms: Terms,
     offset: Mutex<Offset>,
     in_flight: Semaphore,
     told: Told,
@@ -49,11 +49,41 @@ pub(crate) struct Connection {
 
 /// What a connection needs to know from its node.
 pub(crate) struct Terms {
-    pub(crate) address: Arc<str>,
+    pub(crate) address: Address,
+    /// The same as text.
+    pub(crate) name: Arc<str>,
     pub(crate) clock: Clock,
     pub(crate) clock_id: ClockId,
     pub(crate) command_timeout: Duration,
     pub(crate) in_flight_max: usize,
+    /// Whether the server is a node of a cluster, which may send requests elsewhere.
+    pub(crate) in_cluster: bool,
+    pub(crate) kinds: Kinds,
+    pub(crate) batches: Batches,
+}
+
+/// How a request goes to a node of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As to the node that serves the slot.
+    Plain,
+    /// Behind an `ASKING`, as to the node that is about to.
+    Asking,
+}
+
+/// Why a request was not answered.
+#[derive(Debug)]
+pub(crate) enum Denial {
+    /// Certainly not executed: another node is to be asked.
+    Elsewhere(Redirect),
+    /// For a reason of its own.
+    Failed(TransportError),
+}
+
+impl From<TransportError> for Denial {
+    fn from(error: TransportError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// How long a request may take, and the server time beyond which it cannot be executed any more.
@@ -71,27 +101,20 @@ struct Answer<T> {
 }
 
 impl Connection {
-    pub(crate) fn new(link: Link, terms: Terms, first: Sample) -> Self {
+    pub(crate) fn new(link: Arc<Link>, terms: Terms, first: Sample) -> Self {
         let mut offset = Offset::default();
         offset.observe(first);
-        Self {
-            link,
-            address: terms.address,
-            clock: terms.clock,
-            clock_id: terms.clock_id,
-            command_timeout: terms.command_timeout,
-            offset: Mutex::new(offset),
-            in_flight: Semaphore::new(terms.in_flight_max),
-            told: Told::default(),
-        }
+        let in_flight = Semaphore::new(terms.in_flight_max);
+        Self { link, terms, offset: Mutex::new(offset), in_flight, told: Told::default() }
     }
 
-    pub(crate) async fn acquire(&self, request: Acquire) -> Result<AcquireReply, TransportError> {
+    pub(crate) async fn acquire(&self, request: &Acquire, manner: Manner) -> Result<AcquireReply, Denial> {
         let Acquire { key, owner, ttl, fencing, execute_by } = request;
+        let execute_by = *execute_by;
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let (name, owner) = (text(key.on_server()), Str::from(owner.to_string()));
-        let (ttl, latest) = (millis(ttl), micros(limit.not_after.micros));
+        let (ttl, latest) = (millis(*ttl), micros(limit.not_after.micros));
         let args = |head: &Str| {
             vec![
                 Value::String(head.clone()),
@@ -103,19 +126,20 @@ impl Connection {
             ]
         };
         let answer = self
-            .run(&scripts::ACQUIRE, key.slot().number(), args, limit, Acquired::read, Acquired::now)
+            .run((&scripts::ACQUIRE, manner), key.slot().number(), args, limit, Acquired::read, Acquired::now)
             .await?;
         let too_late = matches!(answer.value, Acquired::TooLate { .. });
         self.observe(answer.sample, too_late);
-        Ok(self.acquired(answer.value, fencing))
+        Ok(self.acquired(answer.value, *fencing))
     }
 
-    pub(crate) async fn release(&self, request: Release) -> Result<ReleaseReply, TransportError> {
+    pub(crate) async fn release(&self, request: &Release, manner: Manner) -> Result<ReleaseReply, Denial> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
         let (name, owner) = (text(request.key.on_server()), Str::from(request.owner.to_string()));
         let channel = Str::from(lock_channel(request.key.on_server()));
+        let publish = self.publish();
         let args = |head: &Str| {
             vec![
                 Value::String(head.clone()),
@@ -123,52 +147,80 @@ impl Connection {
                 name.clone(),
                 Value::String(owner.clone()),
                 Value::String(channel.clone()),
+                publish.clone(),
             ]
         };
         let answer = self
-            .run(&scripts::RELEASE, request.key.slot().number(), args, limit, Freed::read, Freed::now)
+            .run(
+                (&scripts::RELEASE, manner),
+                request.key.slot().number(),
+                args,
+                limit,
+                Freed::read,
+                Freed::now,
+            )
             .await?;
         self.observe(answer.sample, false);
         Ok(match answer.value {
-            Freed::Yes { listeners, now } => ReleaseReply::Released { listeners, at: self.at(now) },
+            Freed::Yes { listeners, now } => {
+                ReleaseReply::Released { listeners: self.all_listeners(listeners), at: self.at(now) }
+            }
             Freed::No { now } => ReleaseReply::NotYours { at: self.at(now) },
         })
     }
 
-    pub(crate) async fn inspect(&self, key: &LockKey) -> Result<Inspection, TransportError> {
+    pub(crate) async fn inspect(&self, key: &LockKey, manner: Manner) -> Result<Inspection, Denial> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
         let name = text(key.on_server());
         let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
-        let answer =
-            self.run(&scripts::INSPECT, key.slot().number(), args, limit, Seen::read, |seen| seen.now).await;
+        let answer = self
+            .run((&scripts::INSPECT, manner), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
+            .await;
         // A script that only reads has no effect, whatever became of it.
-        let answer =
-            answer.map_err(|error| TransportError { effect: leasehold::transport::Effect::None, ..error })?;
+        let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
         let Seen { holds, remaining, now } = answer.value;
         Ok(Inspection { holds, remaining, at: self.at(now) })
     }
 
-    pub(crate) async fn force_release(&self, key: &LockKey) -> Result<bool, TransportError> {
+    pub(crate) async fn force_release(&self, key: &LockKey, manner: Manner) -> Result<bool, Denial> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
         let (name, channel) = (text(key.on_server()), Str::from(lock_channel(key.on_server())));
-        let args =
-            |head: &Str| vec![Value::String(head.clone()), ONE, name.clone(), Value::String(channel.clone())];
+        let publish = self.publish();
+        let args = |head: &Str| {
+            vec![
+                Value::String(head.clone()),
+                ONE,
+                name.clone(),
+                Value::String(channel.clone()),
+                publish.clone(),
+            ]
+        };
         let slot = key.slot().number();
-        let answer = self.run(&scripts::FORCE_RELEASE, slot, args, limit, Freed::read, Freed::now).await?;
+        let answer =
+            self.run((&scripts::FORCE_RELEASE, manner), slot, args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
+    }
+
+    fn publish(&self) -> Value {
+        Value::from_static_str(self.terms.kinds.spelling())
+    }
+
+    // A node of a cluster counts its own listeners of the classic kind only, and who listens to both kinds counts twice.
+    fn all_listeners(&self, counted: Option<u32>) -> Option<u32> {
+        counted.filter(|_| !(self.terms.in_cluster && self.terms.kinds.classic))
     }
 
     /// Waits until this connection has ended or is to be given up.
     pub(crate) async fn ended(&self) {
         tokio::select! {
             _ = self.link.ended() => {}
-            _ = watch_over(self, self.clock) => {}
+            _ = watch_over(self, self.clock()) => {}
         }
     }
 
@@ -178,15 +230,32 @@ impl Connection {
     }
 
     pub(crate) fn clock_id(&self) -> ClockId {
-        self.clock_id
+        self.terms.clock_id
+    }
+
+    pub(crate) fn batches(&self) -> Batches {
+        self.terms.batches
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.terms.address
+    }
+
+    /// For questions about the cluster.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn clock(&self) -> Clock {
+        self.terms.clock
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.clock.now()
+        self.clock().now()
     }
 
     pub(crate) fn at(&self, micros: u64) -> ServerTime {
-        ServerTime { micros, clock: self.clock_id }
+        ServerTime { micros, clock: self.terms.clock_id }
     }
 
     /// Waits for its turn, at most until `until`.
@@ -194,7 +263,7 @@ impl Connection {
         if let Ok(permit) = self.in_flight.try_acquire() {
             return Ok(permit);
         }
-        let turn = tokio::time::timeout(until - self.clock.now(), self.in_flight.acquire());
+        let turn = tokio::time::timeout(until - self.now(), self.in_flight.acquire());
         match turn.await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_closed)) => Err(self
@@ -208,7 +277,7 @@ impl Connection {
 
     /// Translates `execute_by`, now.
     pub(crate) fn limit(&self, execute_by: Instant) -> Result<Limit, TransportError> {
-        let now = self.clock.now();
+        let now = self.now();
         if execute_by <= now {
             return Err(self.without_effect(ErrorKind::TimedOut, "its time was over before it was sent"));
         }
@@ -218,12 +287,12 @@ impl Connection {
 
     /// Of a request without a latest execution time: the command timeout from now.
     fn limit_of_timeout(&self) -> Limit {
-        Limit { until: self.clock.now() + self.command_timeout, not_after: self.at(0) }
+        Limit { until: self.now() + self.terms.command_timeout, not_after: self.at(0) }
     }
 
     /// The same, sent now.
     fn sent_now(&self, limit: Limit) -> Result<Limit, TransportError> {
-        let now = self.clock.now();
+        let now = self.now();
         Ok(Limit { not_after: self.at(self.translate(now, now)?), ..limit })
     }
 
@@ -246,15 +315,15 @@ impl Connection {
     /// Runs a script and reads its reply.
     async fn run<T>(
         &self,
-        script: &Script,
+        (script, manner): (&Script, Manner),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
         read: impl Fn(&Frame) -> Option<T>,
         now: impl Fn(&T) -> u64,
-    ) -> Result<Answer<T>, TransportError> {
-        let (frame, sent) = self.evaluate(script, slot, args, limit).await?;
-        let received = self.clock.now();
+    ) -> Result<Answer<T>, Denial> {
+        let (frame, sent) = self.evaluate((script, manner), slot, args, limit).await?;
+        let received = self.now();
         let value = read(&frame).ok_or_else(|| self.misread(limit))?;
         let server_micros = now(&value);
         Ok(Answer { value, sample: Sample { sent, received, server_micros } })
@@ -266,18 +335,21 @@ impl Connection {
     /// sends, and a request behind it could overtake the second.
     pub(crate) async fn evaluate(
         &self,
-        script: &Script,
+        (script, manner): (&Script, Manner),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
-    ) -> Result<(Frame, Instant), TransportError> {
-        let sent = self.clock.now();
-        let reply = if self.told.is_first_use(script) {
+    ) -> Result<(Frame, Instant), Denial> {
+        let sent = self.now();
+        let reply = if manner == Manner::Asking {
+            // Rare, and an ASKING counts for one command only: by the text, so that one is enough.
+            self.link.request_asking("EVAL", slot, args(&script.source), limit.until - sent).await
+        } else if self.told.is_first_use(script) {
             self.link.request("EVAL", slot, args(&script.source), limit.until - sent).await
         } else {
             self.evaluate_known(script, slot, args, limit.until - sent).await
         };
-        Ok((reply.map_err(|failure| self.explain(failure, limit))?, sent))
+        Ok((reply.map_err(|failure| self.deny(failure, limit))?, sent))
     }
 
     /// By the digest, and by the text if the server has forgotten it (SCRIPT FLUSH).
@@ -288,12 +360,12 @@ impl Connection {
         args: impl Fn(&Str) -> Vec<Value>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
-        let until = self.clock.now() + timeout;
+        let until = self.now() + timeout;
         let reply = self.link.request("EVALSHA", slot, args(&script.sha), timeout).await;
         if !matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
             return reply;
         }
-        self.link.request("EVAL", slot, args(&script.source), until - self.clock.now()).await
+        self.link.request("EVAL", slot, args(&script.source), until - self.now()).await
     }
 
     fn acquired(&self, value: Acquired, fencing: Fencing) -> AcquireReply {
@@ -306,8 +378,17 @@ impl Connection {
         }
     }
 
-    pub(crate) fn explain(&self, failure: Failure, limit: Limit) -> TransportError {
-        let address = &self.address;
+    fn deny(&self, failure: Failure, limit: Limit) -> Denial {
+        if let (Failure::Refused(text), true) = (&failure, self.terms.in_cluster) {
+            if let Some(redirect) = Redirect::read(text, &self.terms.address) {
+                return Denial::Elsewhere(redirect);
+            }
+        }
+        Denial::Failed(self.explain(failure, limit))
+    }
+
+    fn explain(&self, failure: Failure, limit: Limit) -> TransportError {
+        let address = &self.terms.name;
         match failure {
             Failure::Refused(text) => self.explain_refusal(&text, limit),
             Failure::TimedOut => {
@@ -325,10 +406,12 @@ impl Connection {
             self.kill();
         }
         match refusal(text) {
-            Some(refusal) => self.of_node(refused(&self.address, refusal, text)),
-            None => {
-                self.unknown(ErrorKind::Protocol, limit, format!("redis {} answered: {text}", self.address))
-            }
+            Some(refusal) => self.of_node(refused(&self.terms.name, refusal, text)),
+            None => self.unknown(
+                ErrorKind::Protocol,
+                limit,
+                format!("redis {} answered: {text}", self.terms.name),
+            ),
         }
     }
 
@@ -337,7 +420,7 @@ impl Connection {
         self.kill();
         let detail = format!(
             "redis {} answered in a shape that makes no sense; the connection was closed",
-            self.address
+            self.terms.name
         );
         self.unknown(ErrorKind::Protocol, limit, detail)
     }
@@ -347,12 +430,12 @@ impl Connection {
     }
 
     fn without_effect(&self, kind: ErrorKind, why: &str) -> TransportError {
-        let detail = format!("redis {}: {why}", self.address);
+        let detail = format!("redis {}: {why}", self.terms.name);
         self.of_node(TransportError::without_effect(kind, None, detail))
     }
 
     fn of_node(&self, error: TransportError) -> TransportError {
-        TransportError { node: Some(self.clock_id.node), ..error }
+        TransportError { node: Some(self.terms.clock_id.node), ..error }
     }
 }
 
@@ -363,9 +446,16 @@ impl Probe for Connection {
     }
 
     async fn probe(&self) -> Result<(), Failure> {
-        let sample = check::time(&self.link, self.clock, PROBE_TIMEOUT).await?;
+        let sample = check::time(&self.link, self.clock(), PROBE_TIMEOUT).await?;
         self.observe(sample, false);
         Ok(())
+    }
+}
+
+fn without_any_effect(denial: Denial) -> Denial {
+    match denial {
+        Denial::Failed(error) => Denial::Failed(TransportError { effect: Effect::None, ..error }),
+        elsewhere => elsewhere,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The subscriber connection of the calls lane: subscribes what is wanted, confirms it by a ping behind it, and hands
+//! The subscriber connections of the calls lane, one for each node: subscribes what is wanted, confirms it by a ping behind it, and hands
 //! messages to the watches.
 //!
 //! fred drops the server's confirmations, and an error reply to SUBSCRIBE (no right to the channel) would be taken for
@@ -7,6 +7,7 @@
 
 use std::{
     any::Any,
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,32 +19,40 @@ use fred::{bytes_utils::Str, types::Message, types::Value};
 use leasehold::{
     clock::Clock,
     key::LockKey,
+    routing::topology::NodeId,
     transport::{OpenLane, TransportError, Watch},
 };
 use tokio::sync::{Notify, broadcast};
 
+use super::table::{Changes, Notices};
 use crate::{
-    connection::backoff::Backoff,
-    connection::link::{Failure, Link, LinkKind},
-    connection::watchdog::{PROBE_TIMEOUT, Probe, watch_over},
-    node::Server,
-    notices::table::Notices,
-    wire::names::lock_channel,
-    wire::reply,
+    connection::{
+        abilities::Kinds,
+        backoff::Backoff,
+        link::{Failure, Link, LinkKind},
+        watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    },
+    routing::{
+        Server,
+        atlas::{Atlas, Map},
+    },
+    wire::{names::lock_channel, reply},
 };
 
-/// The watches of one lane and the connection that serves them.
+/// The watches of one lane, and the connections that serve them: one for each node.
 pub(crate) struct Subscriber {
-    server: Arc<Server>,
     lane: OpenLane,
+    atlas: Arc<Atlas>,
     notices: Mutex<Notices>,
-    changed: Notify,
+    bells: Mutex<HashMap<NodeId, Arc<Notify>>>,
 }
 
 /// A subscriber connection that was checked.
 pub(crate) struct Subscribed {
-    link: Link,
+    link: Arc<Link>,
+    node: NodeId,
     epoch: u32,
+    kinds: Kinds,
     pings: AtomicU64,
 }
 
@@ -57,72 +66,89 @@ enum End {
 }
 
 impl Subscriber {
-    pub(crate) fn new(server: Arc<Server>, lane: OpenLane) -> Self {
-        let notices = Notices::new(server.config.notices_warm(), server.config.notices_warm_max);
-        Self { server, lane, notices: Mutex::new(notices), changed: Notify::new() }
+    pub(crate) fn new(lane: OpenLane, atlas: Arc<Atlas>) -> Self {
+        let notices = Notices::new(atlas.config.notices_warm(), atlas.config.notices_warm_max);
+        Self { lane, atlas, notices: Mutex::new(notices), bells: Mutex::default() }
     }
 
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
         let channel = Str::from(lock_channel(key.on_server()));
-        let (state, is_wanted) = {
-            let mut notices = self.lock();
-            (notices.watch(&channel), notices.has_wanted())
-        };
-        if is_wanted {
-            self.changed.notify_one();
+        let seat = self.atlas.map().serving(key.slot());
+        let (state, is_new) = self.lock().watch(&channel, key.slot(), seat);
+        if let (true, Some(node)) = (is_new, seat) {
+            self.bell(node).notify_one();
         }
         Watch::new(state, Interest { subscriber: self.clone(), channel })
     }
 
-    /// Connects and checks.
-    pub(crate) async fn connect(&self) -> Result<Subscribed, TransportError> {
-        let (link, run, _) = self.server.connect(LinkKind::Notices, self.lane).await?;
-        Ok(Subscribed { link, epoch: run.epoch, pings: AtomicU64::new(0) })
+    /// Connects to a server and checks it.
+    pub(crate) async fn connect(&self, server: &Server) -> Result<Subscribed, TransportError> {
+        let (link, run, checked) = server.connect(LinkKind::Notices, self.lane).await?;
+        let kinds = checked.abilities.kinds(server.config());
+        Ok(Subscribed { link, node: server.id, epoch: run.epoch, kinds, pings: AtomicU64::new(0) })
     }
 
-    /// Serves the watches for ever, over one connection after the other.
-    pub(crate) async fn keep_subscribed(self: Arc<Self>, mut subscribed: Subscribed) {
+    /// Follows another map: who serves a slot serves its channels.
+    pub(crate) fn follow(&self, map: &Map) {
+        let mut notices = self.lock();
+        notices.reseat(|slot| map.serving(slot));
+        let mut bells = self.bells();
+        let gone: Vec<_> = bells.keys().copied().filter(|node| map.server(*node).is_none()).collect();
+        for node in gone {
+            notices.remove_node(node);
+            bells.remove(&node);
+        }
+        bells.values().for_each(|bell| bell.notify_one());
+    }
+
+    /// Serves the channels of one node for ever, over one connection after the other.
+    pub(crate) async fn keep_subscribed(self: Arc<Self>, server: Arc<Server>, first: Option<Subscribed>) {
+        let mut subscribed = match first {
+            Some(subscribed) => subscribed,
+            None => self.reconnect(&server, Backoff::at_once()).await,
+        };
         loop {
             let since = self.clock().now();
-            let end = self.serve(&subscribed).await;
+            let end = self.serve(&server, &subscribed).await;
             subscribed.link.kill();
-            self.lock().lose();
-            let backoff = self.pause_after(end, self.clock().now() - since);
-            subscribed = self.reconnect(backoff).await;
+            self.lock().lose(server.id);
+            let backoff = self.pause_after(&server, end, self.clock().now() - since);
+            subscribed = self.reconnect(&server, backoff).await;
         }
     }
 
-    fn pause_after(&self, end: End, stood: Duration) -> Backoff {
-        let server = &self.server.address;
+    fn pause_after(&self, server: &Server, end: End, stood: Duration) -> Backoff {
+        let server = &server.name;
         match end {
             End::Lost => {
                 tracing::warn!(%server, "lost the connection for notices to redis");
                 Backoff::after(stood)
             }
             End::Refused(text) => {
-                let remedy = "grant +subscribe, +unsubscribe, +ping and &redisson_lock__channel:*; until then callers poll";
+                let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
+                              &redisson_lock__channel:*; until then callers poll";
                 tracing::error!(%server, %text, remedy, "redis refuses subscriptions");
                 Backoff::slow()
             }
         }
     }
 
-    async fn reconnect(&self, mut backoff: Backoff) -> Subscribed {
+    async fn reconnect(&self, server: &Server, mut backoff: Backoff) -> Subscribed {
         loop {
             tokio::time::sleep(backoff.next_delay(self.clock().now())).await;
-            match self.connect().await {
+            match self.connect(server).await {
                 Ok(subscribed) => return subscribed,
                 Err(error) => tracing::debug!(%error, "cannot connect to redis for notices"),
             }
         }
     }
 
-    async fn serve(&self, subscribed: &Subscribed) -> End {
+    async fn serve(&self, server: &Server, subscribed: &Subscribed) -> End {
         tokio::select! {
             _ = subscribed.link.ended() => End::Lost,
             _ = watch_over(subscribed, self.clock()) => End::Lost,
-            _ = self.server.outdated(subscribed.epoch) => End::Lost,
+            _ = server.outdated(subscribed.epoch) => End::Lost,
             end = self.subscribe_wanted(subscribed) => end,
             _ = self.hand_out(subscribed) => End::Lost,
         }
@@ -130,28 +156,37 @@ impl Subscriber {
 
     /// Keeps the server's subscriptions equal to the wanted ones.
     async fn subscribe_wanted(&self, subscribed: &Subscribed) -> End {
-        let step = self.lane.command_timeout;
+        let (step, bell) = (self.lane.command_timeout, self.bell(subscribed.node));
         loop {
-            let (ended, wanted) = self.take_changes();
-            if ended.is_empty() && wanted.is_empty() {
-                self.wait_for_changes().await;
+            let changes = self.lock().take_changes(subscribed.node, BATCH_MAX, self.clock().now());
+            if changes == Changes::default() {
+                self.wait_for_changes(&bell).await;
                 continue;
             }
-            match subscribed.change(ended, wanted.clone(), step).await {
-                Ok(()) => self.lock().confirm(&wanted),
+            let wanted = changes.wanted.clone();
+            match subscribed.change(changes, step).await {
+                Ok(elsewhere) => self.settle(subscribed.node, &wanted, elsewhere).await,
                 Err(Failure::Refused(text)) => return End::Refused(text),
                 Err(Failure::TimedOut | Failure::Lost(_)) => return End::Lost,
             }
         }
     }
 
-    fn take_changes(&self) -> (Vec<Str>, Vec<Str>) {
-        let now = self.clock().now();
-        let mut notices = self.lock();
-        (notices.take_expired(now), notices.take_wanted(BATCH_MAX))
+    /// `elsewhere`: the node does not serve these, so the map is old.
+    async fn settle(&self, node: NodeId, wanted: &[Str], elsewhere: Vec<Str>) {
+        let is_elsewhere = !elsewhere.is_empty();
+        {
+            let mut notices = self.lock();
+            notices.refuse(node, elsewhere);
+            notices.confirm(node, wanted);
+        }
+        if is_elsewhere {
+            self.atlas.doubt();
+            tokio::time::sleep(ELSEWHERE_PAUSE).await;
+        }
     }
 
-    async fn wait_for_changes(&self) {
+    async fn wait_for_changes(&self, bell: &Notify) {
         let next_expiry = self.lock().next_expiry();
         let expiry = async {
             match next_expiry {
@@ -160,7 +195,7 @@ impl Subscriber {
             }
         };
         tokio::select! {
-            _ = self.changed.notified() => {}
+            _ = bell.notified() => {}
             _ = expiry => {}
         }
     }
@@ -170,22 +205,22 @@ impl Subscriber {
         let mut messages = subscribed.link.messages();
         loop {
             match messages.recv().await {
-                Ok(message) => self.hand_out_all(message, &mut messages),
-                Err(broadcast::error::RecvError::Lagged(_)) => self.lock().gap(),
+                Ok(message) => self.hand_out_all(subscribed.node, message, &mut messages),
+                Err(broadcast::error::RecvError::Lagged(_)) => self.lock().gap(subscribed.node),
                 Err(broadcast::error::RecvError::Closed) => return,
             }
             subscribed.link.hear();
         }
     }
 
-    fn hand_out_all(&self, first: Message, messages: &mut broadcast::Receiver<Message>) {
+    fn hand_out_all(&self, node: NodeId, first: Message, messages: &mut broadcast::Receiver<Message>) {
         let notices = self.lock();
         notices.notice(&first.channel);
         // A gap ends this round too; `recv` does not tell it twice, so it is told here.
         for _ in 0..ROUND_MAX {
             match messages.try_recv() {
                 Ok(message) => notices.notice(&message.channel),
-                Err(broadcast::error::TryRecvError::Lagged(_)) => notices.gap(),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => notices.gap(node),
                 Err(_) => return,
             }
         }
@@ -195,21 +230,55 @@ impl Subscriber {
         self.lane.clock
     }
 
+    /// Rung when there is something to do for a node.
+    fn bell(&self, node: NodeId) -> Arc<Notify> {
+        self.bells().entry(node).or_default().clone()
+    }
+
+    fn bells(&self) -> MutexGuard<'_, HashMap<NodeId, Arc<Notify>>> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Notices> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Subscribed {
-    /// Ends some subscriptions, begins others, and waits until the server has done all of it.
-    async fn change(&self, ended: Vec<Str>, wanted: Vec<Str>, step: Duration) -> Result<(), Failure> {
-        if !ended.is_empty() {
-            self.link.unsubscribe(ended, step).await?;
+    /// Ends some subscriptions, begins others, and waits until the server has done all of it. Which of them another node
+    /// serves.
+    async fn change(&self, changes: Changes, step: Duration) -> Result<Vec<Str>, Failure> {
+        let Changes { wanted, mut ended, left } = changes;
+        if self.kinds.classic {
+            // Sharded ones have ended with the move of their slot; the server would answer MOVED.
+            ended.extend(left);
         }
-        if !wanted.is_empty() {
-            self.link.subscribe(wanted, step).await?;
+        self.end(ended, step).await?;
+        self.begin(wanted, step).await
+    }
+
+    async fn end(&self, channels: Vec<Str>, step: Duration) -> Result<(), Failure> {
+        if channels.is_empty() {
+            return Ok(());
+        }
+        if self.kinds.sharded {
+            self.link.unsubscribe_sharded(channels.clone(), step).await?;
+        }
+        if self.kinds.classic {
+            self.link.unsubscribe(channels, step).await?;
         }
         self.ping(step).await
+    }
+
+    async fn begin(&self, channels: Vec<Str>, step: Duration) -> Result<Vec<Str>, Failure> {
+        if channels.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.kinds.classic {
+            self.link.subscribe(channels.clone(), step).await?;
+            self.ping(step).await?;
+        }
+        if self.kinds.sharded { self.link.subscribe_sharded(channels, step).await } else { Ok(Vec::new()) }
     }
 
     async fn ping(&self, timeout: Duration) -> Result<(), Failure> {
@@ -244,7 +313,7 @@ impl Drop for Interest {
         let now = self.subscriber.clock().now();
         let must_look = self.subscriber.lock().unwatch(&self.channel, now);
         if must_look {
-            self.subscriber.changed.notify_one();
+            self.subscriber.bells().values().for_each(|bell| bell.notify_one());
         }
     }
 }
@@ -259,3 +328,5 @@ pub(crate) fn no_watch() -> Watch {
 // About 1 ms of the server's time.
 const BATCH_MAX: usize = 1_000;
 const ROUND_MAX: usize = 256;
+/// Until the map has been looked at again.
+const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);

@@ -175,11 +175,11 @@ fn count(listeners: i64) -> Option<Option<u32>> {
     }
 }
 
-fn array(frame: &Frame) -> Option<&[Frame]> {
+pub(crate) fn array(frame: &Frame) -> Option<&[Frame]> {
     if let Frame::Array { data, .. } = frame { Some(data) } else { None }
 }
 
-fn number(frame: &Frame) -> Option<i64> {
+pub(crate) fn number(frame: &Frame) -> Option<i64> {
     if let Frame::Number { data, .. } = frame { Some(*data) } else { None }
 }
 
@@ -194,7 +194,7 @@ fn bytes(frame: &Frame) -> Option<&[u8]> {
     }
 }
 
-fn text(frame: &Frame) -> Option<&str> {
+pub(crate) fn text(frame: &Frame) -> Option<&str> {
     std::str::from_utf8(bytes(frame)?).ok()
 }
 

@@ -42,13 +42,16 @@ pub(crate) static INSPECT: LazyLock<Script> =
 pub(crate) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../scripts/force_release.lua"), 1 << 4));
 
+pub(crate) static RENEW_ACROSS_SLOTS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../scripts/renew_across_slots.lua"), 1 << 5));
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_script_says_why_it_is_safe_to_run_twice() {
-        for script in [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE] {
+        for script in [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS] {
             assert!(script.source.contains("-- Safe to run twice:"), "{}", &*script.source);
             assert_eq!(script.sha.len(), 40);
         }
@@ -56,7 +59,8 @@ mod tests {
 
     #[test]
     fn each_script_has_one_first_use() {
-        let (told, all) = (Told::default(), [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE]);
+        let (told, all) =
+            (Told::default(), [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS]);
         assert!(all.iter().all(|script| told.is_first_use(script)));
         assert!(!all.iter().any(|script| told.is_first_use(script)));
     }

@@ -1,0 +1,134 @@
+//! A lane: its nodes, its board, and the tasks that keep the map up to date; ended by dropping it.
+
+mod board;
+mod node;
+mod nodes;
+mod route;
+mod task;
+
+use std::sync::Arc;
+
+use leasehold::{
+    clock::Instant,
+    key::LockKey,
+    routing::topology::{NodeId, Topology},
+    transport::{
+        Acquire, AcquireReply, BoxFuture, Inspection, Lane, LanePurpose, OpenLane, Release, ReleaseReply,
+        Renewal, TransportError, Watch,
+    },
+};
+use tokio::sync::watch;
+
+pub(crate) use self::{nodes::Nodes, task::Task};
+use crate::{
+    config::RedisTopology,
+    notices::{Subscriber, no_watch},
+    routing::{atlas::Atlas, find_cluster, find_master, keep_listening, keep_surveyed},
+};
+
+/// One lane to all servers of a deployment.
+pub(crate) struct RedisLane {
+    lane: OpenLane,
+    nodes: Arc<Nodes>,
+    _tasks: Vec<Task>,
+}
+
+impl RedisLane {
+    /// Finds the servers and connects everything the lane needs.
+    pub(crate) async fn open(atlas: Arc<Atlas>, lane: OpenLane) -> Result<Self, TransportError> {
+        let topology = atlas.config.topology;
+        match topology {
+            RedisTopology::Single => {}
+            RedisTopology::Sentinel => find_master(&atlas, lane).await?,
+            RedisTopology::Cluster => find_cluster(&atlas, lane).await?,
+        }
+        let subscriber =
+            (lane.purpose == LanePurpose::Calls).then(|| Arc::new(Subscriber::new(lane, atlas.clone())));
+        let nodes = Arc::new(Nodes::new(lane, atlas.clone(), subscriber));
+        nodes.open().await?;
+        let mut tasks = vec![Task::spawn(nodes.clone().keep_following(atlas.changes()))];
+        match topology {
+            RedisTopology::Single => {}
+            RedisTopology::Sentinel => tasks.push(Task::spawn(keep_listening(atlas, lane, nodes.clone()))),
+            RedisTopology::Cluster => tasks.push(Task::spawn(keep_surveyed(atlas, lane, nodes.clone()))),
+        }
+        Ok(Self { lane, nodes, _tasks: tasks })
+    }
+
+    // Of requests that carry no latest time of their own.
+    fn until(&self) -> Instant {
+        self.lane.clock.now() + self.lane.command_timeout
+    }
+}
+
+impl Lane for RedisLane {
+    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
+        self.nodes.board().topology()
+    }
+
+    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
+        Box::pin(async move {
+            self.nodes.must_fit(&request.key)?;
+            let (slot, until) = (request.key.slot(), request.execute_by);
+            let mut route = self.nodes.route(slot, until)?;
+            loop {
+                match route.connection.acquire(&request, route.manner).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(denial) => route.follow(denial).await?,
+                }
+            }
+        })
+    }
+
+    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
+        Box::pin(async move {
+            let (slot, until) = (request.key.slot(), self.until());
+            let mut route = self.nodes.route(slot, until)?;
+            loop {
+                match route.connection.release(&request, route.manner).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(denial) => route.follow(denial).await?,
+                }
+            }
+        })
+    }
+
+    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+        Box::pin(self.nodes.renew(node, batch))
+    }
+
+    fn watch(&self, key: &Arc<LockKey>) -> Watch {
+        let fits = self.nodes.must_fit(key).is_ok();
+        let subscriber = self.nodes.subscriber().filter(|_| fits);
+        subscriber.map_or_else(no_watch, |subscriber| subscriber.watch(key))
+    }
+
+    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            let (slot, until) = (key.slot(), self.until());
+            let mut route = self.nodes.route(slot, until)?;
+            loop {
+                match route.connection.inspect(&key, route.manner).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(denial) => route.follow(denial).await?,
+                }
+            }
+        })
+    }
+
+    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
+        let key = key.clone();
+        Box::pin(async move {
+            self.nodes.must_fit(&key)?;
+            let (slot, until) = (key.slot(), self.until());
+            let mut route = self.nodes.route(slot, until)?;
+            loop {
+                match route.connection.force_release(&key, route.manner).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(denial) => route.follow(denial).await?,
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! One node of one lane: keeps a checked command connection, and says so on the lane's board.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold::{
+    clock::Instant,
+    routing::topology::{Batching, ClockId, Node as NodeState},
+    transport::{ErrorKind, OpenLane, TransportError},
+};
+use tokio::sync::watch;
+
+use super::board::Board;
+use crate::{
+    config::RedisTopology,
+    connection::{Connection, Terms, backoff::Backoff, identity::Run, link::LinkKind},
+    routing::{Server, atlas::Atlas},
+};
+
+/// One lane's way to one server.
+pub(crate) struct Node {
+    server: Arc<Server>,
+    lane: OpenLane,
+    atlas: Arc<Atlas>,
+    board: Arc<Board>,
+    present: Mutex<Present>,
+    connections: watch::Sender<u64>,
+}
+
+/// The connection of the moment, or why there is none.
+enum Present {
+    Connected(Arc<Connection>),
+    Broken(Arc<str>),
+}
+
+impl Node {
+    pub(crate) fn new(server: Arc<Server>, lane: OpenLane, atlas: Arc<Atlas>, board: Arc<Board>) -> Self {
+        let present = Mutex::new(Present::Broken("not connected yet".into()));
+        Self { server, lane, atlas, board, present, connections: watch::Sender::default() }
+    }
+
+    /// Connects, and connects again whenever the connection ends, for ever.
+    pub(crate) async fn keep_connected(self: Arc<Self>, first: Option<Arc<Connection>>) {
+        let mut connection = match first {
+            Some(connection) => connection,
+            None => self.reconnect(Backoff::at_once()).await,
+        };
+        loop {
+            let since = self.now();
+            self.serve(&connection).await;
+            self.lose(&connection);
+            connection = self.reconnect(Backoff::after(self.now() - since)).await;
+        }
+    }
+
+    /// The checked connection of the moment.
+    pub(crate) fn connection(&self) -> Result<Arc<Connection>, TransportError> {
+        match &*self.lock() {
+            Present::Connected(connection) => Ok(connection.clone()),
+            Present::Broken(why) => Err(self.unreachable(why)),
+        }
+    }
+
+    /// The same, waiting for it until `until`.
+    pub(crate) async fn connection_within(&self, until: Instant) -> Result<Arc<Connection>, TransportError> {
+        let mut connections = self.connections.subscribe();
+        loop {
+            let now = self.connection();
+            let change = connections.changed();
+            if now.is_ok() || tokio::time::timeout(until - self.now(), change).await.is_err() {
+                return now;
+            }
+        }
+    }
+
+    async fn serve(&self, connection: &Connection) {
+        tokio::select! {
+            _ = connection.ended() => {}
+            _ = self.server.outdated(connection.clock_id().epoch) => {}
+        }
+    }
+
+    fn lose(&self, connection: &Connection) {
+        connection.kill();
+        tracing::warn!(server = %self.server.name, lane = ?self.lane.purpose, "lost the connection to redis");
+        *self.lock() = Present::Broken("the connection was lost".into());
+        self.server.lost(connection.clock_id().epoch, self.now());
+        self.board.draw_disconnected(self.server.id);
+        self.atlas.doubt();
+    }
+
+    async fn reconnect(&self, mut backoff: Backoff) -> Arc<Connection> {
+        loop {
+            tokio::time::sleep(backoff.next_delay(self.now())).await;
+            match self.connect().await {
+                Ok(connection) => {
+                    tracing::info!(server = %self.server.name, lane = ?self.lane.purpose, "connected to redis");
+                    return connection;
+                }
+                Err(error) => {
+                    tracing::debug!(server = %self.server.name, %error, "cannot connect to redis");
+                    *self.lock() = Present::Broken(error.detail);
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Arc<Connection>, TransportError> {
+        let (link, run, checked) = self.server.connect(LinkKind::Commands, self.lane).await?;
+        let config = self.server.config();
+        let terms = Terms {
+            address: self.server.address.clone(),
+            name: self.server.name.clone(),
+            clock: self.lane.clock,
+            clock_id: ClockId { node: self.server.id, epoch: run.epoch },
+            command_timeout: self.lane.command_timeout,
+            in_flight_max: config.in_flight_max,
+            in_cluster: config.topology == RedisTopology::Cluster,
+            kinds: checked.abilities.kinds(config),
+            batches: checked.abilities.batches(config),
+        };
+        let connection = Arc::new(Connection::new(link, terms, checked.sample));
+        // First the board, then the connection: nobody may use a run that was not told.
+        self.board.draw_connected(self.drawn(run, connection.batches().for_engine()));
+        *self.lock() = Present::Connected(connection.clone());
+        self.connections.send_modify(|count| *count += 1);
+        Ok(connection)
+    }
+
+    fn drawn(&self, run: Run, batching: Batching) -> NodeState {
+        NodeState {
+            id: self.server.id,
+            address: self.server.name.to_string(),
+            clock: ClockId { node: self.server.id, epoch: run.epoch },
+            up_since: run.up_since,
+            connected: true,
+            batch_leases_max: self.server.config().batch_leases_max,
+            batching,
+        }
+    }
+
+    fn unreachable(&self, why: &str) -> TransportError {
+        let detail = format!("redis {} is not connected: {why}", self.server.name);
+        TransportError::without_effect(ErrorKind::Unreachable, Some(self.server.id), detail)
+    }
+
+    fn now(&self) -> Instant {
+        self.lane.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Present::Connected(connection) = &*self.lock() {
+            connection.kill();
+        }
+    }
+}

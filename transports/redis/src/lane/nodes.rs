@@ -1,0 +1,229 @@
+//! The nodes of one lane: one for each server of the map, no more, no fewer. A server that stays in the map keeps its
+//! connections, whatever else changes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold::{
+    clock::Instant,
+    routing::{slot::Slot, topology::NodeId},
+    transport::{ErrorKind, OpenLane, TransportError},
+};
+use tokio::{runtime::Handle, sync::watch};
+
+use super::{board::Board, node::Node, task::Task};
+use crate::{
+    config::RedisTopology,
+    connection::Connection,
+    notices::Subscriber,
+    routing::{
+        Server,
+        atlas::{Atlas, Map},
+    },
+};
+
+/// All nodes of one lane.
+pub(crate) struct Nodes {
+    lane: OpenLane,
+    atlas: Arc<Atlas>,
+    board: Arc<Board>,
+    subscriber: Option<Arc<Subscriber>>,
+    runtime: Handle,
+    seats: Mutex<HashMap<NodeId, Seat>>,
+}
+
+struct Seat {
+    node: Arc<Node>,
+    _tasks: Vec<Task>,
+}
+
+impl Nodes {
+    /// No nodes yet. Their tasks will live on the present runtime.
+    pub(crate) fn new(lane: OpenLane, atlas: Arc<Atlas>, subscriber: Option<Arc<Subscriber>>) -> Self {
+        let (board, seats) = (Arc::default(), Mutex::default());
+        Self { lane, atlas, board, subscriber, runtime: Handle::current(), seats }
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    pub(crate) fn subscriber(&self) -> Option<&Arc<Subscriber>> {
+        self.subscriber.as_ref()
+    }
+
+    pub(crate) fn atlas(&self) -> &Arc<Atlas> {
+        &self.atlas
+    }
+
+    /// Connects to every server of the map at once. Fails if none can be reached, or one refuses for good; whoever else
+    /// cannot be reached is tried again in the background.
+    pub(crate) async fn open(&self) -> Result<(), TransportError> {
+        let map = self.atlas.map();
+        self.board.draw_map(&map);
+        let mut attempts = tokio::task::JoinSet::new();
+        for server in &map.servers {
+            attempts.spawn(self.seat(server.clone()));
+        }
+        let mut reached = Vec::new();
+        let mut trouble = None;
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+                Ok(seated) => reached.push(seated),
+                Err(error) if error.kind.is_final() => return Err(error),
+                Err(error) => trouble = Some(error),
+            }
+        }
+        if let (true, Some(error)) = (reached.is_empty(), trouble) {
+            return Err(error);
+        }
+        let mut seats = self.lock();
+        for (id, seat) in reached {
+            seats.insert(id, seat);
+        }
+        drop(seats);
+        self.follow(&self.atlas.map());
+        Ok(())
+    }
+
+    // Both connections, each once.
+    fn seat(
+        &self,
+        server: Arc<Server>,
+    ) -> impl Future<Output = Result<(NodeId, Seat), TransportError>> + Send + use<> {
+        let node = self.node(server.clone());
+        let subscriber = self.subscriber.clone();
+        async move {
+            let subscribe = async {
+                match &subscriber {
+                    Some(subscriber) => subscriber.connect(&server).await.map(Some),
+                    None => Ok(None),
+                }
+            };
+            let (connection, subscribed) = tokio::try_join!(node.connect(), subscribe)?;
+            let mut tasks = vec![Task::spawn(node.clone().keep_connected(Some(connection)))];
+            tasks.extend(
+                subscriber
+                    .map(|subscriber| Task::spawn(subscriber.keep_subscribed(server.clone(), subscribed))),
+            );
+            Ok((server.id, Seat { node, _tasks: tasks }))
+        }
+    }
+
+    fn node(&self, server: Arc<Server>) -> Arc<Node> {
+        Arc::new(Node::new(server, self.lane, self.atlas.clone(), self.board.clone()))
+    }
+
+    /// Makes the nodes those of the map. Cheap if they are.
+    pub(crate) fn follow(&self, map: &Map) {
+        let mut seats = self.lock();
+        let left: Vec<NodeId> = seats.keys().copied().filter(|id| map.server(*id).is_none()).collect();
+        let gone: Vec<Option<Seat>> = left.iter().map(|id| seats.remove(id)).collect();
+        self.board.draw_map(map);
+        for server in &map.servers {
+            seats.entry(server.id).or_insert_with(|| self.take_in(server.clone()));
+        }
+        drop(seats);
+        drop(gone);
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.follow(map);
+        }
+    }
+
+    fn take_in(&self, server: Arc<Server>) -> Seat {
+        let node = self.node(server.clone());
+        let mut tasks = vec![Task::spawn_on(&self.runtime, node.clone().keep_connected(None))];
+        tasks.extend(
+            self.subscriber
+                .clone()
+                .map(|subscriber| Task::spawn_on(&self.runtime, subscriber.keep_subscribed(server, None))),
+        );
+        Seat { node, _tasks: tasks }
+    }
+
+    /// Follows every change of the map, for ever.
+    pub(crate) async fn keep_following(self: Arc<Self>, mut changes: watch::Receiver<Arc<Map>>) {
+        loop {
+            let map = changes.borrow_and_update().clone();
+            self.follow(&map);
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The connection to who serves a slot.
+    pub(crate) fn serving(&self, slot: Slot) -> Result<Arc<Connection>, TransportError> {
+        match self.atlas.map().serving(slot) {
+            Some(id) => self.node_with(id)?.connection(),
+            None => Err(self.nobody(slot)),
+        }
+    }
+
+    /// The connection to one node.
+    pub(crate) fn connection(&self, id: NodeId) -> Result<Arc<Connection>, TransportError> {
+        self.node_with(id)?.connection()
+    }
+
+    /// The connection to a node that was named by another one: it may be new, so it is waited for.
+    pub(crate) async fn named(
+        &self,
+        server: &Server,
+        until: Instant,
+    ) -> Result<Arc<Connection>, TransportError> {
+        let seated = self.lock().get(&server.id).map(|seat| seat.node.clone());
+        let node = match seated {
+            Some(node) => node,
+            None => {
+                self.follow(&self.atlas.map());
+                self.node_with(server.id)?
+            }
+        };
+        node.connection_within(until).await
+    }
+
+    /// Any connection that stands: each call another one, by turns.
+    pub(crate) fn any(&self, turn: usize) -> Option<Arc<Connection>> {
+        let mut standing: Vec<_> = self.nodes().iter().filter_map(|node| node.connection().ok()).collect();
+        standing.sort_by_key(|connection| connection.clock_id().node);
+        let count = standing.len().max(1);
+        (!standing.is_empty()).then(|| standing.swap_remove(turn % count))
+    }
+
+    /// Whether every server that serves slots has a connection, and every slot a server.
+    pub(crate) fn is_whole(&self) -> bool {
+        let map = self.atlas.map();
+        let stands = |server: &Arc<Server>| self.connection(server.id).is_ok();
+        map.is_whole() && map.servers.iter().filter(|server| map.serves(server.id)).all(stands)
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.lock().values().map(|seat| seat.node.clone()).collect()
+    }
+
+    fn node_with(&self, id: NodeId) -> Result<Arc<Node>, TransportError> {
+        let node = self.lock().get(&id).map(|seat| seat.node.clone());
+        node.ok_or_else(|| {
+            let detail = "redis: this server is not in use any more";
+            TransportError::without_effect(ErrorKind::Unreachable, Some(id), detail)
+        })
+    }
+
+    fn nobody(&self, slot: Slot) -> TransportError {
+        let detail = match self.atlas.config.topology {
+            RedisTopology::Cluster => {
+                format!("redis: slot {} is served by nobody at the moment; see CLUSTER INFO", slot.number())
+            }
+            RedisTopology::Single | RedisTopology::Sentinel => {
+                "redis: there is no master at the moment; see SENTINEL MASTERS".to_owned()
+            }
+        };
+        TransportError::without_effect(ErrorKind::NotReady, None, detail)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

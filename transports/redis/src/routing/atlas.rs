@@ -1,0 +1,227 @@
+//! Which servers there are and which slots they serve, shared by all lanes of a transport: what one lane learns, every
+//! lane follows. Whoever is no master any more is left in the same moment.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold::{
+    clock::Instant,
+    routing::{
+        slot::{SLOTS, Slot},
+        topology::{NodeId, SlotRange},
+    },
+};
+use tokio::sync::watch;
+
+use super::{
+    server::Server,
+    slots::{Claims, SlotTable, Statement},
+    succession::Succession,
+};
+use crate::{
+    config::{Address, RedisConfig, RedisTopology},
+    wire::{
+        cluster_nodes::Described,
+        redirect::{Redirect, RedirectKind},
+        sentinel::{MasterWord, Switch},
+    },
+};
+
+/// What all lanes of one transport know of its servers.
+pub(crate) struct Atlas {
+    pub(crate) config: Arc<RedisConfig>,
+    known: Mutex<Known>,
+    map: watch::Sender<Arc<Map>>,
+    doubts: watch::Sender<u64>,
+}
+
+/// The servers in use at one moment, and the slots that they serve.
+#[derive(Default)]
+pub(crate) struct Map {
+    pub(crate) servers: Vec<Arc<Server>>,
+    pub(crate) ranges: Vec<SlotRange>,
+}
+
+#[derive(Default)]
+struct Known {
+    servers: HashMap<Address, Arc<Server>>,
+    next_id: u32,
+    slots: SlotTable,
+    /// Masters of a cluster without slots: where slots are moved to next.
+    empty: HashSet<NodeId>,
+    succession: Succession,
+}
+
+impl Atlas {
+    pub(crate) fn new(config: RedisConfig) -> Self {
+        let atlas = Self {
+            config: Arc::new(config),
+            known: Mutex::default(),
+            map: watch::Sender::default(),
+            doubts: watch::Sender::default(),
+        };
+        if let (RedisTopology::Single, Some(address)) =
+            (atlas.config.topology, atlas.config.addresses.first())
+        {
+            let server = atlas.number(&mut atlas.lock(), address);
+            atlas.map.send_replace(Arc::new(Map::of_one(server)));
+        }
+        atlas
+    }
+
+    pub(crate) fn map(&self) -> Arc<Map> {
+        self.map.borrow().clone()
+    }
+
+    /// Told of every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Map>> {
+        self.map.subscribe()
+    }
+
+    /// Something does not fit what is known: whoever keeps it up to date should look soon.
+    pub(crate) fn doubt(&self) {
+        self.doubts.send_modify(|count| *count += 1);
+    }
+
+    /// Told of every doubt.
+    pub(crate) fn doubts(&self) -> watch::Receiver<u64> {
+        self.doubts.subscribe()
+    }
+
+    /// One of `known` sentinels has named the master.
+    pub(crate) fn handle_word(&self, sentinel: &Address, word: MasterWord, known: usize, now: Instant) {
+        let mut state = self.lock();
+        if state.succession.handle_word(sentinel, word, known, now) {
+            self.follow_succession(&mut state, now);
+        }
+    }
+
+    /// A sentinel has told a failover.
+    pub(crate) fn handle_switch(&self, switch: &Switch, now: Instant) {
+        let mut state = self.lock();
+        if state.succession.handle_switch(switch, now) {
+            tracing::warn!(from = %switch.from, to = %switch.to, "a sentinel tells a failover: leaving the old master");
+            self.follow_succession(&mut state, now);
+        }
+    }
+
+    fn follow_succession(&self, state: &mut Known, now: Instant) {
+        let master = state.succession.master().cloned();
+        let map = master.map_or_else(Map::default, |address| Map::of_one(self.number(state, &address)));
+        self.replace(state, map, now);
+    }
+
+    /// A node of the cluster, at `asked`, has described it.
+    pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) {
+        let mut state = self.lock();
+        let statement = self.statement(&mut state, asked, view);
+        let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
+        let empty = masters.map(|node| self.number(&mut state, &node.address).id).collect();
+        let news = state.slots.merge(&statement);
+        if news || state.empty != empty {
+            state.empty = empty;
+            self.follow_slots(&mut state, now);
+        }
+    }
+
+    fn statement(&self, state: &mut Known, asked: &Address, view: &[Described]) -> Statement {
+        let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
+        let by = self.number(state, myself).id;
+        let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
+        let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
+        let claims = masters.map(|node| Claims {
+            node: self.number(state, &node.address).id,
+            epoch: node.epoch,
+            slots: node.slots.clone(),
+        });
+        Statement { by, known, masters: claims.collect() }
+    }
+
+    /// The server `by` has sent a request elsewhere. Where to, known to all lanes when this returns.
+    pub(crate) fn handle_redirect(&self, redirect: &Redirect, by: NodeId, now: Instant) -> Arc<Server> {
+        let mut state = self.lock();
+        let to = self.number(&mut state, &redirect.to);
+        let moved = redirect.kind == RedirectKind::Moved && state.slots.moved(redirect.slot, by, to.id);
+        let is_mapped = self.map.borrow().server(to.id).is_some();
+        if moved || !is_mapped {
+            state.empty.insert(to.id);
+            self.follow_slots(&mut state, now);
+        }
+        self.doubt();
+        to
+    }
+
+    fn follow_slots(&self, state: &mut Known, now: Instant) {
+        let ranges = state.slots.ranges();
+        let serving: HashSet<NodeId> = ranges.iter().map(|range| range.node).collect();
+        let in_use = |server: &&Arc<Server>| serving.contains(&server.id) || state.empty.contains(&server.id);
+        let mut servers: Vec<_> = state.servers.values().filter(in_use).cloned().collect();
+        servers.sort_by_key(|server| server.id);
+        self.replace(state, Map { servers, ranges }, now);
+    }
+
+    // Published first, so that nobody is sent to a server that was left.
+    fn replace(&self, state: &mut Known, map: Map, now: Instant) {
+        let map = Arc::new(map);
+        let before = self.map.send_replace(map.clone());
+        let gone = before.servers.iter().filter(|server| map.server(server.id).is_none());
+        gone.for_each(|server| server.leave(now));
+        if state.servers.len() > REMEMBERED_MAX {
+            state.servers.retain(|_, server| map.server(server.id).is_some());
+        }
+    }
+
+    fn number(&self, state: &mut Known, address: &Address) -> Arc<Server> {
+        if let Some(server) = state.servers.get(address) {
+            return server.clone();
+        }
+        let server = Arc::new(Server::new(NodeId(state.next_id), address.clone(), self.config.clone()));
+        state.next_id += 1;
+        state.servers.insert(address.clone(), server.clone());
+        server
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Map {
+    fn of_one(server: Arc<Server>) -> Self {
+        let range = SlotRange { first: slot(0), last: slot(SLOTS - 1), node: server.id };
+        Self { servers: vec![server], ranges: vec![range] }
+    }
+
+    /// The server with this number, if it is in use.
+    pub(crate) fn server(&self, id: NodeId) -> Option<&Arc<Server>> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// Who serves a slot.
+    pub(crate) fn serving(&self, slot: Slot) -> Option<NodeId> {
+        let behind = self.ranges.partition_point(|range| range.first <= slot);
+        let range = self.ranges[..behind].last()?;
+        (slot <= range.last).then_some(range.node)
+    }
+
+    /// Who serves any slot at all.
+    pub(crate) fn serves(&self, id: NodeId) -> bool {
+        self.ranges.iter().any(|range| range.node == id)
+    }
+
+    /// Whether every slot is served by somebody.
+    pub(crate) fn is_whole(&self) -> bool {
+        let served: u32 =
+            self.ranges.iter().map(|range| u32::from(range.last.number() - range.first.number()) + 1).sum();
+        served == u32::from(SLOTS)
+    }
+}
+
+fn slot(number: u16) -> Slot {
+    Slot::from_number(number).expect("a constant below 16384")
+}
+
+/// More addresses than any deployment has at one time; those beyond it that are not in use are forgotten.
+const REMEMBERED_MAX: usize = 1_000;

@@ -1,0 +1,125 @@
+//! Keeps the map of a cluster up to date: asks one node after the other what it knows.
+//!
+//! Asked every few seconds anyway, soon after anything that does not fit (a redirect, a lost connection), and several
+//! times a second while a node that serves slots cannot be reached: after a failover the first answer of any node that
+//! has heard of it is enough.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::types::Value;
+use leasehold::transport::{ErrorKind, OpenLane, TransportError};
+use tokio::sync::watch;
+
+use super::atlas::Atlas;
+use crate::{
+    config::Address,
+    connection::link::{Failure, Link, LinkKind, Login, Target},
+    lane::Nodes,
+    wire::{
+        cluster_nodes::{self, Described},
+        refusal::{refusal, refused},
+    },
+};
+
+/// Asks the configured nodes, the first that answers counts.
+pub(crate) async fn find_cluster(atlas: &Atlas, lane: OpenLane) -> Result<(), TransportError> {
+    let mut trouble = None;
+    for address in &atlas.config.addresses {
+        match ask_seed(atlas, address, lane).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind.is_final() => return Err(error),
+            Err(error) => trouble = Some(error),
+        }
+    }
+    Err(trouble.unwrap_or_else(|| {
+        TransportError::without_effect(
+            ErrorKind::Misconfigured,
+            None,
+            "`addresses` is empty: give one at least",
+        )
+    }))
+}
+
+async fn ask_seed(atlas: &Atlas, address: &Address, lane: OpenLane) -> Result<(), TransportError> {
+    let target = Target { config: &atlas.config, address, login: Login::Server };
+    let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await?;
+    let view = survey(&link, address, lane.command_timeout).await?;
+    atlas.handle_view(address, &view, lane.clock.now());
+    if atlas.map().ranges.is_empty() {
+        let detail = format!("redis {address}: no slot of the cluster is served; see CLUSTER INFO");
+        return Err(TransportError::without_effect(ErrorKind::NotReady, None, detail));
+    }
+    Ok(())
+}
+
+async fn survey(link: &Link, address: &Address, step: Duration) -> Result<Vec<Described>, TransportError> {
+    let ask = |what| link.request("CLUSTER", 0, vec![Value::from_static_str(what)], step);
+    let (nodes, slots) = tokio::join!(ask("NODES"), ask("SLOTS"));
+    let nodes = nodes.map_err(|failure| explain(address, failure))?;
+    // Without it the addresses are those of CLUSTER NODES.
+    let view = cluster_nodes::read(&nodes, slots.ok().as_ref(), address);
+    view.ok_or_else(|| {
+        let detail = format!("redis {address} answered CLUSTER NODES in a shape that makes no sense");
+        TransportError::without_effect(ErrorKind::Protocol, None, detail)
+    })
+}
+
+fn explain(address: &Address, failure: Failure) -> TransportError {
+    let name = address.to_string();
+    match failure {
+        Failure::Refused(text) => match refusal(&text) {
+            Some(refusal) => refused(&name, refusal, &text),
+            None => {
+                without_effect(ErrorKind::NotReady, format!("redis {name} refused CLUSTER NODES: {text}"))
+            }
+        },
+        Failure::TimedOut => {
+            without_effect(ErrorKind::TimedOut, format!("redis {name}: no answer to CLUSTER NODES in time"))
+        }
+        Failure::Lost(error) => {
+            without_effect(ErrorKind::Unreachable, format!("redis {name}: {error}")).because(error)
+        }
+    }
+}
+
+fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
+    TransportError::without_effect(kind, None, detail)
+}
+
+/// Looks again, for ever.
+pub(crate) async fn keep_surveyed(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<Nodes>) {
+    let mut doubts = atlas.doubts();
+    for turn in 0.. {
+        wait(&mut doubts, &nodes).await;
+        if let Err(error) = look(&atlas, lane, &nodes, turn).await {
+            tracing::debug!(%error, "cannot ask the cluster about its nodes");
+        }
+    }
+}
+
+// At most one question in each pause, however many doubts there are.
+async fn wait(doubts: &mut watch::Receiver<u64>, nodes: &Nodes) {
+    if !nodes.is_whole() {
+        return tokio::time::sleep(PAUSE_BROKEN).await;
+    }
+    // A doubt that came while nobody looked for one counts at once.
+    let doubted = doubts.has_changed().unwrap_or(false);
+    if !doubted {
+        let _ = tokio::time::timeout(PERIOD, doubts.changed()).await;
+    }
+    doubts.mark_unchanged();
+}
+
+async fn look(atlas: &Atlas, lane: OpenLane, nodes: &Nodes, turn: usize) -> Result<(), TransportError> {
+    let Some(connection) = nodes.any(turn) else { return find_cluster(atlas, lane).await };
+    let view = survey(connection.link(), connection.address(), QUESTION_TIMEOUT).await?;
+    atlas.handle_view(connection.address(), &view, lane.clock.now());
+    // What was in doubt is answered; a new doubt may follow at once.
+    tokio::time::sleep(PAUSE).await;
+    Ok(())
+}
+
+const PERIOD: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_BROKEN: Duration = Duration::from_millis(150);
+const QUESTION_TIMEOUT: Duration = Duration::from_millis(500);

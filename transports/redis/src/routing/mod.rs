@@ -1,0 +1,12 @@
+//! Which server serves which slot, for each topology: known to all lanes, kept up to date by each.
+
+pub(crate) mod atlas;
+mod cluster;
+mod sentinels;
+mod server;
+mod slots;
+mod succession;
+
+pub(crate) use cluster::{find_cluster, keep_surveyed};
+pub(crate) use sentinels::{find_master, keep_listening};
+pub(crate) use server::Server;

@@ -1,0 +1,284 @@
+//! Listens to all sentinels: whoever tells a failover first is believed, since the old master must not be used for a
+//! moment longer.
+//!
+//! A sentinel that says nothing is asked every few seconds, and several times a second while there is no master: the
+//! message may have been lost. Sentinels that the configuration does not name are learnt from the others.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fred::{
+    bytes_utils::Str,
+    types::{Message, Resp3Frame as Frame, Value},
+};
+use leasehold::transport::{ErrorKind, OpenLane, TransportError};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::atlas::Atlas;
+use crate::{
+    config::Address,
+    connection::{
+        backoff::Backoff,
+        link::{Failure, Link, LinkKind, Login, Target},
+        watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    },
+    lane::{Nodes, Task},
+    wire::{
+        refusal::{refusal, refused},
+        reply,
+        sentinel::{MasterWord, Switch, sentinels},
+    },
+};
+
+/// Asks the configured sentinels, one after the other, until one knows the master.
+pub(crate) async fn find_master(atlas: &Atlas, lane: OpenLane) -> Result<(), TransportError> {
+    let mut trouble = None;
+    for sentinel in &atlas.config.addresses {
+        match ask_once(atlas, sentinel, lane).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind == ErrorKind::Denied => return Err(error),
+            Err(error) => trouble = Some(error),
+        }
+    }
+    Err(trouble.unwrap_or_else(|| {
+        TransportError::without_effect(
+            ErrorKind::Misconfigured,
+            None,
+            "`addresses` is empty: give one at least",
+        )
+    }))
+}
+
+async fn ask_once(atlas: &Atlas, sentinel: &Address, lane: OpenLane) -> Result<(), TransportError> {
+    let link = open(atlas, sentinel, LinkKind::Commands, lane).await?;
+    let known = atlas.config.addresses.len();
+    ask(atlas, sentinel, &link, lane, known).await?;
+    Ok(())
+}
+
+async fn open(
+    atlas: &Atlas,
+    sentinel: &Address,
+    kind: LinkKind,
+    lane: OpenLane,
+) -> Result<Link, TransportError> {
+    let target = Target { config: &atlas.config, address: sentinel, login: Login::Sentinel };
+    Link::open(target, kind, lane.clock, lane.command_timeout).await
+}
+
+/// Asks one sentinel for the master, and tells the atlas.
+async fn ask(
+    atlas: &Atlas,
+    sentinel: &Address,
+    link: &Link,
+    lane: OpenLane,
+    known: usize,
+) -> Result<(), TransportError> {
+    let service = service(atlas);
+    let frame = question(link, "MASTER", service, lane.command_timeout).await;
+    let frame = frame.map_err(|failure| explain(sentinel, service, failure))?;
+    let word = MasterWord::read(&frame).ok_or_else(|| {
+        let detail = format!("sentinel {sentinel} answered SENTINEL MASTER in a shape that makes no sense");
+        TransportError::without_effect(ErrorKind::Protocol, None, detail)
+    })?;
+    atlas.handle_word(sentinel, word, known, lane.clock.now());
+    Ok(())
+}
+
+async fn question(link: &Link, what: &'static str, service: &str, step: Duration) -> Result<Frame, Failure> {
+    let args = vec![Value::from_static_str(what), Value::String(Str::from(service))];
+    link.request("SENTINEL", 0, args, step).await
+}
+
+fn service(atlas: &Atlas) -> &str {
+    atlas.config.service_name.as_deref().unwrap_or_default()
+}
+
+fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportError {
+    let (kind, detail) = match failure {
+        Failure::Refused(text) => match refusal(&text) {
+            Some(refusal) => return refused(&sentinel.to_string(), refusal, &text),
+            None if text.contains("No such master") => (
+                ErrorKind::Misconfigured,
+                format!(
+                    "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
+                ),
+            ),
+            None => (ErrorKind::NotReady, format!("sentinel {sentinel} refused SENTINEL MASTER: {text}")),
+        },
+        Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
+        Failure::Lost(error) => (ErrorKind::Unreachable, format!("sentinel {sentinel}: {error}")),
+    };
+    TransportError::without_effect(kind, None, detail)
+}
+
+/// Listens to all of them, for ever.
+pub(crate) async fn keep_listening(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<Nodes>) {
+    let watch = Arc::new(Vigil { atlas, lane, nodes, heard_of: Mutex::default(), ears: Mutex::default() });
+    watch.meet(watch.atlas.config.addresses.clone());
+    // Its ears live as long as this does.
+    let _ears = Ears(watch);
+    std::future::pending::<()>().await;
+}
+
+/// Who is listened to.
+struct Vigil {
+    atlas: Arc<Atlas>,
+    lane: OpenLane,
+    nodes: Arc<Nodes>,
+    heard_of: Mutex<HashSet<Address>>,
+    ears: Mutex<HashMap<Address, Task>>,
+}
+
+struct Ears(Arc<Vigil>);
+
+impl Drop for Ears {
+    fn drop(&mut self) {
+        let ears = std::mem::take(&mut *self.0.ears.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(ears);
+    }
+}
+
+/// Connections to one sentinel.
+struct Ear {
+    questions: Link,
+    messages: Link,
+    pings: AtomicU64,
+}
+
+impl Vigil {
+    /// Listens to those that are new.
+    fn meet(self: &Arc<Self>, sentinels: Vec<Address>) {
+        let mut ears = self.ears.lock().unwrap_or_else(PoisonError::into_inner);
+        for sentinel in sentinels {
+            let is_new =
+                self.heard_of.lock().unwrap_or_else(PoisonError::into_inner).insert(sentinel.clone());
+            if is_new && ears.len() < SENTINELS_MAX {
+                let task = Task::spawn(listen(self.clone(), sentinel.clone()));
+                ears.insert(sentinel, task);
+            }
+        }
+    }
+
+    fn known(&self) -> usize {
+        self.heard_of.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    async fn ask(&self, sentinel: &Address, ear: &Ear) -> Result<(), TransportError> {
+        ask(&self.atlas, sentinel, &ear.questions, self.lane, self.known()).await
+    }
+
+    // The sooner the worse things are.
+    fn pause(&self) -> Duration {
+        if self.nodes.is_whole() { PERIOD } else { PAUSE_BROKEN }
+    }
+}
+
+async fn listen(vigil: Arc<Vigil>, sentinel: Address) {
+    let mut backoff = Backoff::at_once();
+    loop {
+        let now = vigil.lane.clock.now();
+        tokio::time::sleep(backoff.next_delay(now)).await;
+        match Ear::open(&vigil, &sentinel).await {
+            Ok(ear) => {
+                let since = vigil.lane.clock.now();
+                attend(&vigil, &sentinel, &ear).await;
+                tracing::warn!(%sentinel, "lost the connection to a sentinel");
+                backoff = Backoff::after(vigil.lane.clock.now() - since);
+            }
+            Err(error) => tracing::debug!(%sentinel, %error, "cannot connect to a sentinel"),
+        }
+    }
+}
+
+/// Until one of the connections ends.
+async fn attend(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
+    tokio::select! {
+        _ = ear.questions.ended() => {}
+        _ = ear.messages.ended() => {}
+        _ = watch_over(ear, vigil.lane.clock) => {}
+        _ = hear(vigil, sentinel, ear) => {}
+        _ = keep_asking(vigil, sentinel, ear) => {}
+    }
+}
+
+async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
+    loop {
+        if let Err(error) = vigil.ask(sentinel, ear).await {
+            tracing::warn!(%sentinel, %error, "a sentinel does not name the master");
+            if error.kind == ErrorKind::Unreachable || error.kind == ErrorKind::TimedOut {
+                return;
+            }
+        }
+        if let Ok(frame) = question(&ear.questions, "SENTINELS", service(&vigil.atlas), PROBE_TIMEOUT).await {
+            vigil.meet(sentinels(&frame));
+        }
+        tokio::time::sleep(vigil.pause()).await;
+    }
+}
+
+async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
+    let mut messages = ear.messages.messages();
+    loop {
+        match messages.recv().await {
+            Ok(message) => handle_message(vigil, &message),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+        ear.messages.hear();
+        let _ = vigil.ask(sentinel, ear).await;
+    }
+}
+
+fn handle_message(vigil: &Vigil, message: &Message) {
+    let payload = message.value.as_str();
+    let switch = payload.as_deref().and_then(Switch::read);
+    if let Some(switch) = switch.filter(|switch| switch.service == service(&vigil.atlas)) {
+        vigil.atlas.handle_switch(&switch, vigil.lane.clock.now());
+    }
+}
+
+impl Ear {
+    /// Subscribed when this returns.
+    async fn open(vigil: &Vigil, sentinel: &Address) -> Result<Self, TransportError> {
+        let (atlas, lane) = (&vigil.atlas, vigil.lane);
+        let (questions, messages) = tokio::try_join!(
+            open(atlas, sentinel, LinkKind::Commands, lane),
+            open(atlas, sentinel, LinkKind::Notices, lane),
+        )?;
+        let ear = Self { questions, messages, pings: AtomicU64::new(0) };
+        let subscribed = async {
+            ear.messages.subscribe(vec![Str::from_static("+switch-master")], lane.command_timeout).await?;
+            ear.probe().await
+        };
+        subscribed.await.map_err(|failure| explain(sentinel, service(atlas), failure))?;
+        Ok(ear)
+    }
+}
+
+impl Probe for Ear {
+    fn link(&self) -> &Link {
+        &self.messages
+    }
+
+    async fn probe(&self) -> Result<(), Failure> {
+        let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
+        let args = vec![Value::String(number.clone().into())];
+        let frame = self.messages.request("PING", 0, args, PROBE_TIMEOUT).await?;
+        if reply::pong(&frame) != Some(&number) {
+            self.messages.kill();
+        }
+        Ok(())
+    }
+}
+
+const PERIOD: Duration = Duration::from_secs(5);
+const PAUSE_BROKEN: Duration = Duration::from_millis(150);
+/// Nobody runs more; a list that grows beyond it is wrong.
+const SENTINELS_MAX: usize = 64;

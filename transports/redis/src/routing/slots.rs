@@ -1,0 +1,210 @@
+//! Which node serves which slot of a cluster: what many nodes say about it, merged. Pure.
+//!
+//! Every node has a view of its own, and some views are old: a master that was stopped and woken, a node behind a
+//! partition. A node's claim to a slot carries its *configuration epoch*, and of two claims the one with the higher
+//! epoch is the later one (Redis Cluster specification, "Hash slots configuration propagation"). So a claim is taken
+//! over if
+//!
+//! 1. its epoch is not below that of the claim we hold, or
+//! 2. the node we believe in says in its *own* view that it does not serve the slot, or
+//! 3. the node we believe in is not known any more to the node that was asked.
+//!
+//! By 1 an old view changes nothing, whoever tells it. 2 and 3 let a cluster that was reset begin again at epoch 0.
+//! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, with an epoch one higher,
+//! so that no view from before the move takes it back.
+
+use std::{collections::HashSet, ops::RangeInclusive};
+
+use leasehold::routing::{
+    slot::{SLOTS, Slot},
+    topology::{NodeId, SlotRange},
+};
+
+/// What one node says about one master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) node: NodeId,
+    pub(crate) epoch: u64,
+    pub(crate) slots: Vec<RangeInclusive<u16>>,
+}
+
+/// What one node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Statement {
+    /// Who says it.
+    pub(crate) by: NodeId,
+    /// Every node it knows, masters and replicas, itself included.
+    pub(crate) known: HashSet<NodeId>,
+    pub(crate) masters: Vec<Claims>,
+}
+
+/// The slots of a cluster with the claims that we believe.
+#[derive(Debug)]
+pub(crate) struct SlotTable {
+    claims: Vec<Option<Claim>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claim {
+    node: NodeId,
+    epoch: u64,
+}
+
+impl Default for SlotTable {
+    fn default() -> Self {
+        Self { claims: vec![None; usize::from(SLOTS)] }
+    }
+}
+
+impl SlotTable {
+    /// Takes over what is news in a statement. Whether anything was.
+    pub(crate) fn merge(&mut self, statement: &Statement) -> bool {
+        let mut changed = false;
+        for master in &statement.masters {
+            let new = Claim { node: master.node, epoch: master.epoch };
+            for slot in master.slots.iter().cloned().flatten().filter(|slot| *slot < SLOTS) {
+                changed |= self.consider(slot, new, statement);
+            }
+        }
+        changed
+    }
+
+    fn consider(&mut self, slot: u16, new: Claim, statement: &Statement) -> bool {
+        let held = &mut self.claims[usize::from(slot)];
+        let believed = held.is_none_or(|held| {
+            new.epoch >= held.epoch || statement.by == held.node || !statement.known.contains(&held.node)
+        });
+        if !believed || *held == Some(new) {
+            return false;
+        }
+        let other_node = held.is_none_or(|held| held.node != new.node);
+        *held = Some(new);
+        other_node
+    }
+
+    /// `by` answered `MOVED`: the slot is served by `to`. Whether that is news.
+    pub(crate) fn moved(&mut self, slot: Slot, by: NodeId, to: NodeId) -> bool {
+        let held = &mut self.claims[usize::from(slot.number())];
+        match held {
+            Some(held) if held.node != by => false,
+            Some(held) => {
+                *held = Claim { node: to, epoch: held.epoch + 1 };
+                to != by
+            }
+            None => {
+                *held = Some(Claim { node: to, epoch: 0 });
+                true
+            }
+        }
+    }
+
+    /// Runs of slots with the same node; slots without one are in none.
+    pub(crate) fn ranges(&self) -> Vec<SlotRange> {
+        let mut ranges: Vec<SlotRange> = Vec::new();
+        for (number, claim) in (0..SLOTS).zip(&self.claims) {
+            let (Some(claim), Some(slot)) = (claim, Slot::from_number(number)) else { continue };
+            match ranges.last_mut() {
+                Some(last) if last.node == claim.node && last.last.number() + 1 == number => last.last = slot,
+                _ => ranges.push(SlotRange { first: slot, last: slot, node: claim.node }),
+            }
+        }
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: NodeId = NodeId(0);
+    const Y: NodeId = NodeId(1);
+    const Z: NodeId = NodeId(2);
+
+    fn says(by: NodeId, masters: &[(NodeId, u64, RangeInclusive<u16>)]) -> Statement {
+        let claims = |(node, epoch, slots): &(NodeId, u64, RangeInclusive<u16>)| Claims {
+            node: *node,
+            epoch: *epoch,
+            slots: vec![slots.clone()],
+        };
+        Statement { by, known: HashSet::from([X, Y, Z]), masters: masters.iter().map(claims).collect() }
+    }
+
+    fn owner(table: &SlotTable, slot: u16) -> Option<NodeId> {
+        let ranges = table.ranges();
+        let number = |range: &SlotRange| range.first.number()..=range.last.number();
+        ranges.iter().find(|range| number(range).contains(&slot)).map(|range| range.node)
+    }
+
+    fn slot(number: u16) -> Slot {
+        Slot::from_number(number).unwrap()
+    }
+
+    #[test]
+    fn slots_that_nobody_claims_have_no_node() {
+        let mut table = SlotTable::default();
+        assert!(table.ranges().is_empty());
+        assert!(table.merge(&says(X, &[(X, 1, 0..=99), (Y, 2, 200..=16_383)])));
+        assert_eq!([owner(&table, 0), owner(&table, 150), owner(&table, 200)], [Some(X), None, Some(Y)]);
+        assert_eq!(table.ranges().len(), 2);
+        assert!(!table.merge(&says(Y, &[(X, 1, 0..=99), (Y, 2, 200..=16_383)])), "nothing new");
+    }
+
+    #[test]
+    fn l5_a_failover_is_believed_at_once_and_an_old_view_never_takes_it_back() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 1, 0..=16_383)]));
+        assert!(table.merge(&says(Z, &[(Y, 4, 0..=16_383)])));
+        // The old master wakes up and speaks, and so does somebody who has not heard of the failover.
+        assert!(!table.merge(&says(X, &[(X, 1, 0..=16_383)])));
+        assert!(!table.merge(&says(Z, &[(X, 1, 0..=16_383)])));
+        assert_eq!(owner(&table, 7), Some(Y));
+    }
+
+    #[test]
+    fn a_node_that_denies_a_slot_itself_is_believed() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(!table.merge(&says(Z, &[(Y, 3, 0..=10)])));
+        assert!(table.merge(&says(X, &[(Y, 3, 0..=10)])));
+        assert_eq!(owner(&table, 5), Some(Y));
+    }
+
+    #[test]
+    fn a_node_that_is_forgotten_holds_nothing_any_more() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        let mut without_x = says(Z, &[(Y, 0, 0..=10)]);
+        without_x.known.remove(&X);
+        assert!(table.merge(&without_x));
+    }
+
+    #[test]
+    fn a_moved_counts_if_it_comes_from_the_node_that_we_believe_in() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 5, 0..=10)]));
+        assert!(!table.moved(slot(3), Z, Y), "Z does not serve it, so it cannot give it away");
+        assert!(table.moved(slot(3), X, Y));
+        assert_eq!([owner(&table, 2), owner(&table, 3), owner(&table, 4)], [Some(X), Some(Y), Some(X)]);
+        // Views from before the move change nothing, the one of Y itself confirms it.
+        assert!(!table.merge(&says(Z, &[(X, 5, 0..=10)])));
+        assert!(!table.merge(&says(Y, &[(Y, 6, 3..=3)])));
+        assert!(table.moved(slot(3), Y, X), "and back");
+        assert!(table.moved(slot(99), Z, X), "nothing was known");
+    }
+
+    #[test]
+    fn whatever_order_views_come_in_the_highest_epoch_wins() {
+        let views = [
+            says(X, &[(X, 1, 0..=100)]),
+            says(Y, &[(Y, 2, 0..=50), (X, 1, 51..=100)]),
+            says(Z, &[(Y, 2, 0..=50), (Z, 3, 51..=100)]),
+        ];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut table = SlotTable::default();
+            for view in order {
+                table.merge(&views[view]);
+            }
+            assert_eq!([owner(&table, 10), owner(&table, 80)], [Some(Y), Some(Z)], "{order:?}");
+        }
+    }
+}

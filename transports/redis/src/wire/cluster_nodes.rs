@@ -1,0 +1,149 @@
+//! What a node of a cluster says about it: the text of `CLUSTER NODES`, with the addresses of `CLUSTER SLOTS`. Pure.
+//!
+//! `CLUSTER NODES` is the only answer that carries configuration epochs, and every version has it. Which of a node's
+//! names clients should use (`cluster-preferred-endpoint-type`) only `CLUSTER SLOTS` knows.
+
+use std::{collections::HashMap, ops::RangeInclusive};
+
+use fred::types::Resp3Frame as Frame;
+
+use super::reply;
+use crate::config::Address;
+
+/// One node as another one describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    pub(crate) address: Address,
+    pub(crate) is_myself: bool,
+    pub(crate) is_master: bool,
+    /// Failed, unreachable by anybody, or not yet a member.
+    pub(crate) is_out: bool,
+    pub(crate) epoch: u64,
+    pub(crate) slots: Vec<RangeInclusive<u16>>,
+}
+
+/// Reads both answers of the node at `asked`. `None`: another shape than Redis's. Nodes without any address are left
+/// out.
+pub(crate) fn read(nodes: &Frame, slots: Option<&Frame>, asked: &Address) -> Option<Vec<Described>> {
+    let preferred = slots.map(|slots| endpoints(slots, asked)).unwrap_or_default();
+    let lines = reply::text(nodes)?.lines().filter(|line| !line.is_empty());
+    let described: Option<Vec<_>> = lines.map(|line| describe(line, &preferred, asked)).collect();
+    Some(described?.into_iter().flatten().collect())
+}
+
+// <id> <ip:port@bus[,hostname[,...]]> <flags> <master> <ping> <pong> <epoch> <link> <slot> ...
+fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> Option<Option<Described>> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [id, endpoint, flags, _, _, _, epoch, _, slots @ ..] = words.as_slice() else { return None };
+    let flag = |wanted: &str| flags.split(',').any(|flag| flag == wanted);
+    let epoch = epoch.parse().ok()?;
+    let Some(address) = preferred.get(id).cloned().or_else(|| address(endpoint, asked)) else {
+        return Some(None);
+    };
+    Some(Some(Described {
+        address,
+        is_myself: flag("myself"),
+        is_master: flag("master"),
+        is_out: flag("fail") || flag("handshake") || flag("noaddr"),
+        epoch,
+        slots: slots.iter().filter_map(|slot| range(slot)).collect(),
+    }))
+}
+
+// A node that does not know its own address yet is where we have asked it.
+fn address(endpoint: &str, asked: &Address) -> Option<Address> {
+    let place = endpoint.split(['@', ',']).next()?;
+    let (host, port) = place.rsplit_once(':')?;
+    let host = if host.is_empty() { &asked.host } else { host };
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    Some(Address::new(host, port))
+}
+
+/// `7` or `0-5460`; a slot on its way is written `[7->-id]` and belongs to whom it belonged to.
+fn range(text: &str) -> Option<RangeInclusive<u16>> {
+    if text.starts_with('[') {
+        return None;
+    }
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
+/// [[first, last, [endpoint, port, id, ...], ...], ...]: node id to the address that clients should use.
+fn endpoints<'a>(slots: &'a Frame, asked: &Address) -> HashMap<&'a str, Address> {
+    let entries = reply::array(slots).unwrap_or_default().iter().filter_map(reply::array);
+    entries.flat_map(|entry| entry.iter().skip(2)).filter_map(|node| endpoint(node, asked)).collect()
+}
+
+fn endpoint<'a>(node: &'a Frame, asked: &Address) -> Option<(&'a str, Address)> {
+    let [host, port, id, ..] = reply::array(node)? else { return None };
+    let port = u16::try_from(reply::number(port)?).ok().filter(|port| *port > 0)?;
+    // Null or empty: as we have reached the one that answers. `?`: a hostname that nobody has set.
+    let host = reply::text(host).filter(|host| !host.is_empty()).unwrap_or(&asked.host);
+    (host != "?").then(|| Some((reply::text(id)?, Address::new(host, port))))?
+}
+
+#[cfg(test)]
+mod tests {
+    use fred::types::Resp3Frame as Frame;
+
+    use super::*;
+
+    fn text(text: &str) -> Frame {
+        Frame::BlobString { data: text.to_owned().into(), attributes: None }
+    }
+
+    fn number(data: i64) -> Frame {
+        Frame::Number { data, attributes: None }
+    }
+
+    fn array(data: Vec<Frame>) -> Frame {
+        Frame::Array { data, attributes: None }
+    }
+
+    fn asked() -> Address {
+        Address::new("10.0.0.9", 7000)
+    }
+
+    const NODES: &str = "\
+aa 10.0.0.1:7001@17001 myself,master - 0 1795250671168 7 connected 0-5460 9000 [93->-bb]
+bb 10.0.0.2:7002@17002,host-b master,fail - 0 1795250671168 2 disconnected 5461-8999
+cc 10.0.0.3:7003@17003,host-c,shard-id=x slave aa 0 1795250671168 7 connected
+dd :0@0 master,noaddr - 0 0 0 disconnected
+ee :7005@17005 master - 0 0 0 connected
+";
+
+    #[test]
+    fn masters_and_their_claims_are_read() {
+        let nodes = read(&text(NODES), None, &asked()).unwrap();
+        assert_eq!(nodes.len(), 4, "one has no address");
+        let first = &nodes[0];
+        assert_eq!((&first.address, first.epoch), (&Address::new("10.0.0.1", 7001), 7));
+        assert!(first.is_myself && first.is_master && !first.is_out);
+        assert_eq!(first.slots, [0..=5460, 9000..=9000]);
+        assert!(nodes[1].is_out && nodes[1].slots == [5461..=8999]);
+        assert!(!nodes[2].is_master && nodes[2].slots.is_empty());
+        assert_eq!(nodes[3].address, Address::new("10.0.0.9", 7005));
+    }
+
+    #[test]
+    fn the_endpoint_that_the_cluster_prefers_wins() {
+        let node = |host, port, id| array(vec![host, number(port), text(id), array(vec![])]);
+        let entry = vec![
+            number(0),
+            number(5460),
+            node(text("host-a"), 7001, "aa"),
+            node(text(""), 7002, "bb"),
+            node(text("?"), 7003, "cc"),
+        ];
+        let nodes = read(&text(NODES), Some(&array(vec![array(entry)])), &asked()).unwrap();
+        let hosts: Vec<_> = nodes.iter().map(|node| node.address.host.as_str()).collect();
+        assert_eq!(hosts, ["host-a", "10.0.0.9", "10.0.0.3", "10.0.0.9"]);
+    }
+
+    #[test]
+    fn another_shape_is_not_guessed_at() {
+        assert_eq!(read(&text("aa 10.0.0.1:7001@17001 master"), None, &asked()), None);
+        assert_eq!(read(&text("aa h:1@2 master - 0 0 epoch connected"), None, &asked()), None);
+        assert_eq!(read(&number(1), None, &asked()), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL SENTINELS`, `+switch-master`. Pure.
+
+use fred::types::Resp3Frame as Frame;
+
+use super::reply;
+use crate::config::Address;
+
+/// The master as one sentinel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MasterWord {
+    pub(crate) address: Address,
+    /// Rises with every failover.
+    pub(crate) epoch: u64,
+}
+
+/// A failover that a sentinel has told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    pub(crate) service: String,
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+}
+
+impl MasterWord {
+    /// Reads the reply to `SENTINEL MASTER`: names and values by turns.
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        let address = address(frame)?;
+        Some(Self { address, epoch: field(frame, "config-epoch")?.parse().ok()? })
+    }
+}
+
+/// Reads the reply to `SENTINEL SENTINELS`: those that have an address.
+pub(crate) fn sentinels(frame: &Frame) -> Vec<Address> {
+    reply::array(frame).unwrap_or_default().iter().filter_map(address).collect()
+}
+
+impl Switch {
+    /// Reads the payload of `+switch-master`: `<name> <old ip> <old port> <new ip> <new port>`.
+    pub(crate) fn read(payload: &str) -> Option<Self> {
+        // A service name has no blanks, hosts neither.
+        let words: Vec<&str> = payload.split(' ').collect();
+        let [service, from, from_port, to, to_port] = words.as_slice() else { return None };
+        let from = Address::new(*from, from_port.parse().ok()?);
+        let to = Address::new(*to, to_port.parse().ok()?);
+        Some(Self { service: (*service).to_owned(), from, to })
+    }
+}
+
+fn address(fields: &Frame) -> Option<Address> {
+    let port = field(fields, "port")?.parse().ok().filter(|port| *port > 0)?;
+    Some(Address::new(field(fields, "ip")?, port))
+}
+
+fn field<'a>(fields: &'a Frame, wanted: &str) -> Option<&'a str> {
+    let mut pairs = reply::array(fields)?.chunks_exact(2);
+    pairs.find_map(|pair| (reply::text(&pair[0]) == Some(wanted)).then(|| reply::text(&pair[1]))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(words: &[&'static str]) -> Frame {
+        let text = |word: &&'static str| Frame::BlobString { data: (*word).into(), attributes: None };
+        Frame::Array { data: words.iter().map(text).collect(), attributes: None }
+    }
+
+    #[test]
+    fn the_master_is_read_with_its_epoch() {
+        let frame =
+            fields(&["name", "m", "ip", "10.0.0.1", "port", "6379", "flags", "master", "config-epoch", "4"]);
+        let word = MasterWord { address: Address::new("10.0.0.1", 6379), epoch: 4 };
+        assert_eq!(MasterWord::read(&frame), Some(word));
+        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"])), None);
+        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "0", "config-epoch", "4"])), None);
+    }
+
+    #[test]
+    fn sentinels_without_an_address_are_left_out() {
+        let known = fields(&["name", "a", "ip", "10.0.0.1", "port", "26379"]);
+        let frame = Frame::Array { data: vec![known, fields(&["name", "b"])], attributes: None };
+        assert_eq!(sentinels(&frame), [Address::new("10.0.0.1", 26379)]);
+    }
+
+    #[test]
+    fn a_switch_is_read() {
+        let switch = Switch::read("m 10.0.0.1 6379 10.0.0.2 6380").unwrap();
+        assert_eq!((switch.service.as_str(), switch.to), ("m", Address::new("10.0.0.2", 6380)));
+        assert_eq!(Switch::read("m 10.0.0.1 6379 10.0.0.2"), None);
+    }
+}
