@@ -87,7 +87,7 @@ async fn a_server_that_cannot_be_reached_is_named_in_time() {
         let BuildError::Unavailable { trouble, .. } = &error else { panic!("unavailable, not {error:?}") };
         assert!(matches!(trouble.kind, ErrorKind::Unreachable | ErrorKind::TimedOut), "{error:?}");
         assert!(error.to_string().contains(&format!("{host}:{port}")), "{error}");
-        assert!(error.to_string().contains("check `host` and `port`"), "{error}");
+        assert!(error.to_string().contains("check `addresses`"), "{error}");
     }
 }
 

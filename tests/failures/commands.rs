@@ -17,10 +17,14 @@ impl Kind {
         let values = arguments.get(3 + keys..).filter(|_| command == b"EVAL" || command == b"EVALSHA")?;
         match values {
             [_ttl, owner, _latest] if is_owner(owner) => Some(Kind::Acquire),
-            [owner, channel] if is_owner(owner) && channel.starts_with(CHANNEL) => Some(Kind::Release),
+            [owner, channel, _publish] if is_owner(owner) && channel.starts_with(CHANNEL) => {
+                Some(Kind::Release)
+            }
             [_latest, _ttl, owner, ..] if is_owner(owner) && values.len() == 1 + 2 * keys => {
                 Some(Kind::Renewal)
             }
+            // Across slots: the keys stand among the values.
+            [_latest, _key, _ttl, owner, ..] if is_owner(owner) && keys == 0 => Some(Kind::Renewal),
             _ => None,
         }
     }

@@ -123,7 +123,7 @@ async fn l5_a_server_that_became_a_replica_is_unavailable_and_comes_back() {
     // Of a master that is not there: its data stays.
     assert!(ground.command(&["REPLICAOF", "127.0.0.1", "1"]).is_ok());
     let said = trouble(&engine, "other").await;
-    assert!(said.contains("point `host` and `port` at the master"), "{said}");
+    assert!(said.contains("point `addresses` at the master"), "{said}");
     assert!(ground.command(&["REPLICAOF", "NO", "ONE"]).is_ok());
     assert_recovers(&engine, &ground, lease).await;
 }
