@@ -87,7 +87,9 @@ pub struct Snapshot {
     pub renewals_failed: u64,
     /// Times the server was asked for a lock.
     pub asks: u64,
-    /// Whether both lanes are open and every node is connected.
+    /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
+    /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
+    /// serves does count: its locks cannot be had.
     pub connected: bool,
 }
 
@@ -215,12 +217,9 @@ impl Seen {
 }
 
 fn is_connected(works: &Works) -> bool {
-    let all_up = |topology: Arc<crate::routing::topology::Topology>| {
-        topology.nodes().iter().all(|node| node.connected)
-    };
     [works.calls.topology(), works.renewals.topology()]
         .into_iter()
-        .all(|topology| topology.is_some_and(all_up))
+        .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
 }
 
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
@@ -250,8 +249,10 @@ fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<
         releases.spawn(async move {
             let _permit = room.acquire_owned().await;
             match release::send(under_way, &lease).await {
-                Ok(()) | Err(ReleaseError::AlreadyLost(_)) => Some(lease.key.name().to_owned()),
-                Err(ReleaseError::ReleasedOrLost | ReleaseError::Unknown { .. }) => None,
+                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => {
+                    Some(lease.key.name().to_owned())
+                }
+                Err(ReleaseError::Unknown { .. }) => None,
             }
         });
     }
