@@ -9,6 +9,9 @@ mod routing;
 mod transport;
 mod wire;
 
+#[doc = include_str!("../OPERATORS.md")]
+pub mod operators {}
+
 pub use config::{
     Address, Batching, ConfigError, ConfigFile, ConfigFileError, NoticeKind, Password, RedisConfig,
     RedisTopology, Secret, TlsConfig,
