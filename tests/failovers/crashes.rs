@@ -30,7 +30,7 @@ fn kill_the_master_of_the_first_part(name: &str, deployment: Deployment) {
     let old = field.deployment.master(STRUCK);
     let fault = Moment::now();
     old.kill().expect("killed");
-    let healed = field.deployment.healed(STRUCK, &old);
+    let healed = field.deployment.healed(STRUCK, &[&old]);
     let recovery = field.recovered(STRUCK, healed);
     std::thread::sleep(stretch());
     let report = field.end();

@@ -30,6 +30,31 @@ impl Deployment {
         Self::Cluster(cluster_recipe().start().expect("a cluster"))
     }
 
+    /// As [`Self::sentinel`], with a proxy in front of each server.
+    pub(crate) fn proxied_sentinel() -> Self {
+        Self::Sentinel(RedisSentinel::builder().proxied().start().expect("sentinels"))
+    }
+
+    /// As [`Self::cluster`], with a proxy in front of each server.
+    pub(crate) fn proxied_cluster() -> Self {
+        Self::Cluster(cluster_recipe().proxied().start().expect("a cluster"))
+    }
+
+    pub(crate) fn sentinels(&self) -> &RedisSentinel {
+        let Deployment::Sentinel(sentinel) = self else { panic!("this is a cluster") };
+        sentinel
+    }
+
+    pub(crate) fn cluster_itself(&self) -> &RedisCluster {
+        let Deployment::Cluster(cluster) = self else { panic!("these are sentinels") };
+        cluster
+    }
+
+    /// A replica of the master of a part of a cluster.
+    pub(crate) fn replica(&self, part: usize) -> Arc<Node> {
+        self.cluster_itself().replica_of(first_slot(part)).expect("a replica")
+    }
+
     /// How many parts there are.
     pub(crate) fn parts(&self) -> Range<usize> {
         match self {
@@ -74,12 +99,12 @@ impl Deployment {
         })
     }
 
-    /// Waits until a client of no library can write to the part on another node than `old`. When it could.
-    pub(crate) fn healed(&self, part: usize, old: &Node) -> Moment {
+    /// Waits until a client of no library can write to the part on a node that is not left out. When it could.
+    pub(crate) fn healed(&self, part: usize, left_out: &[&Node]) -> Moment {
         let key = self.names(part, "raw").next().expect("a name");
         let write = ["SET", &key, "1", "PX", "1000"];
-        let others: Vec<_> =
-            self.nodes().into_iter().filter(|node| node.own_port() != old.own_port()).collect();
+        let is_left_out = |node: &Node| left_out.iter().any(|out| out.own_port() == node.own_port());
+        let others: Vec<_> = self.nodes().into_iter().filter(|node| !is_left_out(node)).collect();
         let writes = |node: &&Arc<Node>| node.runs() && node.command(&write).is_ok_and(|reply| reply.is_ok());
         let healed = || others.iter().find(writes).map(|_| Moment::now());
         found_within(HEALED_WITHIN, healed).expect("another master within a minute")

@@ -150,9 +150,10 @@ fn threads() -> Vec<String> {
     names.filter(|name| name.starts_with("leasehold-")).collect()
 }
 
-const LEASES: usize = 200;
+pub(crate) const LEASES: usize = 200;
 const WAITERS: usize = 10;
 const TTL: Duration = Duration::from_secs(3);
 const L5: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far above anything that is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const SENTINELS_CHANNEL: &str = "__sentinel__:hello";

@@ -78,6 +78,17 @@ impl Leases {
         self.held.iter().filter(move |held| held.part == part)
     }
 
+    /// None was lost, none was renewed late.
+    pub(crate) fn assert_untouched(&self) {
+        let touched: Vec<_> = self
+            .held
+            .iter()
+            .filter(|held| !held.lease.is_held() || held.is_late())
+            .map(|held| &held.lease)
+            .collect();
+        assert!(touched.is_empty(), "{touched:?}");
+    }
+
     /// Ends the watching. The longest time that nobody looked: how late this machine let a thread be.
     pub(crate) fn unwatched(self) -> (Vec<Arc<Held>>, Duration) {
         self.over.store(true, Ordering::SeqCst);

@@ -15,6 +15,7 @@ mod leases;
 mod length;
 mod log;
 mod moment;
+mod monitor;
 mod news;
 mod queue;
 mod report;
@@ -22,3 +23,6 @@ mod traffic;
 mod waiters;
 
 mod crashes;
+mod minorities;
+mod pauses;
+mod switches;

@@ -33,3 +33,10 @@ impl From<leasehold::clock::Instant> for Moment {
         Self(instant.as_nanos())
     }
 }
+
+impl From<std::time::Instant> for Moment {
+    fn from(instant: std::time::Instant) -> Self {
+        let ago = u64::try_from(instant.elapsed().as_nanos()).expect("a short time");
+        Self(Self::now().0 - ago)
+    }
+}
