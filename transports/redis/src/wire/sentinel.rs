@@ -1,4 +1,5 @@
-//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL SENTINELS`, `+switch-master`. Pure.
+//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL SENTINELS`, `+switch-master`.
+//! Pure.
 
 use std::time::Duration;
 
@@ -52,10 +53,13 @@ pub(crate) fn quorum(settings: &SentinelSettings) -> (usize, usize) {
 }
 
 impl MasterWord {
-    /// Reads the reply to `SENTINEL MASTER`: names and values by turns.
-    pub(crate) fn read(frame: &Frame) -> Option<Self> {
-        let address = address(frame)?;
-        Some(Self { address, epoch: field(frame, "config-epoch")?.parse().ok()? })
+    /// Reads the reply to `SENTINEL MASTER`, names and values by turns, and that to `GET-MASTER-ADDR-BY-NAME`, given
+    /// later. Both are needed: towards the end of a failover the first has the new epoch, but the old address still.
+    pub(crate) fn read(master: &Frame, address: &Frame) -> Option<Self> {
+        let [host, port] = reply::array(address)? else { return None };
+        let port = reply::text(port)?.parse().ok().filter(|port| *port > 0)?;
+        let address = Address::new(reply::text(host)?, port);
+        Some(Self { address, epoch: field(master, "config-epoch")?.parse().ok()? })
     }
 }
 
@@ -97,12 +101,14 @@ mod tests {
 
     #[test]
     fn the_master_is_read_with_its_epoch() {
-        let frame =
-            fields(&["name", "m", "ip", "10.0.0.1", "port", "6379", "flags", "master", "config-epoch", "4"]);
+        let master =
+            fields(&["name", "m", "ip", "10.0.0.9", "port", "6379", "flags", "master", "config-epoch", "4"]);
+        let address = fields(&["10.0.0.1", "6379"]);
         let word = MasterWord { address: Address::new("10.0.0.1", 6379), epoch: 4 };
-        assert_eq!(MasterWord::read(&frame), Some(word));
-        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"])), None);
-        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "0", "config-epoch", "4"])), None);
+        assert_eq!(MasterWord::read(&master, &address), Some(word));
+        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"]), &address), None);
+        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1", "0"])), None);
+        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1"])), None);
     }
 
     #[test]
