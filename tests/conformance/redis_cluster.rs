@@ -1,71 +1,98 @@
-//! The Redis transport on a cluster of three masters and three replicas, shared by the tests.
+//! The Redis transport on a cluster of three masters, shared by the tests but for those that restart it. Debian's has
+//! replicas, too.
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
-use leasehold::{clock::Clock, key::LockKey, transport::Transport};
-use leasehold_redis::{Address, RedisConfig, RedisTransport};
+use leasehold::key::LockKey;
+use leasehold_redis::{Address, RedisConfig};
 use leasehold_tests::{
-    conformance::{Ground, OtherDataGround, PeerGround},
-    harness::{cluster::RedisCluster, resp::Value},
+    conformance,
+    harness::{cluster::RedisCluster, resp::Value, server_version::ServerVersion},
 };
 
-use crate::shared;
+use crate::{
+    redis::{Debian, Deployment, Redis, Redis62, Redis82, Restarted, Valkey91, Version},
+    shared::Shared,
+};
 
-static CLUSTER: LazyLock<Arc<RedisCluster>> =
-    LazyLock::new(|| shared::start(|| RedisCluster::start().expect("a cluster")));
-
-struct Cluster {
+struct Cluster<V> {
     cluster: Arc<RedisCluster>,
-    transport: RedisTransport,
+    _version: PhantomData<V>,
 }
 
-impl Cluster {
+struct Own<V>(Cluster<V>);
+
+impl<V: Version> Deployment for Cluster<V> {
+    const EVERY_NAME: bool = false;
+
+    fn fresh() -> Self {
+        static SHARED: Shared<RedisCluster> = Shared::new();
+        Self { cluster: SHARED.of(V::VERSION, started), _version: PhantomData }
+    }
+
+    fn config(&self) -> RedisConfig {
+        RedisConfig::cluster(self.cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port)))
+    }
+
     fn command(&self, key: &LockKey, arguments: &[&str]) -> Value {
         let master = self.cluster.master_of(key.slot().number()).expect("a master");
         master.command(arguments).expect("a reply")
     }
 }
 
-impl Ground for Cluster {
-    const CLOCK: Clock = Clock::Boot;
+impl<V: Version> Deployment for Own<V> {
     const EVERY_NAME: bool = false;
 
-    async fn fresh() -> Self {
-        let cluster = CLUSTER.clone();
-        let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
-        let transport = RedisTransport::new(RedisConfig::cluster(nodes));
-        Cluster { cluster, transport }
+    fn fresh() -> Self {
+        let cluster = RedisCluster::builder().version(V::VERSION).replicas_each(0).start();
+        Self(Cluster { cluster: Arc::new(cluster.expect("a cluster")), _version: PhantomData })
     }
 
-    fn transport(&self) -> Arc<dyn Transport> {
-        Arc::new(self.transport.clone())
+    fn config(&self) -> RedisConfig {
+        self.0.config()
+    }
+
+    fn command(&self, key: &LockKey, arguments: &[&str]) -> Value {
+        self.0.command(key, arguments)
     }
 }
 
-impl PeerGround for Cluster {
-    async fn put_peer_hold(&self, key: &Arc<LockKey>, owner: &str, count: u64, ttl: Option<Duration>) {
-        self.command(key, &["HSET", key.on_server(), owner, &count.to_string()]);
-        if let Some(ttl) = ttl {
-            self.command(key, &["PEXPIRE", key.on_server(), &ttl.as_millis().to_string()]);
+impl<V: Version> Restarted for Own<V> {
+    fn restart(&self) {
+        for node in self.0.cluster.nodes() {
+            node.restart().expect("restarted");
         }
     }
 }
 
-impl OtherDataGround for Cluster {
-    async fn put_other_data(&self, key: &Arc<LockKey>) {
-        self.command(key, &["SET", key.on_server(), OTHER_DATA]);
-    }
-
-    async fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> bool {
-        let (kept, ttl) =
-            (self.command(key, &["GET", key.on_server()]), self.command(key, &["PTTL", key.on_server()]));
-        kept.text().as_deref() == Some(OTHER_DATA) && ttl.integer() == Some(-1)
-    }
+/// Silent nodes are not suspected, however busy the machine: nothing here is about a failover.
+fn started(version: ServerVersion) -> RedisCluster {
+    let replicas = usize::from(version == ServerVersion::Debian);
+    let builder = RedisCluster::builder().version(version).replicas_each(replicas);
+    builder.node_timeout(Duration::from_secs(15)).start().expect("a cluster")
 }
 
-const OTHER_DATA: &str = "no lock";
+mod debian {
+    use super::*;
+    conformance!(Redis<Cluster<Debian>>: every, notices, peers, other_data);
+}
 
-leasehold_tests::conformance!(Cluster: every, notices, peers, other_data);
+mod debian_restarted {
+    use super::*;
+    conformance!(Redis<Own<Debian>>: restarts);
+}
+
+mod redis_6_2 {
+    use super::*;
+    conformance!(Redis<Cluster<Redis62>>: every, notices, peers, other_data);
+}
+
+mod redis_8_2 {
+    use super::*;
+    conformance!(Redis<Cluster<Redis82>>: every, notices, peers, other_data);
+}
+
+mod valkey_9_1 {
+    use super::*;
+    conformance!(Redis<Cluster<Valkey91>>: every, notices, peers, other_data);
+}

@@ -1,72 +1,86 @@
-//! The Redis transport on a master with two replicas and three sentinels, shared by the tests.
+//! The Redis transport on a master with two replicas and three sentinels, shared by the tests but for those that restart
+//! it.
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
-use leasehold::{clock::Clock, key::LockKey, transport::Transport};
-use leasehold_redis::{RedisConfig, RedisTransport};
+use leasehold::key::LockKey;
+use leasehold_redis::RedisConfig;
 use leasehold_tests::{
-    conformance::{Ground, OtherDataGround, PeerGround},
+    conformance,
     harness::{
         resp::Value,
-        sentinel::{RedisSentinel, SERVICE},
+        sentinel::{RedisSentinel, RedisSentinelBuilder, SERVICE},
+        server_version::ServerVersion,
     },
 };
 
-use crate::shared;
+use crate::{
+    redis::{Debian, Deployment, Redis, Redis62, Restarted, Version},
+    shared::Shared,
+};
 
-static SENTINEL: LazyLock<Arc<RedisSentinel>> =
-    LazyLock::new(|| shared::start(|| RedisSentinel::start().expect("a master with sentinels")));
-
-struct Sentinel {
-    deployment: Arc<RedisSentinel>,
-    transport: RedisTransport,
+struct Sentinel<V> {
+    servers: Arc<RedisSentinel>,
+    _version: PhantomData<V>,
 }
 
-impl Sentinel {
-    fn command(&self, arguments: &[&str]) -> Value {
-        self.deployment.master().expect("a master").command(arguments).expect("a reply")
-    }
-}
+/// One server each is enough where nobody fails.
+struct Own(Sentinel<Debian>);
 
-impl Ground for Sentinel {
-    const CLOCK: Clock = Clock::Boot;
-
-    async fn fresh() -> Self {
-        let deployment = SENTINEL.clone();
-        let sentinels = deployment.sentinel_addresses();
-        let sentinels = sentinels.iter().map(|address| address.parse().expect("an address"));
-        let transport = RedisTransport::new(RedisConfig::sentinel(sentinels, SERVICE));
-        Sentinel { deployment, transport }
+impl<V: Version> Deployment for Sentinel<V> {
+    fn fresh() -> Self {
+        static SHARED: Shared<RedisSentinel> = Shared::new();
+        let start = |version| started(RedisSentinel::builder().version(version));
+        Self { servers: SHARED.of(V::VERSION, start), _version: PhantomData }
     }
 
-    fn transport(&self) -> Arc<dyn Transport> {
-        Arc::new(self.transport.clone())
+    fn config(&self) -> RedisConfig {
+        let sentinels = self.servers.sentinel_addresses();
+        RedisConfig::sentinel(sentinels.iter().map(|address| address.parse().expect("an address")), SERVICE)
     }
-}
 
-impl PeerGround for Sentinel {
-    async fn put_peer_hold(&self, key: &Arc<LockKey>, owner: &str, count: u64, ttl: Option<Duration>) {
-        self.command(&["HSET", key.on_server(), owner, &count.to_string()]);
-        if let Some(ttl) = ttl {
-            self.command(&["PEXPIRE", key.on_server(), &ttl.as_millis().to_string()]);
-        }
+    fn command(&self, _: &LockKey, arguments: &[&str]) -> Value {
+        self.servers.master().expect("a master").command(arguments).expect("a reply")
     }
 }
 
-impl OtherDataGround for Sentinel {
-    async fn put_other_data(&self, key: &Arc<LockKey>) {
-        self.command(&["SET", key.on_server(), OTHER_DATA]);
+impl Deployment for Own {
+    fn fresh() -> Self {
+        let builder = RedisSentinel::builder().version(ServerVersion::Debian).replicas(1).sentinels(1, 1);
+        Self(Sentinel { servers: Arc::new(started(builder)), _version: PhantomData })
     }
 
-    async fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> bool {
-        let (kept, ttl) = (self.command(&["GET", key.on_server()]), self.command(&["PTTL", key.on_server()]));
-        kept.text().as_deref() == Some(OTHER_DATA) && ttl.integer() == Some(-1)
+    fn config(&self) -> RedisConfig {
+        self.0.config()
+    }
+
+    fn command(&self, key: &LockKey, arguments: &[&str]) -> Value {
+        self.0.command(key, arguments)
     }
 }
 
-const OTHER_DATA: &str = "no lock";
+impl Restarted for Own {
+    fn restart(&self) {
+        self.0.servers.master().expect("a master").restart().expect("restarted");
+    }
+}
 
-leasehold_tests::conformance!(Sentinel: every, notices, peers, other_data);
+/// No failover, however busy the machine: nothing here is about one.
+fn started(builder: RedisSentinelBuilder) -> RedisSentinel {
+    builder.down_after(Duration::from_secs(120)).start().expect("a master with sentinels")
+}
+
+mod debian {
+    use super::*;
+    conformance!(Redis<Sentinel<Debian>>: every, notices, peers, other_data);
+}
+
+mod debian_restarted {
+    use super::*;
+    conformance!(Redis<Own>: restarts);
+}
+
+mod redis_6_2 {
+    use super::*;
+    conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data);
+}

@@ -1,69 +1,59 @@
 //! The Redis transport on one server, a fresh one for each test.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{marker::PhantomData, sync::Mutex};
 
-use leasehold::{clock::Clock, key::LockKey, transport::Transport};
-use leasehold_redis::RedisTransport;
+use leasehold::key::LockKey;
+use leasehold_redis::RedisConfig;
 use leasehold_tests::{
-    conformance::{Ground, OtherDataGround, PeerGround, RestartGround},
+    conformance,
     harness::{redis_server::RedisServer, resp::Value},
 };
 
-struct RedisSingle {
+use crate::redis::{Debian, Deployment, Redis, Redis62, Redis82, Restarted, Valkey91, Version};
+
+struct Single<V> {
     server: Mutex<RedisServer>,
-    transport: RedisTransport,
+    _version: PhantomData<V>,
 }
 
-impl RedisSingle {
-    fn command(&self, arguments: &[&str]) -> Value {
+impl<V: Version> Deployment for Single<V> {
+    fn fresh() -> Self {
+        let server = RedisServer::builder().version(V::VERSION).start().expect("a server");
+        Self { server: Mutex::new(server), _version: PhantomData }
+    }
+
+    fn config(&self) -> RedisConfig {
+        RedisConfig::from_url(&self.server.lock().expect("a server").url()).expect("a url")
+    }
+
+    fn command(&self, _: &LockKey, arguments: &[&str]) -> Value {
         let mut client = self.server.lock().expect("a server").client().expect("a connection");
         client.command(arguments).expect("a reply")
     }
 }
 
-impl Ground for RedisSingle {
-    const CLOCK: Clock = Clock::Boot;
-
-    async fn fresh() -> Self {
-        let server = RedisServer::start().expect("a server");
-        let transport = RedisTransport::from_url(&server.url()).expect("a url");
-        RedisSingle { server: Mutex::new(server), transport }
-    }
-
-    fn transport(&self) -> Arc<dyn Transport> {
-        Arc::new(self.transport.clone())
-    }
-}
-
-impl PeerGround for RedisSingle {
-    async fn put_peer_hold(&self, key: &Arc<LockKey>, owner: &str, count: u64, ttl: Option<Duration>) {
-        self.command(&["HSET", key.on_server(), owner, &count.to_string()]);
-        if let Some(ttl) = ttl {
-            self.command(&["PEXPIRE", key.on_server(), &ttl.as_millis().to_string()]);
-        }
-    }
-}
-
-impl OtherDataGround for RedisSingle {
-    async fn put_other_data(&self, key: &Arc<LockKey>) {
-        self.command(&["SET", key.on_server(), OTHER_DATA]);
-    }
-
-    async fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> bool {
-        let (kept, ttl) = (self.command(&["GET", key.on_server()]), self.command(&["PTTL", key.on_server()]));
-        kept.text().as_deref() == Some(OTHER_DATA) && ttl.integer() == Some(-1)
-    }
-}
-
-impl RestartGround for RedisSingle {
-    async fn restart(&self) {
+impl<V: Version> Restarted for Single<V> {
+    fn restart(&self) {
         self.server.lock().expect("a server").restart().expect("restarted");
     }
 }
 
-const OTHER_DATA: &str = "no lock";
+mod debian {
+    use super::*;
+    conformance!(Redis<Single<Debian>>: every, notices, peers, other_data, restarts);
+}
 
-leasehold_tests::conformance!(RedisSingle: every, notices, peers, other_data, restarts);
+mod redis_6_2 {
+    use super::*;
+    conformance!(Redis<Single<Redis62>>: every, notices, peers, other_data, restarts);
+}
+
+mod redis_8_2 {
+    use super::*;
+    conformance!(Redis<Single<Redis82>>: every, notices, peers, other_data, restarts);
+}
+
+mod valkey_9_1 {
+    use super::*;
+    conformance!(Redis<Single<Valkey91>>: every, notices, peers, other_data, restarts);
+}
