@@ -16,7 +16,7 @@ use crate::moment::Moment;
 
 pub(crate) enum Deployment {
     Sentinel(RedisSentinel),
-    Cluster(RedisCluster),
+    Cluster(Box<RedisCluster>),
 }
 
 impl Deployment {
@@ -27,7 +27,7 @@ impl Deployment {
 
     /// Three masters with a replica each.
     pub(crate) fn cluster() -> Self {
-        Self::Cluster(cluster_recipe().start().expect("a cluster"))
+        Self::Cluster(Box::new(cluster_recipe().start().expect("a cluster")))
     }
 
     /// As [`Self::sentinel`], with a proxy in front of each server.
@@ -37,7 +37,7 @@ impl Deployment {
 
     /// As [`Self::cluster`], with a proxy in front of each server.
     pub(crate) fn proxied_cluster() -> Self {
-        Self::Cluster(cluster_recipe().proxied().start().expect("a cluster"))
+        Self::Cluster(Box::new(cluster_recipe().proxied().start().expect("a cluster")))
     }
 
     pub(crate) fn sentinels(&self) -> &RedisSentinel {
