@@ -14,6 +14,7 @@ use super::{
     inbox::Order,
     phase,
     slab::Slab,
+    spread::Spread,
     wheel::Wheel,
     wishes::{AnswerTo, ByHand, Wishes},
 };
@@ -78,6 +79,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Shard {
     wheel: Wheel,
+    spread: Spread,
     records: Slab<Record>,
     ready: ReadyQueue,
     command_timeout: Duration,
@@ -90,6 +92,7 @@ impl Shard {
     pub(crate) fn new(now: Instant, command_timeout: Duration) -> Self {
         Self {
             wheel: Wheel::new(tick_at(now)),
+            spread: Spread::new(tick_at(now)),
             records: Slab::default(),
             ready: ReadyQueue::default(),
             command_timeout,
@@ -117,12 +120,12 @@ impl Shard {
         if !lease.is_live() {
             return; // released within the tick
         }
-        let due = next_due(&lease, baseline.sent, now, topology);
+        let due = self.next_tick(&lease, baseline.sent, now, topology);
         let record =
             Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline };
         let ticket = self.records.insert(record);
         lease.set_ticket(Some(ticket));
-        self.wheel.insert(number(ticket), due_tick(due));
+        self.wheel.insert(number(ticket), due);
     }
 
     /// A lease that was granted by a server that is not the present one is asked about at once.
@@ -145,6 +148,7 @@ impl Shard {
     pub(crate) fn advance(&mut self, now: Instant) {
         let mut fired = std::mem::take(&mut self.fired);
         self.wheel.advance(tick_at(now), &mut fired);
+        self.spread.advance(tick_at(now));
         for entry in fired.drain(..) {
             self.handle_fired(entry, now);
         }
@@ -304,7 +308,8 @@ impl Shard {
         if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
             return self.lose(member.ticket, lease.reason_at_deadline());
         }
-        self.wheel.insert(number(member.ticket), due_tick(next_due(&lease, sent, now, topology)));
+        let due = self.next_tick(&lease, sent, now, topology);
+        self.wheel.insert(number(member.ticket), due);
         if found < expected.0 || found > expected.1 {
             self.happenings.push(Happening::FoundTtl {
                 lease: lease.clone(),
@@ -314,6 +319,23 @@ impl Shard {
             });
         }
         self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
+    }
+
+    /// When a lease that was confirmed by a command sent at `sent` comes out of the wheel: for its next renewal, if there
+    /// is one, else to end.
+    fn next_tick(&mut self, lease: &LeaseCore, sent: Instant, now: Instant, topology: &Topology) -> u64 {
+        if !lease.wants_renewal(now) {
+            return due_tick(lease.deadline());
+        }
+        let (slot, ttl) = (lease.key.slot(), lease.terms.ttl);
+        match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
+            Batching::AcrossSlots => {
+                let (due, period) =
+                    (due_tick(state::renew_at(sent, ttl)), due_tick(Instant::default() + ttl / 3));
+                self.spread.promise(due, period, self.records.len())
+            }
+            Batching::BySlot => due_tick(phase::in_step(sent, ttl, slot, now)),
+        }
     }
 
     fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
@@ -421,19 +443,6 @@ fn renewal(
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
-    }
-}
-
-/// When a lease that was confirmed by a command sent at `sent` comes out of the wheel: for its next renewal, if there is
-/// one, else to end.
-fn next_due(lease: &LeaseCore, sent: Instant, now: Instant, topology: &Topology) -> Instant {
-    if !lease.wants_renewal(now) {
-        return lease.deadline();
-    }
-    let (slot, ttl) = (lease.key.slot(), lease.terms.ttl);
-    match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
-        Batching::AcrossSlots => state::renew_at(sent, ttl),
-        Batching::BySlot => phase::in_step(sent, ttl, slot, now),
     }
 }
 

@@ -20,7 +20,6 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -1,0 +1,139 @@
+//! Spreads renewals over ticks, so that leases that were taken or asked about all at once are not renewed all at once
+//! ever after. Pure.
+//!
+//! It counts how many renewals each tick of the wheel's next revolution has been promised. One whose tick is full is
+//! pulled forward, to the last tick before it that has room, within an eighth of its period; if none has, to the
+//! emptiest of those it looked at. It is never later than without, so no deadline comes closer. Crowds thin out from
+//! period to period, for at most an eighth more renewals while they do; where there is no crowd nothing moves.
+//!
+//! What is cancelled stays counted until its tick has passed: that only spreads the others a little further.
+
+/// The promises of one shard.
+#[derive(Debug)]
+pub(crate) struct Spread {
+    promised: Box<[u32]>,
+    /// Ticks up to here have passed.
+    tick: u64,
+}
+
+impl Spread {
+    pub(crate) fn new(tick: u64) -> Self {
+        Self { promised: vec![0; TICKS].into(), tick }
+    }
+
+    /// Moves on: the ticks that have passed are empty again, for the next revolution.
+    pub(crate) fn advance(&mut self, tick: u64) {
+        for passed in (self.tick + 1..=tick).take(TICKS) {
+            self.promised[place(passed)] = 0;
+        }
+        self.tick = self.tick.max(tick);
+    }
+
+    /// Promises a tick to a renewal that would be due at tick `due` and has a period of `period` ticks; `leases` is how
+    /// many the shard has. A tick further away than a revolution is not counted, and so not moved.
+    pub(crate) fn promise(&mut self, due: u64, period: u64, leases: usize) -> u64 {
+        if due <= self.tick || due > self.tick + TICKS as u64 {
+            return due;
+        }
+        let room = room(period, leases);
+        let earliest = due.saturating_sub(period / 8).max(self.tick + 1);
+        let tick = if self.promised[place(due)] < room { due } else { self.emptier(earliest, due, room) };
+        self.promised[place(tick)] += 1;
+        tick
+    }
+
+    // The first with room, going back; else the emptiest of a bounded look.
+    fn emptier(&self, earliest: u64, due: u64, room: u32) -> u64 {
+        let candidates = || (earliest..=due).rev().take(LOOK_MAX);
+        let with_room = candidates().find(|tick| self.promised[place(*tick)] < room);
+        with_room.or_else(|| candidates().min_by_key(|tick| self.promised[place(*tick)])).unwrap_or(due)
+    }
+}
+
+/// What a tick may have before it counts as full: one good batch, or twice its even share.
+fn room(period: u64, leases: usize) -> u32 {
+    let share = (leases as u64 / period.max(1)).saturating_mul(2);
+    u32::try_from(share).unwrap_or(u32::MAX).max(ROOM_MIN)
+}
+
+fn place(tick: u64) -> usize {
+    (tick % TICKS as u64) as usize
+}
+
+/// As many as the wheel has buckets.
+const TICKS: usize = 1024;
+const ROOM_MIN: u32 = 100;
+/// Bounds the work of one promise.
+const LOOK_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A third of 30 s in ticks of 50 ms.
+    const PERIOD: u64 = 200;
+
+    #[test]
+    fn where_there_is_no_crowd_nothing_moves() {
+        let mut spread = Spread::new(0);
+        for due in 1..=1024 {
+            assert_eq!(spread.promise(due, PERIOD, 20_000), due);
+        }
+        assert_eq!(spread.promise(9_999, PERIOD, 20_000), 9_999, "beyond a revolution");
+    }
+
+    #[test]
+    fn a_crowd_in_one_tick_is_thin_after_some_periods() {
+        const LEASES: usize = 12_500; // one of eight shards of 100,000
+        let mut spread = Spread::new(0);
+        let mut due: BTreeMap<u64, usize> = BTreeMap::from([(PERIOD, LEASES)]);
+        let mut widest = Vec::new();
+        for _ in 0..12 {
+            let mut next: BTreeMap<u64, usize> = BTreeMap::new();
+            for (tick, leases) in std::mem::take(&mut due) {
+                spread.advance(tick);
+                for _ in 0..leases {
+                    *next.entry(spread.promise(tick + PERIOD, PERIOD, LEASES)).or_default() += 1;
+                }
+            }
+            widest.push(next.values().copied().max().unwrap_or(0));
+            due = next;
+        }
+        assert!(widest[0] <= LEASES / 20, "the first period: {widest:?}");
+        assert!(widest.is_sorted_by(|a, b| a >= b), "thinner each time: {widest:?}");
+        assert!(*widest.last().unwrap() <= 160, "towards twice the even share of 62: {widest:?}");
+    }
+
+    #[test]
+    fn a_tick_that_has_passed_is_empty_again() {
+        let mut spread = Spread::new(0);
+        for _ in 0..500 {
+            spread.promise(50, 8, 0);
+        }
+        spread.advance(60);
+        assert_eq!(spread.promise(50 + 1024, PERIOD, 0), 50 + 1024);
+        spread.advance(1_000_000);
+        assert!(spread.promised.iter().all(|promised| *promised == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn never_later_never_in_the_past_and_at_most_an_eighth_of_the_period_earlier(
+            moves in prop::collection::vec((0..30u64, 0..1500u64, 1..400u64, 0..100_000usize), 1..300)
+        ) {
+            let mut spread = Spread::new(0);
+            let mut now = 0;
+            for (step, ahead, period, leases) in moves {
+                now += step;
+                spread.advance(now);
+                let tick = spread.promise(now + ahead, period, leases);
+                prop_assert!(tick <= now + ahead && tick + period / 8 >= now + ahead);
+                prop_assert!(tick > now || ahead == 0);
+            }
+        }
+    }
+}
