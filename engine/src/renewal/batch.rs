@@ -3,11 +3,7 @@
 //! Where a node takes one call per slot, the leases of a slot go together: the slot with the most urgent lease first,
 //! with all of its leases that fit, then the next one.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
-};
-
+use super::pile::{Pile, SlotPiles};
 use crate::{
     clock::Instant,
     routing::{
@@ -36,16 +32,16 @@ pub(crate) struct Ready {
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     unplaced: Vec<Ready>,
-    queues: HashMap<NodeId, NodeQueue>,
+    /// A deployment has so few nodes that looking through them costs less than a hash of one.
+    queues: Vec<(NodeId, NodeQueue)>,
     topology_epoch: Option<u64>,
 }
 
-/// What is ready for one node: by slot, or all of it in one group. `order` has each group at least once under the deadline
-/// of its most urgent lease; whatever else it has is passed over.
+/// What is ready for one node.
 #[derive(Debug, Default)]
 struct NodeQueue {
-    groups: HashMap<Option<Slot>, BinaryHeap<Reverse<Ready>>>,
-    order: BinaryHeap<Reverse<(Instant, Option<Slot>)>>,
+    together: Pile,
+    by_slot: SlotPiles,
 }
 
 impl ReadyQueue {
@@ -58,72 +54,71 @@ impl ReadyQueue {
         if self.topology_epoch != Some(topology.epoch()) {
             self.topology_epoch = Some(topology.epoch());
             let queues = std::mem::take(&mut self.queues);
-            self.unplaced.extend(queues.into_values().flat_map(NodeQueue::into_ready));
+            self.unplaced.extend(queues.into_iter().flat_map(|(_, queue)| queue.into_ready()));
         }
         let mut stranded = Vec::new();
-        for ready in std::mem::take(&mut self.unplaced) {
+        let mut homeless = Vec::new();
+        let mut unplaced = std::mem::take(&mut self.unplaced);
+        for ready in unplaced.drain(..) {
             let node = topology.serving(ready.slot);
             if !node.is_some_and(|node| node.connected) {
                 stranded.push(ready.ticket);
             }
             match node {
-                Some(node) => self.queues.entry(node.id).or_default().push(ready, node.batching),
-                None => self.unplaced.push(ready),
+                Some(node) => self.queue(node.id).push(ready, node.batching),
+                None => homeless.push(ready),
             }
         }
+        unplaced.append(&mut homeless);
+        self.unplaced = unplaced;
         stranded
+    }
+
+    fn queue(&mut self, id: NodeId) -> &mut NodeQueue {
+        let place = self.queues.iter().position(|(node, _)| *node == id).unwrap_or_else(|| {
+            self.queues.push((id, NodeQueue::default()));
+            self.queues.len() - 1
+        });
+        &mut self.queues[place].1
     }
 
     /// The most urgent leases of `node`, as many as one batch takes; `member` turns a ticket into a renewal, or
     /// into nothing if it is not wanted any more.
     pub(crate) fn pop_batch(&mut self, node: &Node, mut member: impl FnMut(u64) -> Option<Renewal>) -> Batch {
-        let mut members = Vec::new();
-        if let Some(queue) = self.queues.get_mut(&node.id) {
-            queue.drain(|ticket| {
-                members.extend(member(ticket));
-                members.len() < node.batch_leases_max.max(1)
-            });
-        }
+        let (queue, most) = (self.queue(node.id), node.batch_leases_max.max(1));
+        let mut members = Vec::with_capacity(queue.len().min(most));
+        queue.drain(|ticket| {
+            members.extend(member(ticket));
+            members.len() < most
+        });
         Batch { node: node.id, members }
     }
 }
 
 impl NodeQueue {
     fn push(&mut self, ready: Ready, batching: Batching) {
-        let group = match batching {
-            Batching::AcrossSlots => None,
-            Batching::BySlot => Some(ready.slot),
-        };
-        let others = self.groups.entry(group).or_default();
-        if others.peek().is_none_or(|Reverse(first)| ready.deadline < first.deadline) {
-            self.order.push(Reverse((ready.deadline, group)));
+        match batching {
+            Batching::AcrossSlots => self.together.push(ready),
+            Batching::BySlot => self.by_slot.push(ready),
         }
-        others.push(Reverse(ready));
+    }
+
+    fn len(&self) -> usize {
+        self.together.len() + self.by_slot.len()
     }
 
     /// Takes one after the other until `take` says that this was the last, or nothing is left.
     fn drain(&mut self, mut take: impl FnMut(u64) -> bool) {
-        while let Some(Reverse((deadline, group))) = self.order.pop() {
-            let Some(ready) = self.groups.get_mut(&group) else { continue };
-            if ready.peek().is_none_or(|Reverse(first)| first.deadline != deadline) {
-                continue;
-            }
-            while let Some(Reverse(first)) = ready.pop() {
-                if take(first.ticket) {
-                    continue;
-                }
-                match ready.peek() {
-                    Some(Reverse(next)) => self.order.push(Reverse((next.deadline, group))),
-                    None => drop(self.groups.remove(&group)),
-                }
+        while let Some(first) = self.together.pop() {
+            if !take(first.ticket) {
                 return;
             }
-            self.groups.remove(&group);
         }
+        self.by_slot.drain(take);
     }
 
     fn into_ready(self) -> impl Iterator<Item = Ready> {
-        self.groups.into_values().flatten().map(|Reverse(ready)| ready)
+        self.together.into_ready().chain(self.by_slot.into_ready())
     }
 }
 

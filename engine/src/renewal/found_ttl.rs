@@ -34,6 +34,15 @@ impl Baseline {
         self.unanswered = self.unanswered.max(ttl);
     }
 
+    /// Whether a renewal sent at `sent` and answered at `received` may find this ttl. The same as [`Self::expected`], put
+    /// as two sums, since almost every renewal asks only this.
+    pub(crate) fn expects(&self, found: Duration, sent: Instant, received: Instant) -> bool {
+        let slack = margin(self.ttl);
+        let found = found.min(FOUND_MAX);
+        received + found + slack >= self.sent + self.ttl
+            && (sent + found <= self.received + self.ttl + slack || found <= self.unanswered + slack)
+    }
+
     /// The smallest and the largest ttl that a renewal sent at `sent` and answered at `received` may find.
     pub(crate) fn expected(&self, sent: Instant, received: Instant) -> (Duration, Duration) {
         let slack = margin(self.ttl);
@@ -43,8 +52,13 @@ impl Baseline {
     }
 }
 
+/// Far above any ttl, and sums with it do not reach the end of time.
+const FOUND_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -66,5 +80,21 @@ mod tests {
         baseline.note_unanswered(Duration::from_secs(10));
         let after = baseline.expected(at(5_000), at(5_010));
         assert_eq!((before.0, Duration::from_millis(10_500)), (after.0, after.1));
+    }
+
+    proptest! {
+        #[test]
+        fn s12_the_two_sums_say_what_the_range_says(
+            times in (0..100_000u64, 0..5_000u64, 0..200_000u64, 0..5_000u64),
+            ttl in 1_000..60_000u64, unanswered in 0..60_000u64, found in 0..130_000u64,
+        ) {
+            let (sent, took, later, took_later) = times;
+            let ms = Duration::from_millis;
+            let mut baseline = Baseline::new(at(sent), at(sent + took), ms(ttl));
+            baseline.note_unanswered(ms(unanswered));
+            let (asked, answered) = (at(sent + took + later), at(sent + took + later + took_later));
+            let (least, most) = baseline.expected(asked, answered);
+            prop_assert_eq!(baseline.expects(ms(found), asked, answered), (least..=most).contains(&ms(found)));
+        }
     }
 }

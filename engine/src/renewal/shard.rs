@@ -302,7 +302,7 @@ impl Shard {
     ) {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
-        let expected = record.baseline.expected(sent, now);
+        let before = record.baseline;
         record.baseline = Baseline::after(member.ttl, found, sent, now);
         (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
         if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
@@ -310,13 +310,9 @@ impl Shard {
         }
         let due = self.next_tick(&lease, sent, now, topology);
         self.wheel.insert(number(member.ticket), due);
-        if found < expected.0 || found > expected.1 {
-            self.happenings.push(Happening::FoundTtl {
-                lease: lease.clone(),
-                found,
-                expected,
-                clock: at.clock,
-            });
+        if !before.expects(found, sent, now) {
+            let (expected, clock) = (before.expected(sent, now), at.clock);
+            self.happenings.push(Happening::FoundTtl { lease, found, expected, clock });
         }
         self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
     }
