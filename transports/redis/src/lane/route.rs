@@ -70,7 +70,7 @@ impl Nodes {
         match self.connection(node) {
             Ok(connection) if connection.batches() == Batches::BySlot => self.renew_by_slot(members).await,
             Ok(connection) => {
-                let renewed = connection.renew(&mut members, Manner::Plain).await;
+                let renewed = connection.renew(&mut members).await;
                 self.finish_renewal(renewed, members).await
             }
             Err(error) => {
@@ -123,7 +123,7 @@ impl Nodes {
 
     async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(denial) = route.connection.renew(members, route.manner).await {
+        while let Err(denial) = route.connection.renew_slot(members, route.manner).await {
             route.follow(denial).await?;
         }
         Ok(())

@@ -1,0 +1,7 @@
+//! Redis deployments as they are and as they change: what their servers answer, slots that move, nodes that come and go,
+//! kinds of notices, rights, TLS.
+#![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
+
+mod lanes;
+
+mod refusals;
