@@ -73,6 +73,16 @@ impl Lanes {
         answered.into_iter().map(|member| member.answer).collect()
     }
 
+    /// After trouble, in which a connection may have been lost.
+    pub(crate) async fn until_renewed(&self, holds: &[&Acquire]) {
+        let renewed = async {
+            while !self.is_renewed(holds).await {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, renewed).await.expect("renewed in time");
+    }
+
     pub(crate) async fn is_renewed(&self, holds: &[&Acquire]) -> bool {
         let answers = self.renew(holds).await;
         let all = answers.iter().all(|answer| matches!(answer, RenewalAnswer::Renewed { .. }));
@@ -102,4 +112,6 @@ fn renewal(hold: &Acquire, ticket: u64) -> Renewal {
 }
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
 const TIMEOUT: Duration = Duration::from_secs(2);
