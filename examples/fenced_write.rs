@@ -1,5 +1,5 @@
 //! The lock saves work, the token saves data: a storage that refuses a writer whose lease has passed to somebody else.
-//! `cargo run -p leasehold-examples --bin fenced_write [-- --url redis://127.0.0.1]`
+//! `cargo run -p leasehold-examples --bin fenced_write [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! The first writer goes on after its lease has ended without looking: a long pause of the process does just that. No
 //! lock can stop the write that follows; the storage can, because it has seen a higher token.
@@ -10,7 +10,7 @@ use std::{
 };
 
 use leasehold::{Engine, FencingToken};
-use leasehold_examples::Trouble;
+use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 
@@ -36,9 +36,9 @@ impl Storage {
 
 #[tokio::main]
 async fn main() -> Result<(), Trouble> {
-    let builder = match leasehold_examples::url() {
-        Some(url) => Engine::builder(RedisTransport::from_url(&url)?),
-        None => Engine::builder(MemoryTransport::new()),
+    let builder = match servers()? {
+        Servers::Memory => Engine::builder(MemoryTransport::new()),
+        Servers::Redis(file) => Engine::builder(RedisTransport::new(file.redis)).config(file.engine),
     };
     let (engine, storage) = (builder.build().await?, Storage::default());
     // One second and no renewal, so that the pause need not be long.

@@ -1,5 +1,5 @@
 //! Leader election: whoever holds the lock leads; who loses it stops and stands again.
-//! `cargo run -p leasehold-examples --bin leader [-- --url redis://127.0.0.1]`
+//! `cargo run -p leasehold-examples --bin leader [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! Three candidates, each with an engine of its own as three processes would have. An operator deposes the first leader;
 //! from then on leaders retire after three steps, and the program ends when all have.
@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use leasehold::{Engine, EngineBuilder, Lease, LossNotice, Losses};
-use leasehold_examples::Trouble;
+use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use tokio::{sync::watch, task::JoinSet, time::sleep};
@@ -73,9 +73,9 @@ async fn main() -> Result<(), Trouble> {
 /// The engine of one process more. Clones of one memory transport are as one server to all of them.
 fn process() -> Result<EngineBuilder, Trouble> {
     static MEMORY: std::sync::LazyLock<MemoryTransport> = std::sync::LazyLock::new(MemoryTransport::new);
-    Ok(match leasehold_examples::url() {
-        Some(url) => Engine::builder(RedisTransport::from_url(&url)?),
-        None => Engine::builder(MEMORY.clone()),
+    Ok(match servers()? {
+        Servers::Memory => Engine::builder(MEMORY.clone()),
+        Servers::Redis(file) => Engine::builder(RedisTransport::new(file.redis)).config(file.engine),
     })
 }
 

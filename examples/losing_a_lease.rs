@@ -1,21 +1,25 @@
 //! What a holder sees when its lease cannot be renewed, and when it is taken away.
-//! `cargo run -p leasehold-examples --bin losing_a_lease`
+//! `cargo run -p leasehold-examples --bin losing_a_lease [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
-//! It runs in memory only: there the servers can be cut off on request.
+//! `Faulty` stands between the engine and its servers, and cuts them off on request.
 
 use std::time::Duration;
 
-use leasehold::{Engine, Lease, LeaseState, LossNotice, RunError};
-use leasehold_examples::Trouble;
-use leasehold_memory::{Cut, Faulty, MemoryTransport};
+use leasehold::{
+    Engine, EngineBuilder, EngineConfig, Lease, LeaseState, LossNotice, RunError, transport::Transport,
+};
+use leasehold_examples::{Servers, Trouble, servers};
+use leasehold_memory::{Cut, Faults, Faulty, MemoryTransport};
+use leasehold_redis::RedisTransport;
 
 #[tokio::main]
 async fn main() -> Result<(), Trouble> {
-    let server = Faulty::new(MemoryTransport::new());
-    let faults = server.faults();
+    let (faults, builder) = match servers()? {
+        Servers::Memory => faulty(MemoryTransport::new(), EngineConfig::default()),
+        Servers::Redis(file) => faulty(RedisTransport::new(file.redis), file.engine),
+    };
     // Short, so that it is over in a few seconds. Services leave both as they are: 30 s and 1 s.
-    let builder =
-        Engine::builder(server).ttl(Duration::from_secs(2)).command_timeout(Duration::from_millis(200));
+    let builder = builder.ttl(Duration::from_secs(2)).command_timeout(Duration::from_millis(200));
     let engine = builder.build().await?;
     let mut losses = engine.losses();
 
@@ -62,6 +66,11 @@ async fn main() -> Result<(), Trouble> {
     }
     engine.shutdown(Duration::from_secs(2)).await;
     Ok(())
+}
+
+fn faulty(servers: impl Transport, settings: EngineConfig) -> (Faults, EngineBuilder) {
+    let servers = Faulty::new(servers);
+    (servers.faults(), Engine::builder(servers).config(settings))
 }
 
 /// Shows how the state changes until it is the wanted one.

@@ -1,18 +1,18 @@
-//! Take a lock, work, give it back. `cargo run -p leasehold-examples --bin quickstart [-- --url redis://127.0.0.1]`
+//! Take a lock, work, give it back. `cargo run -p leasehold-examples --bin quickstart [-- --url redis://127.0.0.1 | -- --config FILE]`
 
 use std::time::Duration;
 
 use leasehold::Engine;
-use leasehold_examples::Trouble;
+use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 
 #[tokio::main]
 async fn main() -> Result<(), Trouble> {
     // One engine for the whole process; the transport decides where the locks are.
-    let builder = match leasehold_examples::url() {
-        Some(url) => Engine::builder(RedisTransport::from_url(&url)?),
-        None => Engine::builder(MemoryTransport::new()),
+    let builder = match servers()? {
+        Servers::Memory => Engine::builder(MemoryTransport::new()),
+        Servers::Redis(file) => Engine::builder(RedisTransport::new(file.redis)).config(file.engine),
     };
     let engine = builder.build().await?;
 

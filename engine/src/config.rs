@@ -74,8 +74,12 @@ impl EngineConfig {
         self.command_timeout().min(ttl / 6)
     }
 
-    /// Checks each setting, and those that depend on each other.
-    pub(crate) fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
+    /// Checks each setting, and those that depend on each other or on the transport. Building an engine does it too;
+    /// who reads settings from somewhere may want to tell where they stand.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
         let positive = [
             ("unavailable_after_ms", self.unavailable_after_ms),

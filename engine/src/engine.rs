@@ -1,10 +1,11 @@
 //! The engine: a cheap handle to everything.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
+    audit::{self, AuditReport},
     builder::EngineBuilder,
     clock::Instant,
     contention::{
@@ -86,7 +87,9 @@ pub struct Snapshot {
     pub renewals_failed: u64,
     /// Times the server was asked for a lock.
     pub asks: u64,
-    /// Whether both lanes are open and every node is connected.
+    /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
+    /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
+    /// serves does count: its locks cannot be had.
     pub connected: bool,
 }
 
@@ -148,6 +151,20 @@ impl Engine {
         }
     }
 
+    /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
+    /// start and by hand: it asks each server about twenty questions.
+    ///
+    /// # Cancel safety
+    /// Dropping it stops the asking; nothing is changed in any case.
+    pub fn audit(&self) -> impl Future<Output = AuditReport> + Send + use<> {
+        let (works, handle) = (self.works().clone(), self.handle.clone());
+        async move {
+            let report = audit::run(works).await;
+            drop(handle); // the engine lives until then
+            report
+        }
+    }
+
     /// Ends the engine in good order: new and queued acquires get `ShuttingDown`, every lease becomes lost
     /// ([`LossReason::Shutdown`]) before its release is sent, and the answer lists what was not confirmed within
     /// `timeout`. A second call returns an empty report at once.
@@ -200,12 +217,9 @@ impl Seen {
 }
 
 fn is_connected(works: &Works) -> bool {
-    let all_up = |topology: Arc<crate::routing::topology::Topology>| {
-        topology.nodes().iter().all(|node| node.connected)
-    };
     [works.calls.topology(), works.renewals.topology()]
         .into_iter()
-        .all(|topology| topology.is_some_and(all_up))
+        .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
 }
 
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
@@ -235,8 +249,10 @@ fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<
         releases.spawn(async move {
             let _permit = room.acquire_owned().await;
             match release::send(under_way, &lease).await {
-                Ok(()) | Err(ReleaseError::AlreadyLost(_)) => Some(lease.key.name().to_owned()),
-                Err(ReleaseError::ReleasedOrLost | ReleaseError::Unknown { .. }) => None,
+                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => {
+                    Some(lease.key.name().to_owned())
+                }
+                Err(ReleaseError::Unknown { .. }) => None,
             }
         });
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
 mod builder;
 pub mod clock;
 mod config;
@@ -23,6 +24,7 @@ mod threads;
 pub mod transport;
 mod works;
 
+pub use audit::AuditReport;
 pub use builder::EngineBuilder;
 pub use config::EngineConfig;
 pub use engine::{Engine, ShutdownReport, Snapshot};
@@ -37,3 +39,4 @@ pub use lease::{
 pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
 pub use metrics::{Recorder, ReleaseOutcome, RenewalOutcome};
 pub use primitives::lock::{Holder, Lock, ReentryScope};
+pub use transport::{AuditLevel, Finding};

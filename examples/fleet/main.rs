@@ -1,7 +1,8 @@
 //! A service that holds thousands of leases, beside tasks that contend for a few keys: the engine's main job, as a load
 //! test that judges itself.
 //!
-//! `cargo fleet` runs it in memory; `cargo fleet -- --url redis://127.0.0.1` (several at once, if you like) on a server.
+//! `cargo fleet` runs it in memory; `cargo fleet --url redis://127.0.0.1` (several at once, if you like) on a server,
+//! `cargo fleet --config examples/config/cluster.toml` on the servers of a file.
 //! `--help` lists the options and the exit codes.
 
 mod contenders;
@@ -41,8 +42,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(options: Options) -> ExitCode {
-    let engine = match servers::connect(&options).await {
+async fn run(mut options: Options) -> ExitCode {
+    let engine = match servers::connect(&mut options).await {
         Ok(engine) => engine,
         Err(why) => return cannot_run(&why),
     };

@@ -4,15 +4,23 @@ use std::{fmt, ops::RangeInclusive, time::Duration};
 
 /// What one run does. Not `Debug`: the URL may carry a password.
 pub(crate) struct Options {
-    pub(crate) url: Option<String>,
+    pub(crate) place: Place,
     pub(crate) leases: usize,
     pub(crate) contenders: usize,
     pub(crate) keys: usize,
     pub(crate) hold: Duration,
-    pub(crate) ttl: Duration,
+    /// `None`: as the file says, or by default.
+    pub(crate) ttl: Option<Duration>,
     pub(crate) time: Duration,
     pub(crate) json: bool,
     pub(crate) allow_loss: bool,
+}
+
+/// Where the locks are.
+pub(crate) enum Place {
+    Memory,
+    Url(String),
+    File(String),
 }
 
 pub(crate) enum Asked {
@@ -31,12 +39,12 @@ pub(crate) struct Wrong {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            url: None,
+            place: Place::Memory,
             leases: 10_000,
             contenders: 64,
             keys: 16,
             hold: Duration::from_millis(5),
-            ttl: Duration::from_secs(30),
+            ttl: None,
             time: Duration::from_secs(15),
             json: false,
             allow_loss: false,
@@ -53,6 +61,8 @@ impl Options {
             place += 1;
             let (flag, mut value) = split(&argument, place)?;
             match flag {
+                // As behind other commands of cargo; the alias `cargo fleet` has one already.
+                "--" => {}
                 "--help" | "-h" => return Ok(Asked::Help),
                 "--json" => options.json = no_value(flag, value)?,
                 "--allow-loss" => options.allow_loss = no_value(flag, value)?,
@@ -73,14 +83,28 @@ impl Options {
             return Err(Wrong::new(flag, None, "needs a value behind it; --help shows them all"));
         };
         match flag {
-            "--url" => self.url = Some(value),
+            "--url" => self.set_place(flag, Place::Url(value))?,
+            "--config" => self.set_place(flag, Place::File(value))?,
             "--leases" => self.leases = count(flag, value, 0..=LEASES_MAX)?,
             "--contenders" => self.contenders = count(flag, value, 0..=CONTENDERS_MAX)?,
             "--keys" => self.keys = count(flag, value, 1..=KEYS_MAX)?,
             "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
-            "--ttl-ms" => self.ttl = Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?),
+            "--ttl-ms" => self.ttl = Some(Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?)),
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
             _ => return Err(unknown(flag)),
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    // The value is not repeated: a URL may carry a password.
+    fn set_place(&mut self, flag: &str, place: Place) -> Result<(), Wrong> {
+        match self.place {
+            Place::Memory => self.place = place,
+            Place::Url(_) | Place::File(_) => {
+                return Err(Wrong::new(flag, None, "is one place too many; give one --url or one --config"));
+            }
         }
         Ok(())
     }
@@ -99,11 +123,7 @@ fn split(argument: &str, place: usize) -> Result<(&str, Option<String>), Wrong> 
 }
 
 fn unknown(flag: &str) -> Wrong {
-    let remedy = match flag {
-        "--config" => "is not supported yet; name one server with --url redis://...",
-        _ => "is not known; --help lists the options",
-    };
-    Wrong::new(flag, None, remedy)
+    Wrong::new(flag, None, "is not known; --help lists the options")
 }
 
 fn no_value(flag: &str, value: Option<String>) -> Result<bool, Wrong> {
@@ -150,12 +170,13 @@ Holds thousands of leases and lets tasks contend for a few keys, for a while, an
 
 cargo fleet [OPTIONS]
 
-  --url URL        the server: redis://[[user]:password@]host[:port][/database]; without it, in memory
+  --url URL        the server: redis://[[user]:password@]host[:port][/database]
+  --config FILE    servers and settings: a leasehold.toml, see examples/config; without both, in memory
   --leases N       leases held and renewed                            [10000]
   --contenders M   tasks that contend for the keys                    [64]
   --keys K         keys they contend for                              [16]
   --hold-ms MS     how long a contender holds                         [5]
-  --ttl-ms MS      ttl of every lease, at least 1000                  [30000]
+  --ttl-ms MS      ttl of every lease, at least 1000                  [30000, or as FILE says]
   --seconds S      for how long, from the first acquire on            [15]
   --allow-loss     losses are printed and allowed: for runs in which the server fails
   --json           the last line of stdout is the summary as one JSON object
@@ -168,8 +189,8 @@ Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, o
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 7] =
-    ["--url", "--leases", "--contenders", "--keys", "--hold-ms", "--ttl-ms", "--seconds"];
+const TAKES_A_VALUE: [&str; 8] =
+    ["--url", "--config", "--leases", "--contenders", "--keys", "--hold-ms", "--ttl-ms", "--seconds"];
 const LEASES_MAX: u64 = 10_000_000;
 const CONTENDERS_MAX: u64 = 1_000_000;
 const KEYS_MAX: u64 = 1_000_000;
@@ -194,10 +215,14 @@ mod tests {
         let line = "--url redis://h --leases 1 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 --seconds 6 --json \
                     --allow-loss";
         let options = parse(line).expect("good options");
-        assert_eq!(options.url.as_deref(), Some("redis://h"));
+        assert!(matches!(options.place, Place::Url(url) if url == "redis://h"));
         assert_eq!((options.leases, options.contenders, options.keys), (1, 2, 3));
-        assert_eq!((options.hold.as_millis(), options.ttl.as_millis(), options.time.as_secs()), (4, 5000, 6));
+        assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
+        assert_eq!(options.ttl, Some(Duration::from_secs(5)));
         assert!(options.json && options.allow_loss);
+        let options = parse("-- --config=leasehold.toml").expect("good options");
+        assert!(matches!(options.place, Place::File(file) if file == "leasehold.toml"));
+        assert_eq!(options.ttl, None);
     }
 
     #[test]
@@ -214,7 +239,11 @@ mod tests {
         assert_eq!(said("--seconds"), "--seconds needs a value behind it; --help shows them all");
         assert_eq!(said("--lease 3"), "--lease is not known; --help lists the options");
         assert_eq!(said("--json=1"), r#"--json is "1": takes no value; leave out what stands behind the ="#);
-        assert!(said("--config f").contains("not supported yet"));
+        for both in
+            ["--config f --url redis://:secret@h", "--url redis://:secret@h --config f", "--url a --url b"]
+        {
+            assert!(said(both).contains("one place too many") && !said(both).contains("secret"), "{both}");
+        }
     }
 
     #[test]

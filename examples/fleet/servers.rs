@@ -1,33 +1,46 @@
-//! The engine, in memory or on the server that the options name.
+//! The engine, in memory or on the servers that the options name.
 
 use leasehold::{Engine, EngineBuilder, EngineConfig};
+use leasehold_examples::Servers;
 use leasehold_memory::MemoryTransport;
-use leasehold_redis::{RedisConfig, RedisTransport};
+use leasehold_redis::RedisTransport;
 
-use crate::{crew::millis, options::Options, status};
+use crate::{
+    crew::millis,
+    options::{Options, Place},
+    status,
+};
 
-pub(crate) async fn connect(options: &Options) -> Result<Engine, String> {
-    let builder = match &options.url {
-        Some(url) => on_redis(url)?,
-        None => Engine::builder(MemoryTransport::new()),
+/// Connects; from then on the options have the ttl that is in force.
+pub(crate) async fn connect(options: &mut Options) -> Result<Engine, String> {
+    let (builder, settings) = match servers(&options.place)? {
+        Servers::Memory => (Engine::builder(MemoryTransport::new()), EngineConfig::default()),
+        Servers::Redis(file) => (on_redis(RedisTransport::new(file.redis)), file.engine),
     };
-    builder.config(settings(options)).build().await.map_err(|error| error.to_string())
+    let settings = large_enough(options, settings);
+    options.ttl = Some(settings.ttl());
+    builder.config(settings).build().await.map_err(|error| error.to_string())
 }
 
-fn on_redis(url: &str) -> Result<EngineBuilder, String> {
-    let config = RedisConfig::from_url(url).map_err(|error| error.to_string())?;
-    let transport = RedisTransport::new(config);
+fn servers(place: &Place) -> Result<Servers, String> {
+    match place {
+        Place::Memory => Ok(Servers::Memory),
+        Place::Url(url) => Servers::of_url(url).map_err(|error| error.to_string()),
+        Place::File(file) => Servers::of_file(file).map_err(|error| error.to_string()),
+    }
+}
+
+fn on_redis(transport: RedisTransport) -> EngineBuilder {
     status::say(&format!("connecting: {transport:?}"));
-    Ok(Engine::builder(transport))
+    Engine::builder(transport)
 }
 
 // The limits protect a service from its own faults; here the sizes are asked for.
-fn settings(options: &Options) -> EngineConfig {
-    let default = EngineConfig::default();
+fn large_enough(options: &Options, settings: EngineConfig) -> EngineConfig {
     EngineConfig {
-        ttl_ms: millis(options.ttl),
-        leases_max: default.leases_max.max(options.leases + options.contenders),
-        callers_max: default.callers_max.max(options.leases + options.contenders),
-        ..default
+        ttl_ms: options.ttl.map_or(settings.ttl_ms, millis),
+        leases_max: settings.leases_max.max(options.leases + options.contenders),
+        callers_max: settings.callers_max.max(options.leases + options.contenders),
+        ..settings
     }
 }

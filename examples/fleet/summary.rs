@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     crew::{Crew, millis, now},
+    options::Place,
     stop::Reason,
     tally::Counts,
     windows::Findings,
@@ -71,7 +72,10 @@ impl<'a> Summary<'a> {
     }
 
     fn transport(&self) -> &'static str {
-        if self.crew.options.url.is_some() { "redis" } else { "memory" }
+        match self.crew.options.place {
+            Place::Memory => "memory",
+            Place::Url(_) | Place::File(_) => "redis",
+        }
     }
 
     fn text(&self) -> String {
@@ -116,7 +120,7 @@ impl<'a> Summary<'a> {
             "contenders": options.contenders,
             "keys": options.keys,
             "hold_ms": millis(options.hold),
-            "ttl_ms": millis(options.ttl),
+            "ttl_ms": options.ttl.map(millis),
             "seconds": rounded(self.seconds),
             "interrupted": matches!(self.reason, Reason::Interrupted(_)),
             "held_max": counts.kept_max,

@@ -25,7 +25,9 @@ fn wrong_options_are_named_with_their_value() {
         (&["--seconds"], "--seconds needs a value"),
         (&["redis://:hunter2@127.0.0.1"], "--url"),
         (&["--url", "http://:hunter2@127.0.0.1"], "redis://"),
-        (&["--url", "rediss://:hunter2@127.0.0.1"], "TLS"),
+        (&["--url", "redis://:hunter2@127.0.0.1?x=1"], "leave the query out"),
+        (&["--url", "redis://:hunter2@h", "--config", "f"], "--config is one place too many"),
+        (&["--config", "f", "--url", "redis://:hunter2@h"], "--url is one place too many"),
     ] {
         let ended = refused(arguments);
         assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
@@ -58,9 +60,17 @@ fn a_missing_right_ends_the_run_with_the_servers_word() {
 #[test]
 fn help_lists_every_option() {
     let ended = run(FLEET, &["--help"]).expect_code(0);
-    for option in
-        ["--url", "--leases", "--contenders", "--keys", "--hold-ms", "--ttl-ms", "--seconds", "--json"]
-    {
+    for option in [
+        "--url",
+        "--config",
+        "--leases",
+        "--contenders",
+        "--keys",
+        "--hold-ms",
+        "--ttl-ms",
+        "--seconds",
+        "--json",
+    ] {
         assert!(ended.stdout.contains(option), "{option}");
     }
 }

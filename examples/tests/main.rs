@@ -1,8 +1,10 @@
 //! Every example runs to its end as it stands, and `fleet` tells the truth with its exit code and its last line.
 #![allow(clippy::disallowed_methods, reason = "it watches real processes in real time; it is no pure file")]
 
+mod config;
 mod fleet;
 mod fleet_and_failures;
 mod fleet_refuses;
 mod program;
 mod small_examples;
+mod topologies;

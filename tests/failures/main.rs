@@ -7,6 +7,7 @@ mod ground;
 mod holder_process;
 mod tally;
 
+mod audits;
 mod bad_access;
 mod counts;
 mod holders;

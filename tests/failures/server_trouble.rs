@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, Engine};
+use leasehold::{AcquireError, Engine, ReleaseError};
 use leasehold_tests::harness::redis_server::RedisServer;
 
 use crate::{
@@ -190,7 +190,9 @@ async fn l3_in_a_black_hole_every_call_returns_within_its_time_and_one_command_t
     }
     assert!(lease.is_held());
     ground.proxy.black_hole(false);
-    lease.release().await.expect_err("unknown").to_string();
+    // The lane is about to be back: the release is confirmed if it is in time, and never told as a loss.
+    let released = lease.release().await;
+    assert!(matches!(released, Ok(()) | Err(ReleaseError::Unknown { .. })), "{released:?}");
     until("every owner is closed and no key is left", || engine.snapshot().closing == 0 && ground.is_empty())
         .await;
 }

@@ -1,6 +1,9 @@
 //! What is wrong with one node is felt on that node alone.
 
-use leasehold::{LeaseState, RenewalOutcome};
+use leasehold::{
+    LeaseState, RenewalOutcome,
+    routing::{slot::Slot, topology::Batching},
+};
 
 use crate::ground::{Cluster, Heard, builder, millis, name_in, now, pass, seconds, until};
 
@@ -96,4 +99,31 @@ async fn a_node_whose_renewals_hang_delays_nobody_elses() {
     assert_eq!(heard.counts().losses.values().sum::<u64>(), 2_000, "all of the node that hangs, nobody else");
     assert!(heard.renewals(RenewalOutcome::Renewed) >= 800);
     until(began + seconds(10)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_takes_one_call_per_slot_gets_the_leases_of_a_slot_together() {
+    let cluster = Cluster::new(3);
+    cluster.take_batches(Batching::BySlot, 100);
+    let engine = builder(&cluster).build().await.expect("an engine");
+    let mut leases = vec![];
+    for slot in 0..40 {
+        for number in 0..5 {
+            let lock = engine.lock(format!("{{tag {slot}}} {number}")).ttl(seconds(6));
+            leases.push(lock.acquire().await.expect("free"));
+            pass(millis(9)).await; // within a slot and from slot to slot at other times
+        }
+    }
+    pass(seconds(4)).await;
+    let before = cluster.batches().len();
+    pass(seconds(20)).await;
+    let batches = cluster.batches().split_off(before);
+    let calls: usize = batches.iter().map(|batch| runs(batch)).sum();
+    // 40 slots, each once in a period of two seconds; one for each end of the time looked at.
+    assert!((40 * 9..=40 * 11).contains(&calls), "{calls} calls");
+    assert!(leases.iter().all(|lease| lease.state() == LeaseState::Held && lease.remaining() > seconds(2)));
+}
+
+fn runs(slots: &[Slot]) -> usize {
+    slots.chunk_by(|one, other| one == other).count()
 }

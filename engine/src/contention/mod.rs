@@ -1,7 +1,7 @@
 //! Who wants a key: the callers queued for it, the one attempt to get it, and whose turn it is.
 //!
 //! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
-//! callers, `arrival`, `ending` and `release` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
+//! callers, `arrival`, `ending`, `release` and `resend` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
 //! how often entries ask a node by themselves, by the `crowd` that waits for it. Local hand-off will live between `entry` and `release`; it is not built yet.
 
 pub(crate) mod arrival;
@@ -18,6 +18,7 @@ pub(crate) mod offer;
 pub(crate) mod pacer;
 mod queue;
 pub(crate) mod release;
+mod resend;
 pub(crate) mod table;
 pub(crate) mod turns;
 mod wards;

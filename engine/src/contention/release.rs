@@ -5,7 +5,12 @@
 
 use std::sync::Arc;
 
-use super::{attempt::Closing, driver, ending, table::Slot};
+use super::{
+    attempt::Closing,
+    ending,
+    resend::{self, Told},
+    table::Slot,
+};
 use crate::{
     clock::Instant,
     errands::Errand,
@@ -96,44 +101,32 @@ pub(crate) fn cancel_renewal(works: &Works, lease: &Arc<LeaseCore>) {
 pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Result<(), ReleaseError> {
     let works = &under_way.works.clone();
     let release = Release { key: lease.key.clone(), owner: lease.owner };
-    let reply = answer(works, release).await;
-    let (published, listeners) = match &reply {
+    let told = resend::send(works, &release).await;
+    let reply = &told.reply;
+    let (published, listeners) = match reply {
         Ok(ReleaseReply::Released { listeners, .. }) => (true, *listeners),
         Ok(ReleaseReply::NotYours { .. }) | Err(_) => (false, None),
     };
     under_way.end(|slot| slot.entry.handle_release_answer(published, listeners, slot.subscribed));
     let mut open = lease.take_open();
     match reply {
-        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(at),
+        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(*at),
         Err(_) => {}
     }
     let closing = Closing { owner: lease.owner, open, may_hold: reply.is_err(), gone_by: lease.gone_by() };
     if closing.may_hold || !closing.open.is_closed() {
         works.closer.add(works, &lease.key, closing);
     }
-    outcome(works, lease, reply)
+    outcome(works, lease, told)
 }
 
-async fn answer(works: &Arc<Works>, release: Release) -> Result<ReleaseReply, TransportError> {
-    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
-    #[cfg(leasehold_fault)]
-    if crate::faults::Fault::BlindRelease.is_on() {
-        let _ = lane.force_release(&release.key).await;
-    }
-    let reply = lane.release(release).await?;
-    let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
-    driver::check_epoch(works, at)?;
-    Ok(reply)
-}
-
-fn outcome(
-    works: &Works,
-    lease: &LeaseCore,
-    reply: Result<ReleaseReply, TransportError>,
-) -> Result<(), ReleaseError> {
+fn outcome(works: &Works, lease: &LeaseCore, told: Told) -> Result<(), ReleaseError> {
     let now = works.clock.now();
-    let (told, result) = match reply {
+    let (told, result) = match told.reply {
         Ok(ReleaseReply::Released { .. }) => (ReleaseOutcome::Released, Ok(())),
+        Ok(ReleaseReply::NotYours { .. }) if told.unsure => {
+            (ReleaseOutcome::ReleasedOrLost, Err(ReleaseError::ReleasedOrLost))
+        }
         Ok(ReleaseReply::NotYours { .. }) => {
             (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs)))
         }

@@ -120,8 +120,9 @@ impl Lease {
     /// Gives the lock back. From this call on the lease is not held, whatever the answer. `Ok`: it was ours to the end.
     ///
     /// # Errors
-    /// [`ReleaseError::AlreadyLost`]: somebody else may have held the lock meanwhile. [`ReleaseError::Unknown`]: no answer
-    /// within the command timeout; it is repeated in the background.
+    /// [`ReleaseError::AlreadyLost`]: somebody else may have held the lock meanwhile. [`ReleaseError::ReleasedOrLost`]: the
+    /// same, unless it was an earlier, unanswered send of this release that ended it. [`ReleaseError::Unknown`]: no answer
+    /// within the command timeout, for which it was sent again and again; it is repeated in the background.
     ///
     /// # Cancel safety
     /// Dropping it gives up the answer; the release goes on.

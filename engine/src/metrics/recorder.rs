@@ -38,7 +38,8 @@ pub trait Recorder: Send + Sync + 'static {
     fn found_ttl(&self, found: Duration, least: Duration, most: Duration) {}
     /// A peer's lock has no expiry.
     fn no_expiry(&self) {}
-    /// A node is connected or not, as the engine sees it.
+    /// A node is connected or not, as the engine's lane for renewals sees it, also one that serves no slot. A node that
+    /// leaves the topology is not connected any more; that is told once.
     fn node_changed(&self, address: &str, connected: bool) {}
     /// An owner is being closed in the background, or has been closed.
     fn closing(&self, begins: bool) {}
@@ -51,6 +52,8 @@ pub enum ReleaseOutcome {
     Released,
     /// The server did not know it as ours.
     AlreadyLost,
+    /// Only a repeat was answered, and it was not ours any more: released by an earlier send, or lost before it.
+    ReleasedOrLost,
     /// No answer in time.
     Unknown,
 }

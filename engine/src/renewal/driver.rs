@@ -141,7 +141,7 @@ impl Driver {
             self.works.inboxes.take(number, &mut self.orders);
             for order in self.orders.drain(..) {
                 let doubtful = doubtful(&order, &self.known);
-                shard.handle_order(order, now);
+                shard.handle_order(order, now, &self.known);
                 doubtful.iter().for_each(|lease| shard.doubt(lease));
             }
         }

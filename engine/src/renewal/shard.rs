@@ -12,6 +12,7 @@ use super::{
     batch::{Batch, Ready, ReadyQueue},
     found_ttl::Baseline,
     inbox::Order,
+    phase,
     slab::Slab,
     wheel::Wheel,
     wishes::{AnswerTo, ByHand, Wishes},
@@ -24,7 +25,7 @@ use crate::{
     },
     routing::{
         moves::Move,
-        topology::{ClockId, Node, NodeId, Topology},
+        topology::{Batching, ClockId, Node, NodeId, Topology},
     },
     transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
 };
@@ -104,23 +105,19 @@ impl Shard {
         self.records.len()
     }
 
-    pub(crate) fn handle_order(&mut self, order: Order, now: Instant) {
+    pub(crate) fn handle_order(&mut self, order: Order, now: Instant, topology: &Topology) {
         match order {
-            Order::Register(lease, baseline) => self.register(lease, baseline, now),
+            Order::Register(lease, baseline) => self.register(lease, baseline, now, topology),
             Order::Cancel(lease) => self.remove(lease.ticket()),
             Order::Renew(lease, ttl, answer_to) => self.wish(&lease, ttl, answer_to),
         }
     }
 
-    fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant) {
+    fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant, topology: &Topology) {
         if !lease.is_live() {
             return; // released within the tick
         }
-        let due = if lease.wants_renewal(now) {
-            state::renew_at(baseline.sent, baseline.ttl)
-        } else {
-            lease.deadline()
-        };
+        let due = next_due(&lease, baseline.sent, now, topology);
         let record =
             Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline };
         let ticket = self.records.insert(record);
@@ -266,7 +263,7 @@ impl Shard {
             }
             RenewalAnswer::Renewed { found, at } => {
                 tally.renewed += 1;
-                self.handle_renewed(&member, found, at, sent, now);
+                self.handle_renewed(&member, found, at, sent, now, topology);
             }
             RenewalAnswer::NotYours { .. } => {
                 tally.not_yours += 1;
@@ -297,6 +294,7 @@ impl Shard {
         at: ServerTime,
         sent: Instant,
         now: Instant,
+        topology: &Topology,
     ) {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
@@ -306,7 +304,7 @@ impl Shard {
         if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
             return self.lose(member.ticket, lease.reason_at_deadline());
         }
-        self.wheel.insert(number(member.ticket), due_tick(self.next_due(&lease, sent, now)));
+        self.wheel.insert(number(member.ticket), due_tick(next_due(&lease, sent, now, topology)));
         if found < expected.0 || found > expected.1 {
             self.happenings.push(Happening::FoundTtl {
                 lease: lease.clone(),
@@ -316,10 +314,6 @@ impl Shard {
             });
         }
         self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
-    }
-
-    fn next_due(&self, lease: &LeaseCore, sent: Instant, now: Instant) -> Instant {
-        if lease.wants_renewal(now) { state::renew_at(sent, lease.terms.ttl) } else { lease.deadline() }
     }
 
     fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
@@ -427,6 +421,19 @@ fn renewal(
         execute_by,
         ticket,
         answer: RenewalAnswer::None,
+    }
+}
+
+/// When a lease that was confirmed by a command sent at `sent` comes out of the wheel: for its next renewal, if there is
+/// one, else to end.
+fn next_due(lease: &LeaseCore, sent: Instant, now: Instant, topology: &Topology) -> Instant {
+    if !lease.wants_renewal(now) {
+        return lease.deadline();
+    }
+    let (slot, ttl) = (lease.key.slot(), lease.terms.ttl);
+    match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
+        Batching::AcrossSlots => state::renew_at(sent, ttl),
+        Batching::BySlot => phase::in_step(sent, ttl, slot, now),
     }
 }
 

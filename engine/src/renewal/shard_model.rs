@@ -129,7 +129,7 @@ impl World {
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);
         let baseline = Baseline::new(self.now, self.now, ttl);
-        self.shard.handle_order(Order::Register(lease.clone(), baseline), self.now);
+        self.shard.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
         self.lives.push(Life {
             ticket: lease.ticket().unwrap(),
             not_before: state::renew_at(self.now, ttl),
@@ -149,7 +149,7 @@ impl World {
         let (lease, place) = (life.lease.clone(), which.index(self.lives.len()));
         self.lives[place].released |= lease.release();
         if told {
-            self.shard.handle_order(Order::Cancel(lease), self.now);
+            self.shard.handle_order(Order::Cancel(lease), self.now, &self.topology);
         }
     }
 
@@ -223,7 +223,7 @@ impl World {
         let (answer_to, receiver) = oneshot::channel();
         let lease = self.lives[place].lease.clone();
         let order = Order::Renew(lease, Duration::from_millis(ttl_ms), answer_to);
-        self.shard.handle_order(order, self.now);
+        self.shard.handle_order(order, self.now, &self.topology);
         self.lives[place].not_before = self.now;
         self.wishes.push(receiver);
     }

@@ -54,7 +54,7 @@ impl Ground {
     fn lease(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
         let lease = core(name, terms, at(0));
         let baseline = Baseline::new(at(0), at(1), terms.ttl);
-        self.shard.handle_order(Order::Register(lease.clone(), baseline), at(1));
+        self.shard.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
         lease
     }
 
@@ -229,13 +229,17 @@ fn s8_a_released_lease_is_never_submitted() {
     let mut ground = Ground::new();
     let (one, two) = (ground.lease("a", TERMS), ground.lease("b", TERMS));
     assert!(one.release() && two.release());
-    ground.shard.handle_order(Order::Cancel(one), at(10));
+    ground.shard.handle_order(Order::Cancel(one), at(10), &ground.topology);
     assert_eq!(ground.shard.len(), 1);
     assert!(ground.due(3_400).is_empty(), "also when the cancel has not arrived yet");
     assert_eq!(ground.shard.len(), 0);
     let gone = core("c", TERMS, at(0));
     gone.release();
-    ground.shard.handle_order(Order::Register(gone, Baseline::new(at(0), at(1), TTL)), at(1));
+    ground.shard.handle_order(
+        Order::Register(gone, Baseline::new(at(0), at(1), TTL)),
+        at(1),
+        &ground.topology,
+    );
     assert_eq!(ground.shard.len(), 0);
 }
 
@@ -264,7 +268,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let (answer_to, mut answer) = oneshot::channel();
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100));
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
     assert_eq!(batch.members[0].ttl, TTL * 3);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
@@ -331,9 +335,9 @@ fn every_wish_is_answered() {
     let lease = ground.lease("a", TERMS);
     let (one_to, mut first) = oneshot::channel();
     let (two_to, mut second) = oneshot::channel();
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100));
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101));
+    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
     assert!(matches!(first.try_recv(), Ok(ByHand::Renewed)));
     assert!(second.try_recv().is_err());
@@ -387,4 +391,28 @@ fn a_lease_without_renewal_is_in_jeopardy_too_when_its_server_is_gone() {
     ground.shard.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert!(ground.due(50).is_empty(), "and is not asked about");
+}
+
+#[test]
+fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
+    let mut ground = Ground::new();
+    let node = ground.topology.nodes()[0].clone();
+    ground.topology = Topology::single(9, Node { batching: Batching::BySlot, batch_leases_max: 100, ..node });
+    let (mut leases, mut ticks) = (vec![], vec![]);
+    for ms in (0..20_000).step_by(50) {
+        if ms < 3_000 && ms % 100 == 0 {
+            let lease = core(&format!("{{tag}} {ms}"), TERMS, at(ms));
+            let order = Order::Register(lease.clone(), Baseline::new(at(ms), at(ms), TTL));
+            ground.shard.handle_order(order, at(ms), &ground.topology);
+            leases.push(lease);
+        }
+        for batch in ground.due(ms) {
+            ticks.push((ms, batch.members.len()));
+            ground.answer(batch, ms, ms + 1, renewed(9_000, ms));
+        }
+    }
+    assert!(leases.iter().all(|lease| lease.is_held(at(20_000))));
+    let whole: Vec<_> = ticks.iter().filter(|(ms, _)| *ms > 6_500).collect();
+    assert!((4..=5).contains(&whole.len()), "one tick a period: {ticks:?}");
+    assert!(whole.iter().all(|(_, members)| *members == leases.len()), "{ticks:?}");
 }

@@ -33,7 +33,7 @@ pub struct Node {
     /// Since when, on our clock and rather too late than too early, this run of the server is up.
     /// `None`: cannot be known.
     pub up_since: Option<Instant>,
-    /// Whether a checked connection stands at this moment.
+    /// Whether a checked connection stands at this moment. Of a node that serves no slot too, but nothing depends on it.
     pub connected: bool,
     /// How many leases one renewal batch may hold.
     pub batch_leases_max: usize,
@@ -121,6 +121,19 @@ impl Topology {
         self.serving(slot).is_some_and(|node| node.clock == clock)
     }
 
+    /// Whether every slot is served by a connected node. Nodes that serve none do not count.
+    pub fn is_connected(&self) -> bool {
+        let is_served = |range: &SlotRange| self.node(range.node).is_some_and(|node| node.connected);
+        let mut next = 0;
+        for range in self.ranges.iter().filter(|range| is_served(range)) {
+            if range.first.number() != next {
+                return false;
+            }
+            next = range.last.number() + 1;
+        }
+        next == super::slot::SLOTS
+    }
+
     /// The clock of the node that serves the slot with this number, if any, and the last slot up to which that stays so.
     pub(super) fn serving_run(&self, number: u16) -> (Option<ClockId>, u16) {
         let behind = self.ranges.partition_point(|range| range.first.number() <= number);
@@ -178,6 +191,20 @@ mod tests {
             [served(0), served(49), served(50), served(100), served(200)],
             [Some(0), Some(0), None, Some(1), None]
         );
+    }
+
+    #[test]
+    fn it_is_connected_if_every_slot_is_whatever_becomes_of_empty_nodes() {
+        let range = |first, last, id| SlotRange { first: slot(first), last: slot(last), node: NodeId(id) };
+        let halves = || vec![range(0, 8_191, 0), range(8_192, 16_383, 1)];
+        let cut = |id| Node { connected: false, ..node(id, 1) };
+        let is_connected = |nodes, ranges| Topology::new(1, nodes, ranges).is_connected();
+        assert!(is_connected(vec![node(0, 1), node(1, 1), cut(2)], halves()));
+        assert!(!is_connected(vec![node(0, 1), cut(1)], halves()));
+        assert!(!is_connected(vec![node(0, 1)], halves()), "half of the slots have no node");
+        assert!(!is_connected(vec![node(0, 1)], vec![range(1, 16_383, 0)]));
+        assert!(!is_connected(vec![node(0, 1)], vec![range(0, 16_382, 0)]));
+        assert!(!Topology::default().is_connected());
     }
 
     #[test]

@@ -2,7 +2,10 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{Acquire, AcquireReply, Inspection, Release, ReleaseReply, Renewal, TransportError, Watch};
+use super::{
+    Acquire, AcquireReply, AuditTerms, Finding, Inspection, Release, ReleaseReply, Renewal, TransportError,
+    Watch,
+};
 use crate::{
     clock::Clock,
     key::LockKey,
@@ -49,6 +52,13 @@ pub trait Lane: Send + Sync + 'static {
 
     /// Ends whatever hold there is and tells those who watch. `true` if there was one.
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>>;
+
+    /// Looks at everything about the servers that decides what may be promised. Asks them more than usual, changes
+    /// nothing, and takes a few command timeouts at most. What cannot be looked at is a finding too.
+    /// A transport without anything to look at finds nothing.
+    fn audit(&self, _terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
 }
 
 /// What a lane is for. Lanes of different purposes share no connection.

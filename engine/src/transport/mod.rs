@@ -33,12 +33,14 @@
 //!
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops one only at shutdown.
 
+mod audit;
 mod error;
 mod lane;
 mod reply;
 mod request;
 mod watch;
 
+pub use audit::{AuditLevel, AuditTerms, Finding};
 pub use error::{Effect, ErrorKind, TransportError};
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
 pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime};

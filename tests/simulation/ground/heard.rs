@@ -31,6 +31,7 @@ pub struct Counts {
     pub renewals: HashMap<RenewalOutcome, u64>,
     pub losses: HashMap<LossReason, u64>,
     pub releases: u64,
+    pub nodes: Vec<(String, bool)>,
 }
 
 impl Heard {
@@ -95,6 +96,9 @@ impl Recorder for Heard {
     }
     fn lost(&self, reason: LossReason, _: FencingToken, _: Duration) {
         self.change(|counts| *counts.losses.entry(reason).or_default() += 1);
+    }
+    fn node_changed(&self, address: &str, connected: bool) {
+        self.change(|counts| counts.nodes.push((address.to_owned(), connected)));
     }
     fn released(&self, _: Duration, _: leasehold::ReleaseOutcome) {
         self.change(|counts| counts.releases += 1);

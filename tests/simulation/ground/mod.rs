@@ -19,7 +19,7 @@ use leasehold::{
 };
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 
-pub use cluster::{Cluster, Data, PARTS, name_in, slot_of};
+pub use cluster::{Cluster, Data, PARTS, name_in, part_of_name};
 pub use detour::Detour;
 pub use heard::Heard;
 pub use traffic::{Traffic, TrafficLog, What};

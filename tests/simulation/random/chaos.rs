@@ -1,10 +1,10 @@
-//! What goes wrong during a run.
+//! What goes wrong on an engine's way to the servers during a run.
 
 use leasehold::transport::{ErrorKind, LanePurpose};
-use leasehold_memory::{Cut, Fault, Faults, MemoryTransport, Operation, Restart};
+use leasehold_memory::{Cut, Fault, Faults, Operation};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
-use super::{history::History, world::Kind};
+use super::history::History;
 use crate::ground::{millis, pass};
 
 /// Harms one engine's way to the server, until it is dropped.
@@ -51,20 +51,6 @@ fn inject(faults: &Faults, rng: &mut StdRng) {
     }
     let fate = *fates.choose(rng).expect("some");
     faults.on(operation).times(rng.random_range(1..4)).inject(fate);
-}
-
-/// Restarts the server now and then, until it is dropped.
-pub async fn restart(memory: MemoryTransport, kind: Kind, history: History, mut rng: StdRng) {
-    let restart = match kind {
-        Kind::Steady => return std::future::pending().await,
-        Kind::DataKept => Restart::DataKept,
-        Kind::DataLost => Restart::DataLost,
-    };
-    loop {
-        pass(millis(rng.random_range(500..9_000))).await;
-        history.count(|totals| totals.restarts += 1);
-        memory.restart(restart);
-    }
 }
 
 const OPERATIONS: [Operation; 7] = [

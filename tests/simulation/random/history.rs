@@ -18,8 +18,9 @@ pub struct History(Arc<Mutex<Kept>>);
 #[derive(Default)]
 struct Kept {
     windows: Vec<Open>,
-    /// When the lease with this token ended by itself: at its deadline or when its loss was told, whichever was first.
-    ends: HashMap<FencingToken, Instant>,
+    /// When the lease with this name and token ended by itself: at its deadline or when its loss was told, whichever was
+    /// first.
+    ends: HashMap<(String, FencingToken), Instant>,
     totals: Totals,
 }
 
@@ -41,6 +42,8 @@ pub struct Totals {
     pub lost: u64,
     pub faults: u64,
     pub restarts: u64,
+    pub failovers: u64,
+    pub moves: u64,
     pub handovers: u64,
     pub ended_engines: u64,
 }
@@ -71,7 +74,8 @@ impl History {
             };
             let mut kept = self.0.lock().expect("no panic under it");
             kept.totals.lost += 1;
-            let before = kept.ends.insert(loss.fencing_token, loss.deadline.min(loss.at));
+            let before =
+                kept.ends.insert((loss.name.to_string(), loss.fencing_token), loss.deadline.min(loss.at));
             assert!(before.is_none(), "lost twice: {loss:?}");
         }
     }
@@ -79,7 +83,10 @@ impl History {
     /// The windows as the checkers take them.
     fn windows(&self) -> Vec<Window> {
         let kept = self.0.lock().expect("no panic under it");
-        let ended = |open: &Open| kept.ends.get(&open.token).map_or(open.until, |end| open.until.min(*end));
+        let ended = |open: &Open| {
+            let end = kept.ends.get(&(open.name.clone(), open.token));
+            end.map_or(open.until, |end| open.until.min(*end))
+        };
         let window = |open: &Open| Window {
             key: open.name.clone(),
             holder: format!("{} {}", open.process, open.token),
@@ -126,6 +133,8 @@ impl Totals {
             lost,
             faults,
             restarts,
+            failovers,
+            moves,
             handovers,
             ended_engines,
         } = *self;
@@ -133,6 +142,7 @@ impl Totals {
         assert!(faults > 10 * runs && lost > 2 * runs && refused > 5 * runs, "{self:?}");
         assert!(cancelled > 2 * runs && reentries > runs / 2, "{self:?}");
         assert!(restarts > runs / 8 && ended_engines > runs / 8, "{self:?}");
+        assert!(failovers > runs / 8 && moves > runs, "{self:?}");
     }
 }
 
@@ -145,6 +155,8 @@ impl AddAssign for Totals {
         self.lost += other.lost;
         self.faults += other.faults;
         self.restarts += other.restarts;
+        self.failovers += other.failovers;
+        self.moves += other.moves;
         self.handovers += other.handovers;
         self.ended_engines += other.ended_engines;
     }

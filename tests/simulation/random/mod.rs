@@ -1,11 +1,13 @@
-//! Random runs: several engines on one memory, each behind faults of its own, with clients that acquire, hold, renew,
-//! release, drop and cancel at random, while requests are lost, late, doubled and reordered, lanes are cut, the server is
-//! restarted and engines end in the middle. Afterwards everything heals, and the history is judged.
+//! Random runs: several engines on one to three nodes, each behind faults of its own, with clients that acquire, hold,
+//! renew, release, drop and cancel at random, while requests are lost, late, doubled and reordered, lanes are cut, slots
+//! are handed over, nodes stand still, restart and fail over, and engines end in the middle. Afterwards everything heals,
+//! and the history is judged.
 //!
 //! A seed fixes the plan of a run: who does what when, and which faults come when. What it does not fix is in which order
 //! tokio polls what is ready in the same millisecond; a failure that needs that order may take several tries.
 
 mod chaos;
+mod chaos_of_nodes;
 mod client;
 mod history;
 mod world;

@@ -1,25 +1,29 @@
 //! One run: builds the world, lets it go wrong, heals it, and judges what is left.
 
 use leasehold::Engine;
-use leasehold_memory::{Faults, Faulty, MemoryTransport};
+use leasehold_memory::{Faults, Faulty};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
 
 use super::{
     chaos,
+    chaos_of_nodes::Chaos,
     client::Client,
     history::{History, Totals},
 };
-use crate::ground::{builder, engine, millis, now, pass, seconds, settles_within, timed, until};
+use crate::ground::{
+    Cluster, Data, builder, engine, millis, now, pass, seconds, settles_within, timed, until,
+};
 
 pub const NAMES: [&str; 3] = ["orders", "ledger", "nightly"];
 
-/// What the server does in a run.
+/// What the servers do in a run, besides standing still, losing their connections and handing each other slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Steady,
+    /// They restart and fail over with what they know.
     DataKept,
-    /// Exclusion is not promised then, and not checked.
+    /// And without. Exclusion is not promised then, and not checked.
     DataLost,
 }
 
@@ -31,10 +35,19 @@ impl Kind {
             _ => Self::DataLost,
         }
     }
+
+    /// What a server knows that follows another one, if any does.
+    pub fn follower(self) -> Option<Data> {
+        match self {
+            Self::Steady => None,
+            Self::DataKept => Some(Data::Kept),
+            Self::DataLost => Some(Data::Lost),
+        }
+    }
 }
 
 pub struct World {
-    memory: MemoryTransport,
+    cluster: Cluster,
     processes: Vec<Process>,
     history: History,
     kind: Kind,
@@ -60,15 +73,16 @@ impl World {
     }
 
     async fn new(seed: u64) -> Self {
-        let (memory, mut rng) = (MemoryTransport::new(), StdRng::seed_from_u64(seed));
+        let mut rng = StdRng::seed_from_u64(seed);
+        let cluster = Cluster::new(rng.random_range(1..4));
         let kind = Kind::any(&mut rng);
         let mut processes = vec![];
         for _ in 0..rng.random_range(2..5) {
-            let transport = Faulty::new(memory.clone());
+            let transport = Faulty::new(cluster.clone());
             let engine = builder(&transport).unavailable_after(seconds(4)).build().await.expect("an engine");
             processes.push(Process { engine, faults: transport.faults() });
         }
-        Self { memory, processes, history: History::default(), kind, rng }
+        Self { cluster, processes, history: History::default(), kind, rng }
     }
 
     async fn live(mut self) -> Totals {
@@ -85,10 +99,12 @@ impl World {
                 clients.spawn(self.client(process).work_until(end));
             }
         }
-        chaos.spawn(chaos::restart(self.memory.clone(), self.kind, self.history.clone(), self.fork()));
+        let chaos_of_nodes = Chaos::new(self.cluster.clone(), self.kind, self.history.clone(), self.fork());
+        chaos.spawn(chaos_of_nodes.reign());
         self.end_one_early().await;
         until(end).await;
         chaos.shutdown().await;
+        self.cluster.heal();
         self.processes.iter().for_each(|process| process.faults.clear());
         self.await_clients(clients).await;
         self.settle().await;
@@ -142,14 +158,14 @@ impl World {
         if was_shut_down {
             pass(seconds(35)).await; // what it could not confirm ends by its ttl
         }
-        let observer = engine(&self.memory).await;
+        let observer = engine(&self.cluster).await;
         for name in NAMES.into_iter().chain(["scoped"]) {
             assert!(
                 !observer.lock(name).is_locked().await.expect("memory answers"),
                 "{name} is held by nobody"
             );
         }
-        assert_eq!(self.memory.watched_keys(), 0, "L6");
+        assert_eq!(self.cluster.watched_keys(), 0, "L6");
     }
 
     async fn judge(self) -> Totals {

@@ -11,8 +11,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, BoxFuture, ErrorKind, Inspection, Lane, Release, ReleaseReply, Renewal,
-        RenewalAnswer, TransportError, Watch,
+        Acquire, AcquireReply, AuditLevel, AuditTerms, BoxFuture, ErrorKind, Finding, Inspection, Lane,
+        Release, ReleaseReply, Renewal, RenewalAnswer, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -103,6 +103,12 @@ impl Lane for MemoryLane {
 
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
         Box::pin(ready(Ok(self.execute_force_release(key))))
+    }
+
+    fn audit(&self, _terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+        let found = "locks exclude callers of this process only";
+        let remedy = "use the transport of a server to share them with other processes";
+        Box::pin(ready(vec![Finding::new(AuditLevel::Info, "memory", found, remedy)]))
     }
 }
 

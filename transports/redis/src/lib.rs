@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
 mod config;
 mod connection;
 mod lane;
@@ -8,8 +9,12 @@ mod routing;
 mod transport;
 mod wire;
 
+#[doc = include_str!("../OPERATORS.md")]
+pub mod operators {}
+
 pub use config::{
-    Address, Batching, ConfigError, NoticeKind, Password, RedisConfig, RedisTopology, Secret, TlsConfig,
+    Address, Batching, ConfigError, ConfigFile, ConfigFileError, NoticeKind, Password, RedisConfig,
+    RedisTopology, Secret, TlsConfig,
 };
 pub use transport::RedisTransport;
 pub use wire::names;

@@ -58,8 +58,8 @@ impl ClusterLane {
         }
     }
 
-    fn keep(&self, node: NodeId, key: &LockKey, what: What) {
-        let request = Request { node, lane: self.lane(key).clone(), what };
+    fn keep(&self, node: NodeId, key: &Arc<LockKey>, what: What) {
+        let request = Request { node, lane: self.lane(key).clone(), key: key.clone(), what };
         self.cluster.map(|map| map.keep(node, request));
     }
 
@@ -160,11 +160,20 @@ impl Lane for ClusterLane {
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
-        self.lane(key).inspect(key)
+        let key = key.clone();
+        Box::pin(async move {
+            let clock = self.meet(&key, self.command_timeout(), || What::Nothing).await?;
+            let seen = self.lane(&key).inspect(&key).await?;
+            Ok(Inspection { at: on_clock(seen.at, clock), ..seen })
+        })
     }
 
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
-        self.lane(key).force_release(key)
+        let key = key.clone();
+        Box::pin(async move {
+            self.meet(&key, self.command_timeout(), || What::Nothing).await?;
+            self.lane(&key).force_release(&key).await
+        })
     }
 }
 

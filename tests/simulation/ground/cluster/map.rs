@@ -70,6 +70,15 @@ impl Map {
         (0..PARTS).filter(|part| self.answering[*part] == Some(node)).collect()
     }
 
+    pub fn nodes(&self) -> Vec<u32> {
+        self.nodes.keys().copied().collect()
+    }
+
+    pub fn heal(&mut self) {
+        self.nodes.values_mut().for_each(|state| state.connected = true);
+        self.published = self.answering.clone();
+    }
+
     pub fn is_there(&self, node: u32) -> bool {
         self.nodes.contains_key(&node)
     }
@@ -87,6 +96,10 @@ impl Map {
     pub fn add(&mut self, node: u32) {
         *self.epochs.entry(node).or_default() += 1;
         self.nodes.insert(node, NodeState { connected: true, waiting: None });
+    }
+
+    pub fn restart(&mut self, node: u32) {
+        self.add(node);
     }
 
     pub fn remove(&mut self, node: u32) {

@@ -82,20 +82,22 @@ impl Cluster {
         self.change(|map| map.add(node));
     }
 
+    /// Another run of the node, as everybody knows before it answers.
+    pub fn restart(&self, node: u32, data: Data) {
+        self.lose(&self.parts_of(node), data);
+        self.change(|map| map.restart(node));
+    }
+
     /// The part has a node again, with the locks or without.
     pub fn serve(&self, part: usize, by: u32, data: Data) {
-        if data == Data::Lost {
-            self.0.parts[part].restart(Restart::DataLost);
-        }
+        self.lose(&[part], data);
         self.change(|map| map.serve(part, Some(by)));
     }
 
     /// Another node, new or there, serves what the former one did, which is gone.
     pub fn fail_over(&self, from: u32, to: u32, data: Data) {
         let parts = self.parts_of(from);
-        if data == Data::Lost {
-            parts.iter().for_each(|part| self.0.parts[*part].restart(Restart::DataLost));
-        }
+        self.lose(&parts, data);
         self.change(|map| {
             map.remove(from);
             if !map.is_there(to) {
@@ -126,6 +128,17 @@ impl Cluster {
         waiting.into_iter().for_each(|request| request.execute(self));
     }
 
+    /// Every node goes on, is connected, and answers for what the topology says.
+    pub fn heal(&self) {
+        self.nodes().into_iter().for_each(|node| self.wake(node));
+        self.change(Map::heal);
+    }
+
+    /// The nodes that are there.
+    pub fn nodes(&self) -> Vec<u32> {
+        self.map(|map| map.nodes())
+    }
+
     /// All nodes take batches like this.
     pub fn take_batches(&self, batching: Batching, leases_max: usize) {
         self.change(|map| (map.batching, map.batch_leases_max) = (batching, leases_max));
@@ -149,6 +162,20 @@ impl Cluster {
     /// How many locks are kept.
     pub fn stored_holds(&self) -> usize {
         self.0.parts.iter().map(MemoryTransport::stored_holds).sum()
+    }
+
+    /// How many keys are watched.
+    pub fn watched_keys(&self) -> usize {
+        self.0.parts.iter().map(MemoryTransport::watched_keys).sum()
+    }
+
+    // Another server: whoever watches a key of the part may have missed something.
+    fn lose(&self, parts: &[usize], data: Data) {
+        let restart = match data {
+            Data::Kept => Restart::DataKept,
+            Data::Lost => Restart::DataLost,
+        };
+        parts.iter().for_each(|part| self.0.parts[*part].restart(restart));
     }
 
     fn change(&self, change: impl FnOnce(&mut Map)) {
@@ -193,8 +220,13 @@ pub fn name_in(part: usize, n: usize) -> String {
     names.filter(|name| slot_of(name).share(PARTS) == part).nth(n).expect("there is no end of names")
 }
 
+/// The part that this lock lives in.
+pub fn part_of_name(name: &str) -> usize {
+    slot_of(name).share(PARTS)
+}
+
 /// The slot of a lock's name.
-pub fn slot_of(name: &str) -> Slot {
+fn slot_of(name: &str) -> Slot {
     Slot::of(name.as_bytes())
 }
 

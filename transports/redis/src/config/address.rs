@@ -1,12 +1,13 @@
 //! Where a server listens. Pure.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::Ipv6Addr, str::FromStr};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
+
+use super::{error::ConfigError, url::without_credentials};
 
 /// Host and port of a server. Spelled `host:port`, `host` (port 6379) or `[::1]:port`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// Its name or address; an IPv6 address stands without brackets.
     pub host: String,
@@ -25,6 +26,29 @@ impl Address {
     pub(crate) fn bracketed_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
+
+    /// Reads an address that may be written without its port.
+    pub(super) fn read(text: &str, default_port: u16) -> Option<Self> {
+        let (host, port) = match text.trim().rsplit_once(':') {
+            // More than one colon and no brackets: an IPv6 address without a port.
+            Some((host, _)) if host.contains(':') && !host.starts_with('[') => (text.trim(), None),
+            Some((_, port)) if port.ends_with(']') => (text.trim(), None),
+            Some((host, port)) => (host, Some(port)),
+            None => (text.trim(), None),
+        };
+        let port = match port {
+            Some(port) => port.parse().ok().filter(|port| *port != 0)?,
+            None => default_port,
+        };
+        Some(Address::new(host, port)).filter(Address::has_a_host)
+    }
+
+    /// Whether the host can be one. A URL or credentials cannot.
+    pub(super) fn has_a_host(&self) -> bool {
+        let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+        let reads_as_a_name = !self.host.contains(|c: char| c.is_whitespace() || ":/@?#[]\\\"'".contains(c));
+        !self.host.is_empty() && (reads_as_a_name || is_ipv6())
+    }
 }
 
 impl fmt::Display for Address {
@@ -34,32 +58,33 @@ impl fmt::Display for Address {
 }
 
 impl FromStr for Address {
-    type Err = String;
+    type Err = ConfigError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no address; write host:port");
-        let (host, port) = match text.rsplit_once(':') {
-            // More than one colon and no brackets: an IPv6 address without a port.
-            Some((host, _)) if host.contains(':') && !host.starts_with('[') => (text, None),
-            Some((_, port)) if port.ends_with(']') => (text, None),
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        };
-        let port = port.map_or(Ok(DEFAULT_PORT), |port| port.parse().map_err(|_| wrong()))?;
-        let address = Address::new(host.trim(), port);
-        if address.host.is_empty() || address.port == 0 { Err(wrong()) } else { Ok(address) }
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::new("address", format!("{:?}", without_credentials(text)), SPELLING);
+        Address::read(text, 6379).ok_or_else(wrong)
     }
 }
 
-impl TryFrom<String> for Address {
-    type Error = String;
+/// An address of a configuration, whose port the topology gives if none is written.
+pub(super) fn with_or_without_ports<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Address>, D::Error> {
+    let written = Vec::<Written>::deserialize(input)?;
+    Ok(written.into_iter().map(|written| written.0).collect())
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+struct Written(Address);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        // Without the text: it may be a URL with a password in it.
+        let text = String::deserialize(input)?;
+        Address::read(&text, PORT_NOT_WRITTEN).map(Written).ok_or_else(|| de::Error::custom(SPELLING))
     }
 }
 
-const DEFAULT_PORT: u16 = 6379;
+/// The port of an [`Address`] between reading it and knowing the topology. Nobody can write it.
+pub(super) const PORT_NOT_WRITTEN: u16 = 0;
+pub(super) const SPELLING: &str = "write host:port; Redis listens on 6379, sentinels on 26379";
 
 #[cfg(test)]
 mod tests {
@@ -69,17 +94,26 @@ mod tests {
     fn addresses_are_spelled_with_and_without_a_port() {
         for (text, host, port) in [
             ("cache:6380", "cache", 6380),
-            ("cache", "cache", 6379),
+            (" cache ", "cache", 6379),
             ("10.0.0.1:1", "10.0.0.1", 1),
             ("[::1]:6380", "::1", 6380),
             ("[::1]", "::1", 6379),
             ("::1", "::1", 6379),
+            ("fe80::1%eth0", "fe80::1%eth0", 6379),
         ] {
             assert_eq!(text.parse::<Address>(), Ok(Address::new(host, port)), "{text}");
         }
-        for wrong in ["", ":6379", "cache:0", "cache:port", "cache:70000"] {
-            assert!(wrong.parse::<Address>().unwrap_err().contains("host:port"), "{wrong}");
+        for wrong in ["", ":6379", "cache:0", "cache:port", "cache:70000", "a b:1", "a:b:c", "cache/0"] {
+            assert!(wrong.parse::<Address>().unwrap_err().to_string().contains("host:port"), "{wrong}");
         }
         assert_eq!(Address::new("::1", 7).to_string(), "[::1]:7");
+    }
+
+    #[test]
+    fn a_url_in_place_of_an_address_is_refused_without_its_password() {
+        for wrong in ["redis://:hunter2@cache:6379", "app:hunter2@cache:6379", "redis://cache:6379"] {
+            let shown = wrong.parse::<Address>().unwrap_err().to_string();
+            assert!(shown.contains("host:port") && !shown.contains("hunter2"), "{shown}");
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Where a password comes from. Its text is never shown: not by `Debug`, not by an error.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -20,7 +23,7 @@ pub enum Password {
 
 /// Untagged, since the error of a tagged enum would show a misspelt value, which may be the password.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write the password in quotes, or { file = \"...\" }, or { env = \"...\" }")]
 enum Spelling {
     Value(Secret),
     Source(Source),
@@ -52,15 +55,15 @@ impl Password {
     /// Reads it now.
     ///
     /// # Errors
-    /// A text that names the source and the remedy.
-    pub(crate) fn read(&self) -> Result<String, String> {
+    /// A text that names the setting, the source and the remedy.
+    pub(crate) fn read(&self, setting: &str) -> Result<String, String> {
         let text = match self {
             Password::Value(secret) => secret.0.clone(),
-            Password::File(path) => read_file(path)?,
-            Password::Env(name) => read_variable(name)?,
+            Password::File(path) => read_file(setting, path)?,
+            Password::Env(name) => read_variable(setting, name)?,
         };
         if text.is_empty() {
-            Err(format!("`password` ({self}) is empty; put the password there"))
+            Err(format!("`{setting}` ({self}) is empty; put the password there"))
         } else {
             Ok(text)
         }
@@ -74,16 +77,16 @@ impl Secret {
     }
 }
 
-fn read_file(path: &PathBuf) -> Result<String, String> {
+fn read_file(setting: &str, path: &Path) -> Result<String, String> {
     let fault = |error| {
-        format!("`password` file {} cannot be read: {error}; correct the path or its rights", path.display())
+        format!("`{setting}` file {} cannot be read: {error}; correct the path or its rights", path.display())
     };
     Ok(std::fs::read_to_string(path).map_err(fault)?.trim_end().to_owned())
 }
 
-fn read_variable(name: &str) -> Result<String, String> {
+fn read_variable(setting: &str, name: &str) -> Result<String, String> {
     // The error of `var` would show a value that is no UTF-8.
-    std::env::var(name).map_err(|_| format!("`password` variable {name} is not set, or no UTF-8; set it"))
+    std::env::var(name).map_err(|_| format!("`{setting}` variable {name} is not set, or no UTF-8; set it"))
 }
 
 /// Names the source, never the text.
@@ -119,7 +122,7 @@ mod tests {
         let shown =
             format!("{password:?} {password} {:?} {}", Secret::new("hunter2"), Secret::new("hunter2"));
         assert!(!shown.contains("hunter2"), "{shown}");
-        assert_eq!(password.read().unwrap(), "hunter2");
+        assert_eq!(password.read("password").unwrap(), "hunter2");
     }
 
     #[test]
@@ -138,16 +141,16 @@ mod tests {
         let path = std::env::temp_dir().join(format!("leasehold-password-{}", std::process::id()));
         let password = Password::File(path.clone());
         std::fs::write(&path, "first\n").unwrap();
-        assert_eq!(password.read().unwrap(), "first");
+        assert_eq!(password.read("password").unwrap(), "first");
         std::fs::write(&path, "second\n").unwrap();
-        assert_eq!(password.read().unwrap(), "second");
+        assert_eq!(password.read("password").unwrap(), "second");
         std::fs::write(&path, "\n").unwrap();
-        assert!(password.read().unwrap_err().contains("is empty"));
+        assert!(password.read("password").unwrap_err().contains("is empty"));
         std::fs::remove_file(&path).unwrap();
-        assert!(password.read().unwrap_err().contains(path.to_str().unwrap()));
+        assert!(password.read("password").unwrap_err().contains(path.to_str().unwrap()));
         assert!(
             Password::Env("LEASEHOLD_NO_SUCH_VARIABLE".into())
-                .read()
+                .read("password")
                 .unwrap_err()
                 .contains("LEASEHOLD_NO_SUCH")
         );

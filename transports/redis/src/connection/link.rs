@@ -18,7 +18,10 @@ use fred::{
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::{
         ClusterHash, CustomCommand, Message, Resp3Frame as Frame, Value,
-        config::{Config, ConnectionConfig, Options, PerformanceConfig, Server, ServerConfig, TcpConfig},
+        config::{
+            Config, ConnectionConfig, Options, PerformanceConfig, Server, ServerConfig, TcpConfig,
+            TlsConnector,
+        },
     },
 };
 use futures_util::future::{join_all, poll_immediate};
@@ -32,7 +35,8 @@ use tokio::{
 };
 
 use crate::{
-    config::{Address, Password, RedisConfig},
+    config::{Address, Password, RedisConfig, TlsConfig},
+    connection::handshake,
     wire::refusal::{refusal, refused},
 };
 
@@ -93,8 +97,9 @@ impl Link {
         clock: Clock,
         step: Duration,
     ) -> Result<Link, TransportError> {
-        let password = read_password(target.password(), step).await?;
-        let client = client(&target, kind, password, step);
+        let password = read_password(target.setting("password"), target.password(), step).await?;
+        let tls = read_tls(target.config.tls.as_ref(), step).await?;
+        let client = client(&target, kind, (password, tls), step);
         let mut up = client.reconnect_rx();
         let mut router = Router(client.connect());
         // fred tells a failed first connection only by the end of its router task.
@@ -318,27 +323,47 @@ impl Target<'_> {
         }
     }
 
+    /// The setting that this login has for `username` or `password`.
+    fn setting(&self, name: &str) -> String {
+        match self.login {
+            Login::Server => name.to_owned(),
+            Login::Sentinel => format!("sentinel_{name}"),
+        }
+    }
+
     // Sentinels have no databases.
     fn database(&self) -> Option<u8> {
         (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
     }
 
+    /// The name that the server's certificate must bear.
+    fn server_name(&self) -> &str {
+        let named = self.config.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        named.unwrap_or(&self.address.host)
+    }
+
     /// Names who asked, and where the password came from, never the password.
     fn credentials(&self) -> String {
-        let username = self.username().unwrap_or("default");
-        match self.password() {
-            Some(password) => format!("`username` {username}, `password` {password}"),
-            None => format!("`username` {username}, no `password`"),
+        let username = format!("`{}` {}", self.setting("username"), self.username().unwrap_or("default"));
+        match (self.setting("password"), self.password()) {
+            (setting, Some(password)) => format!("{username}, `{setting}` {password}"),
+            (setting, None) => format!("{username}, no `{setting}`"),
         }
     }
 }
 
-fn client(target: &Target<'_>, kind: LinkKind, password: Option<String>, step: Duration) -> Client {
-    let (host, port) = (target.address.bracketed_host(), target.address.port);
+fn client(
+    target: &Target<'_>,
+    kind: LinkKind,
+    (password, tls): (Option<String>, Option<TlsConnector>),
+    step: Duration,
+) -> Client {
+    let mut server = Server::new(target.address.bracketed_host(), target.address.port);
+    server.tls_server_name = tls.is_some().then(|| target.server_name().into());
     // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
-    let server = ServerConfig::Centralized { server: Server::new(host, port) };
-    let username = target.username().map(str::to_owned);
-    let fred = Config { username, password, server, database: target.database(), ..Config::default() };
+    let server = ServerConfig::Centralized { server };
+    let (username, tls) = (target.username().map(str::to_owned), tls.map(Into::into));
+    let fred = Config { username, password, server, database: target.database(), tls, ..Config::default() };
     Client::new(fred, Some(performance(kind, step)), Some(connection(target.config, step)), None)
 }
 
@@ -366,20 +391,41 @@ fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
     }
 }
 
-/// On a thread of its own where it comes from a file: a file system that hangs must not hang the lane.
 async fn read_password(
+    setting: String,
     password: Option<&Password>,
     step: Duration,
 ) -> Result<Option<String>, TransportError> {
     let Some(password) = password.cloned() else { return Ok(None) };
     let text = match password {
-        Password::File(_) => tokio::time::timeout(step, tokio::task::spawn_blocking(move || password.read()))
-            .await
-            .map_err(|_| "`password` file does not answer; use a local one".to_owned())
-            .and_then(|read| read.unwrap_or_else(|error| Err(format!("`password` file: {error}")))),
-        Password::Value(_) | Password::Env(_) => password.read(),
+        Password::File(_) => {
+            read_files(&format!("`{setting}` file"), move || password.read(&setting), step).await
+        }
+        Password::Value(_) | Password::Env(_) => password.read(&setting),
     };
-    text.map(Some).map_err(|fault| TransportError::without_effect(ErrorKind::Misconfigured, None, fault))
+    text.map(Some).map_err(misconfigured)
+}
+
+async fn read_tls(tls: Option<&TlsConfig>, step: Duration) -> Result<Option<TlsConnector>, TransportError> {
+    let Some(tls) = tls.cloned() else { return Ok(None) };
+    let config = read_files("`tls` files", move || tls.read(), step).await.map_err(misconfigured)?;
+    Ok(Some(config.into()))
+}
+
+/// On a thread of its own: a file system that hangs must not hang the lane.
+async fn read_files<T: Send + 'static>(
+    what: &str,
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+    step: Duration,
+) -> Result<T, String> {
+    tokio::time::timeout(step, tokio::task::spawn_blocking(read))
+        .await
+        .map_err(|_| format!("{what}: no answer from the file system; use a local one"))
+        .and_then(|read| read.unwrap_or_else(|error| Err(format!("{what}: {error}"))))
+}
+
+fn misconfigured(fault: String) -> TransportError {
+    TransportError::without_effect(ErrorKind::Misconfigured, None, fault)
 }
 
 fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
@@ -387,14 +433,23 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
     if let Some(refusal) = refusal(error.details()) {
         return refused(&address, refusal, &format!("{} ({})", error.details(), target.credentials()));
     }
+    if let Some(refusal) = handshake::refusal(error.details()) {
+        let said = handshake::shown(error.details());
+        let detail = format!("redis {address}: TLS failed: {said}; {}", refusal.remedy);
+        return TransportError::without_effect(refusal.kind, None, detail).because(error.clone());
+    }
     let (kind, why) = match error.kind() {
         FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
         _ => (ErrorKind::Unreachable, error.details().to_owned()),
     };
+    let timed_out = kind == ErrorKind::TimedOut;
+    let hint = handshake::hint(error.details(), timed_out, target.config.tls.is_some());
     TransportError::without_effect(
         kind,
         None,
-        format!("redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up"),
+        format!(
+            "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
+        ),
     )
     .because(error.clone())
 }

@@ -3,6 +3,7 @@
 pub(crate) mod abilities;
 pub(crate) mod backoff;
 pub(crate) mod check;
+mod handshake;
 pub(crate) mod identity;
 pub(crate) mod link;
 mod offset;

@@ -24,6 +24,13 @@ pub(crate) struct Sample {
     pub(crate) server_micros: u64,
 }
 
+impl Sample {
+    /// How far the server's clock is ahead of ours, rather too little.
+    pub(crate) fn offset_micros(&self) -> i64 {
+        difference(self.server_micros, self.received)
+    }
+}
+
 /// The estimate of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Offset {

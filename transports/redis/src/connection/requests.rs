@@ -208,7 +208,7 @@ impl Connection {
     }
 
     fn publish(&self) -> Value {
-        Value::from_static_str(self.terms.kinds.spelling())
+        Value::from_static_str(self.publishes())
     }
 
     // A node of a cluster counts its own listeners of the classic kind only, and who listens to both kinds counts twice.
@@ -241,7 +241,12 @@ impl Connection {
         &self.terms.address
     }
 
-    /// For questions about the cluster.
+    /// How notices are published: as the scripts spell it.
+    pub(crate) fn publishes(&self) -> &'static str {
+        self.terms.kinds.spelling()
+    }
+
+    /// For questions about the server.
     pub(crate) fn link(&self) -> &Link {
         &self.link
     }

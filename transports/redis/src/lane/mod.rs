@@ -13,14 +13,15 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, BoxFuture, Inspection, Lane, LanePurpose, OpenLane, Release, ReleaseReply,
-        Renewal, TransportError, Watch,
+        Acquire, AcquireReply, AuditTerms, BoxFuture, Finding, Inspection, Lane, LanePurpose, OpenLane,
+        Release, ReleaseReply, Renewal, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
+    audit::audit,
     config::RedisTopology,
     notices::{Subscriber, no_watch},
     routing::{atlas::Atlas, find_cluster, find_master, keep_listening, keep_surveyed},
@@ -130,5 +131,9 @@ impl Lane for RedisLane {
                 }
             }
         })
+    }
+
+    fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(audit(&self.nodes, self.lane, terms))
     }
 }

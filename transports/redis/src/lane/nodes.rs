@@ -84,7 +84,7 @@ impl Nodes {
             seats.insert(id, seat);
         }
         drop(seats);
-        self.follow(&self.atlas.map());
+        self.follow();
         Ok(())
     }
 
@@ -116,20 +116,22 @@ impl Nodes {
         Arc::new(Node::new(server, self.lane, self.atlas.clone(), self.board.clone()))
     }
 
-    /// Makes the nodes those of the map. Cheap if they are.
-    pub(crate) fn follow(&self, map: &Map) {
+    /// Makes the nodes those of the map.
+    pub(crate) fn follow(&self) {
         let mut seats = self.lock();
+        // Read under the lock: who comes second must not go back to an older one.
+        let map = self.atlas.map();
         let left: Vec<NodeId> = seats.keys().copied().filter(|id| map.server(*id).is_none()).collect();
         let gone: Vec<Option<Seat>> = left.iter().map(|id| seats.remove(id)).collect();
-        self.board.draw_map(map);
+        self.board.draw_map(&map);
         for server in &map.servers {
             seats.entry(server.id).or_insert_with(|| self.take_in(server.clone()));
         }
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.follow(&map);
+        }
         drop(seats);
         drop(gone);
-        if let Some(subscriber) = &self.subscriber {
-            subscriber.follow(map);
-        }
     }
 
     fn take_in(&self, server: Arc<Server>) -> Seat {
@@ -146,8 +148,8 @@ impl Nodes {
     /// Follows every change of the map, for ever.
     pub(crate) async fn keep_following(self: Arc<Self>, mut changes: watch::Receiver<Arc<Map>>) {
         loop {
-            let map = changes.borrow_and_update().clone();
-            self.follow(&map);
+            changes.mark_unchanged();
+            self.follow();
             if changes.changed().await.is_err() {
                 return;
             }
@@ -177,7 +179,7 @@ impl Nodes {
         let node = match seated {
             Some(node) => node,
             None => {
-                self.follow(&self.atlas.map());
+                self.follow();
                 self.node_with(server.id)?
             }
         };
@@ -203,8 +205,10 @@ impl Nodes {
         self.lock().values().map(|seat| seat.node.clone()).collect()
     }
 
+    // Another lane may have left the server a moment ago: the map decides, not the seat.
     fn node_with(&self, id: NodeId) -> Result<Arc<Node>, TransportError> {
-        let node = self.lock().get(&id).map(|seat| seat.node.clone());
+        let is_in_use = self.atlas.map().server(id).is_some();
+        let node = self.lock().get(&id).filter(|_| is_in_use).map(|seat| seat.node.clone());
         node.ok_or_else(|| {
             let detail = "redis: this server is not in use any more";
             TransportError::without_effect(ErrorKind::Unreachable, Some(id), detail)

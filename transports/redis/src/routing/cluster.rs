@@ -52,7 +52,12 @@ async fn ask_seed(atlas: &Atlas, address: &Address, lane: OpenLane) -> Result<()
     Ok(())
 }
 
-async fn survey(link: &Link, address: &Address, step: Duration) -> Result<Vec<Described>, TransportError> {
+/// Asks one node what it knows of all.
+pub(crate) async fn survey(
+    link: &Link,
+    address: &Address,
+    step: Duration,
+) -> Result<Vec<Described>, TransportError> {
     let ask = |what| link.request("CLUSTER", 0, vec![Value::from_static_str(what)], step);
     let (nodes, slots) = tokio::join!(ask("NODES"), ask("SLOTS"));
     let nodes = nodes.map_err(|failure| explain(address, failure))?;

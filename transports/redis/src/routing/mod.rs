@@ -7,6 +7,6 @@ mod server;
 mod slots;
 mod succession;
 
-pub(crate) use cluster::{find_cluster, keep_surveyed};
-pub(crate) use sentinels::{find_master, keep_listening};
+pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
+pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening};
 pub(crate) use server::Server;

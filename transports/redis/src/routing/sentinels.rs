@@ -17,6 +17,7 @@ use fred::{
     bytes_utils::Str,
     types::{Message, Resp3Frame as Frame, Value},
 };
+use futures_util::future::join;
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -81,14 +82,31 @@ async fn ask(
     known: usize,
 ) -> Result<(), TransportError> {
     let service = service(atlas);
-    let frame = question(link, "MASTER", service, lane.command_timeout).await;
-    let frame = frame.map_err(|failure| explain(sentinel, service, failure))?;
-    let word = MasterWord::read(&frame).ok_or_else(|| {
-        let detail = format!("sentinel {sentinel} answered SENTINEL MASTER in a shape that makes no sense");
+    // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
+    let (master, address) = join(
+        question(link, "MASTER", service, lane.command_timeout),
+        question(link, "GET-MASTER-ADDR-BY-NAME", service, lane.command_timeout),
+    )
+    .await;
+    let told = |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
+    let word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
+        let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
     atlas.handle_word(sentinel, word, known, lane.clock.now());
     Ok(())
+}
+
+/// What the first sentinel that answers says of the master, everything of it.
+pub(crate) async fn ask_sentinels(atlas: &Atlas, lane: OpenLane) -> Option<Frame> {
+    for sentinel in &atlas.config.addresses {
+        if let Ok(link) = open(atlas, sentinel, LinkKind::Commands, lane).await {
+            if let Ok(frame) = question(&link, "MASTER", service(atlas), lane.command_timeout).await {
+                return Some(frame);
+            }
+        }
+    }
+    None
 }
 
 async fn question(link: &Link, what: &'static str, service: &str, step: Duration) -> Result<Frame, Failure> {
@@ -110,7 +128,7 @@ fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportErro
                     "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
                 ),
             ),
-            None => (ErrorKind::NotReady, format!("sentinel {sentinel} refused SENTINEL MASTER: {text}")),
+            None => (ErrorKind::NotReady, format!("sentinel {sentinel} refused to name the master: {text}")),
         },
         Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
         Failure::Lost(error) => (ErrorKind::Unreachable, format!("sentinel {sentinel}: {error}")),

@@ -2,7 +2,8 @@
 //!
 //! A failover raises the *configuration epoch* that each sentinel keeps for the master, so of two words the one with
 //! the higher epoch is the later one, whoever says it and whenever it comes. `+switch-master` carries no epoch: the old
-//! master is left at once, and the next word with a higher epoch names the new one. An operator who makes sentinels
+//! master is left at once, and the next word that is not older and names another one names the new one. (Not only one
+//! with a higher epoch: a sentinel raises it before it tells the switch.) An operator who makes sentinels
 //! forget a master and monitor it anew begins at epoch 0 again: most of them agreeing counts for more than an epoch,
 //! unless there was a change within the last seconds, of which most of them need not have heard.
 
@@ -19,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Succession {
     master: Option<Address>,
+    /// Who was master until a switch was told, as long as there is none.
+    left: Option<Address>,
     /// Words below it are old.
     epoch: u64,
     words: HashMap<Address, Heard>,
@@ -45,14 +48,15 @@ impl Succession {
         now: Instant,
     ) -> bool {
         self.words.insert(sentinel.clone(), Heard { word: word.clone(), at: now });
-        let later = word.epoch > self.epoch || (word.epoch == self.epoch && self.master.is_none());
+        let takes_over = self.master.is_none() && self.left.as_ref() != Some(&word.address);
+        let later = word.epoch > self.epoch || (word.epoch == self.epoch && takes_over);
         if !later && !self.is_word_of_most(&word.address, known, now) {
             return false;
         }
         self.epoch = word.epoch;
         let changed = self.master.as_ref() != Some(&word.address);
         if changed {
-            (self.master, self.changed_at) = (Some(word.address), now);
+            (self.master, self.left, self.changed_at) = (Some(word.address), None, now);
         }
         changed
     }
@@ -61,8 +65,7 @@ impl Succession {
     pub(crate) fn handle_switch(&mut self, switch: &Switch, now: Instant) -> bool {
         let ours = self.master.as_ref() == Some(&switch.from) && switch.to != switch.from;
         if ours {
-            (self.master, self.changed_at) = (None, now);
-            self.epoch += 1;
+            (self.master, self.left, self.changed_at) = (None, self.master.take(), now);
         }
         ours
     }
@@ -136,6 +139,17 @@ mod tests {
         assert!(!succession.handle_word(&address(13), word(1, 3), 3, at(1)));
         assert!(succession.handle_word(&address(11), word(2, 4), 3, at(1)));
         assert!(!succession.handle_switch(&switch(1, 2), at(1)), "the second sentinel tells the same");
+        assert_eq!(succession.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_sentinel_that_told_the_epoch_before_the_switch_is_believed_after_it() {
+        let mut succession = settled();
+        // Its epoch rises before it calls the old master anything else.
+        assert!(!succession.handle_word(&address(11), word(1, 4), 3, at(1)));
+        assert!(succession.handle_switch(&switch(1, 2), at(1)));
+        assert!(!succession.handle_word(&address(12), word(1, 4), 3, at(1)), "the one that was left");
+        assert!(succession.handle_word(&address(11), word(2, 4), 3, at(1)));
         assert_eq!(succession.master(), Some(&address(2)));
     }
 

@@ -45,13 +45,17 @@ pub(crate) static FORCE_RELEASE: LazyLock<Script> =
 pub(crate) static RENEW_ACROSS_SLOTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../scripts/renew_across_slots.lua"), 1 << 5));
 
+/// For the audit; sent by its text only.
+pub(crate) static RIGHTS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../scripts/rights.lua"), 1 << 6));
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_script_says_why_it_is_safe_to_run_twice() {
-        for script in [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS] {
+        for script in [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS, &RIGHTS] {
             assert!(script.source.contains("-- Safe to run twice:"), "{}", &*script.source);
             assert_eq!(script.sha.len(), 40);
         }
@@ -59,8 +63,10 @@ mod tests {
 
     #[test]
     fn each_script_has_one_first_use() {
-        let (told, all) =
-            (Told::default(), [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS]);
+        let (told, all) = (
+            Told::default(),
+            [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS, &RIGHTS],
+        );
         assert!(all.iter().all(|script| told.is_first_use(script)));
         assert!(!all.iter().any(|script| told.is_first_use(script)));
     }

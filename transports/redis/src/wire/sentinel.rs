@@ -1,4 +1,7 @@
-//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL SENTINELS`, `+switch-master`. Pure.
+//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL SENTINELS`, `+switch-master`.
+//! Pure.
+
+use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
 
@@ -21,11 +24,42 @@ pub(crate) struct Switch {
     pub(crate) to: Address,
 }
 
-impl MasterWord {
-    /// Reads the reply to `SENTINEL MASTER`: names and values by turns.
+/// How a sentinel watches over the master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SentinelSettings {
+    /// The silence that counts as a failure.
+    pub(crate) down_after: Duration,
+    /// How many sentinels must agree on it.
+    pub(crate) quorum: usize,
+    /// How many there are beside the one that says so.
+    pub(crate) others: usize,
+}
+
+impl SentinelSettings {
+    /// Reads the reply to `SENTINEL MASTER`.
     pub(crate) fn read(frame: &Frame) -> Option<Self> {
-        let address = address(frame)?;
-        Some(Self { address, epoch: field(frame, "config-epoch")?.parse().ok()? })
+        let number = |name| field(frame, name)?.parse::<u64>().ok();
+        Some(Self {
+            down_after: Duration::from_millis(number("down-after-milliseconds")?),
+            quorum: usize::try_from(number("quorum")?).ok()?,
+            others: usize::try_from(number("num-other-sentinels")?).ok()?,
+        })
+    }
+}
+
+/// How many sentinels there are, and how many must agree.
+pub(crate) fn quorum(settings: &SentinelSettings) -> (usize, usize) {
+    (settings.others + 1, settings.quorum)
+}
+
+impl MasterWord {
+    /// Reads the reply to `SENTINEL MASTER`, names and values by turns, and that to `GET-MASTER-ADDR-BY-NAME`, given
+    /// later. Both are needed: towards the end of a failover the first has the new epoch, but the old address still.
+    pub(crate) fn read(master: &Frame, address: &Frame) -> Option<Self> {
+        let [host, port] = reply::array(address)? else { return None };
+        let port = reply::text(port)?.parse().ok().filter(|port| *port > 0)?;
+        let address = Address::new(reply::text(host)?, port);
+        Some(Self { address, epoch: field(master, "config-epoch")?.parse().ok()? })
     }
 }
 
@@ -67,12 +101,14 @@ mod tests {
 
     #[test]
     fn the_master_is_read_with_its_epoch() {
-        let frame =
-            fields(&["name", "m", "ip", "10.0.0.1", "port", "6379", "flags", "master", "config-epoch", "4"]);
+        let master =
+            fields(&["name", "m", "ip", "10.0.0.9", "port", "6379", "flags", "master", "config-epoch", "4"]);
+        let address = fields(&["10.0.0.1", "6379"]);
         let word = MasterWord { address: Address::new("10.0.0.1", 6379), epoch: 4 };
-        assert_eq!(MasterWord::read(&frame), Some(word));
-        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"])), None);
-        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "0", "config-epoch", "4"])), None);
+        assert_eq!(MasterWord::read(&master, &address), Some(word));
+        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"]), &address), None);
+        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1", "0"])), None);
+        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1"])), None);
     }
 
     #[test]

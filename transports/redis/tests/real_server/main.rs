@@ -1,6 +1,8 @@
 //! The transport against a redis-server that each test starts for itself.
 
+mod authority;
 mod failures;
 mod fake;
 mod locks;
 mod server;
+mod tls;

@@ -47,8 +47,9 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("redis-server must be installed: apt-get install redis-server");
-        self.child = Some(child);
+        let child = self.child.insert(child);
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "redis-server refuses {:?}", self.args);
             std::thread::yield_now();
         }
     }

@@ -1,0 +1,112 @@
+//! The audit: what about the servers and the settings may cost a lock one day, each with a remedy.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    lease::state,
+    transport::{AuditLevel, AuditTerms, Finding},
+    works::Works,
+};
+
+/// What an audit has found, the worst first.
+///
+/// Shown, it is one line a finding: level, subject, server, what was found, what to do. `error` means that locks do not
+/// work or are lost as it is set up now, `warn` that something may go wrong one day or could not be looked at, `info`
+/// that it is as it is. A service that wants to be sure refuses to start on
+/// [`worst`](Self::worst) `== Some(AuditLevel::Error)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    findings: Vec<Finding>,
+}
+
+impl AuditReport {
+    pub(crate) fn new(mut findings: Vec<Finding>) -> Self {
+        findings.sort_by(|a, b| {
+            (b.level, a.subject, &a.server).cmp(&(a.level, b.subject, &b.server)) // a stable order to read and compare
+        });
+        Self { findings }
+    }
+
+    /// Everything that was found, the worst first.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The level of the worst finding.
+    pub fn worst(&self) -> Option<AuditLevel> {
+        self.findings.first().map(|finding| finding.level)
+    }
+}
+
+impl fmt::Display for AuditReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.findings.iter().try_for_each(|finding| writeln!(f, "{finding}"))
+    }
+}
+
+/// On the calls thread, where the lane lives.
+pub(crate) async fn run(works: Arc<Works>) -> AuditReport {
+    let (sender, found) = tokio::sync::oneshot::channel();
+    works.spawn({
+        let works = works.clone();
+        async move { drop(sender.send(look(&works).await)) }
+    });
+    AuditReport::new(found.await.unwrap_or_else(|_| vec![not_running()]))
+}
+
+async fn look(works: &Works) -> Vec<Finding> {
+    let Some(lane) = works.calls.lane() else { return vec![not_connected(works)] };
+    let ttl = works.config.ttl();
+    let terms = AuditTerms {
+        name_prefix: works.config.name_prefix.clone(),
+        ttl,
+        margin: state::margin(ttl),
+        restart_grace: works.config.restart_grace(),
+    };
+    let patience = works.config.command_timeout() * STEPS_MAX;
+    match tokio::time::timeout(patience, lane.audit(terms)).await {
+        Ok(findings) => findings,
+        Err(_) => vec![not_in_time(patience)],
+    }
+}
+
+fn not_connected(works: &Works) -> Finding {
+    let trouble = works.calls.trouble();
+    Finding::new(AuditLevel::Error, "connection", format!("no server was reached: {trouble}"), "see there")
+}
+
+fn not_in_time(patience: Duration) -> Finding {
+    let found = format!("the servers did not answer within {patience:?}");
+    Finding::new(AuditLevel::Error, "connection", found, "look at the servers' load and at the network")
+}
+
+fn not_running() -> Finding {
+    Finding::new(AuditLevel::Error, "engine", "the engine has ended", "build another one")
+}
+
+/// A transport asks in a few steps, each of which may take a command timeout.
+const STEPS_MAX: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(level: AuditLevel, subject: &'static str, server: &str) -> Finding {
+        Finding::new(level, subject, "so it is", "leave it").of(server)
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_the_order_is_stable() {
+        let report = AuditReport::new(vec![
+            finding(AuditLevel::Info, "version", "b:1"),
+            finding(AuditLevel::Error, "role", "a:1"),
+            finding(AuditLevel::Info, "version", "a:1"),
+            finding(AuditLevel::Warn, "eviction", ""),
+        ]);
+        let lines = "error role a:1: so it is; leave it\nwarn eviction: so it is; leave it\n\
+                     info version a:1: so it is; leave it\ninfo version b:1: so it is; leave it\n";
+        assert_eq!(report.to_string(), lines);
+        assert_eq!(report.worst(), Some(AuditLevel::Error));
+        assert_eq!(AuditReport::default().worst(), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! The release of a lease that has ended, sent again until a server has answered or the caller's time is over: one
+//! command timeout from the first send.
+//!
+//! A connection that is about to be there again, a server that loads its data, a slot that is just being moved: for a
+//! release that had no effect there the next try has a definite answer most of the time, and the caller hears "it was
+//! ours to the end" instead of "unknown". A send that may have been executed is repeated too; if the repeat is told
+//! "not yours" then, nobody can tell the earlier send's release from a loss. The lease is not held meanwhile (S11).
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::driver;
+use crate::{
+    clock::Instant,
+    transport::{Effect, Release, ReleaseReply, TransportError},
+    works::Works,
+};
+
+/// What came of all sends of one release.
+pub(crate) struct Told {
+    pub(crate) reply: Result<ReleaseReply, TransportError>,
+    /// An earlier send was not answered and may have been executed.
+    pub(crate) unsure: bool,
+}
+
+/// Sends a release until it is answered, for at most one command timeout.
+pub(crate) async fn send(works: &Arc<Works>, release: &Release) -> Told {
+    let give_up = works.clock.now() + works.config.command_timeout();
+    let mut told = Told { reply: send_once(works, release.clone()).await, unsure: false };
+    let mut pause = PAUSE_MIN;
+    while let Err(trouble) = &told.reply {
+        let next = works.clock.now() + pause;
+        if trouble.kind.is_final() || next >= give_up {
+            break;
+        }
+        if trouble.effect != Effect::None {
+            told.unsure = true;
+            works.events.unanswered("release", trouble);
+        }
+        tokio::select! {
+            () = works.clock.sleep_until(next) => {}
+            () = works.calls.topology_changed() => {}
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+        match send_again(works, release, give_up).await {
+            Some(reply) => told.reply = reply,
+            None => break,
+        }
+    }
+    told
+}
+
+// The caller's time may end before that of this send. It goes on without being heard then: the closer has its owner.
+async fn send_again(
+    works: &Arc<Works>,
+    release: &Release,
+    give_up: Instant,
+) -> Option<Result<ReleaseReply, TransportError>> {
+    let (tell, told) = oneshot::channel();
+    let (sender, release) = (works.clone(), release.clone());
+    works.spawn(async move { drop(tell.send(send_once(&sender, release).await)) });
+    tokio::select! {
+        biased;
+        told = told => told.ok(),
+        () = works.clock.sleep_until(give_up) => None,
+    }
+}
+
+async fn send_once(works: &Works, release: Release) -> Result<ReleaseReply, TransportError> {
+    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
+    #[cfg(leasehold_fault)]
+    if crate::faults::Fault::BlindRelease.is_on() {
+        let _ = lane.force_release(&release.key).await;
+    }
+    let reply = lane.release(release).await?;
+    let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
+    driver::check_epoch(works, at)?;
+    Ok(reply)
+}
+
+/// Most reconnections and moves of a slot are over within a few of them.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(200);

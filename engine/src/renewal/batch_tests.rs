@@ -1,0 +1,129 @@
+//! The queue against one that is sorted by hand.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{key::LockKey, owner::OwnerMint, routing::topology::ClockId, transport::RenewalAnswer};
+
+fn slot(number: u16) -> Slot {
+    Slot::from_number(number).unwrap()
+}
+
+fn ready(deadline: u64, ticket: u64, number: u16) -> Ready {
+    Ready { deadline: Instant::from_nanos(deadline), ticket, slot: slot(number) }
+}
+
+fn topology(batching: Batching, most: usize) -> Topology {
+    let id = NodeId(0);
+    let node = Node {
+        id,
+        address: "n".into(),
+        clock: ClockId { node: id, epoch: 1 },
+        up_since: None,
+        connected: true,
+        batch_leases_max: most,
+        batching,
+    };
+    Topology::single(1, node)
+}
+
+fn member(ticket: u64) -> Renewal {
+    Renewal {
+        key: LockKey::new("", "k").unwrap(),
+        owner: OwnerMint::new().mint(),
+        ttl: Duration::from_secs(1),
+        execute_by: Instant::default(),
+        ticket,
+        answer: RenewalAnswer::None,
+    }
+}
+
+fn batches(queue: &mut ReadyQueue, topology: &Topology) -> Vec<Vec<u64>> {
+    queue.regroup(topology);
+    let mut batches = Vec::new();
+    loop {
+        let batch = queue.pop_batch(&topology.nodes()[0], |ticket| Some(member(ticket)));
+        if batch.members.is_empty() {
+            return batches;
+        }
+        batches.push(batch.members.iter().map(|member| member.ticket).collect());
+    }
+}
+
+#[test]
+fn the_slot_of_the_most_urgent_lease_goes_first_and_whole() {
+    let mut queue = ReadyQueue::default();
+    for (deadline, ticket, number) in [(5, 1, 7), (1, 2, 9), (6, 3, 9), (2, 4, 7), (3, 5, 8)] {
+        queue.push(ready(deadline, ticket, number));
+    }
+    assert_eq!(batches(&mut queue, &topology(Batching::BySlot, 4)), [vec![2, 3, 4, 1], vec![5]]);
+    for (deadline, ticket, number) in [(5, 1, 7), (1, 2, 9), (6, 3, 9), (2, 4, 7), (3, 5, 8)] {
+        queue.push(ready(deadline, ticket, number));
+    }
+    assert_eq!(batches(&mut queue, &topology(Batching::AcrossSlots, 4)), [vec![2, 4, 5, 1], vec![3]]);
+}
+
+#[test]
+fn a_slot_that_does_not_fit_goes_on_in_the_next_batch() {
+    let mut queue = ReadyQueue::default();
+    (0..5).for_each(|ticket| queue.push(ready(10 + ticket, ticket, 3)));
+    assert_eq!(batches(&mut queue, &topology(Batching::BySlot, 2)), [vec![0, 1], vec![2, 3], vec![4]]);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Push { deadline: u64, number: u16 },
+    Pop,
+    Regroup(bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..50u64, 0..6u16).prop_map(|(deadline, number)| Op::Push { deadline, number }),
+        2 => Just(Op::Pop),
+        1 => any::<bool>().prop_map(Op::Regroup),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #[test]
+    fn nothing_is_lost_or_doubled_and_the_most_urgent_lease_is_always_the_first(
+        ops in prop::collection::vec(op(), 1..120), most in 1..6usize
+    ) {
+        let (mut queue, mut model) = (ReadyQueue::default(), BTreeMap::new());
+        let (mut by_slot, mut epoch) = (true, 1u64);
+        for (ticket, op) in (0..).zip(ops) {
+            let batching = if by_slot { Batching::BySlot } else { Batching::AcrossSlots };
+            let now = topology(batching, most);
+            let now = Topology::new(epoch, now.nodes().to_vec(), vec![crate::routing::topology::SlotRange {
+                first: slot(0), last: slot(100), node: NodeId(0),
+            }]);
+            match op {
+                Op::Push { deadline, number } => {
+                    queue.push(ready(deadline, ticket, number));
+                    model.insert(ticket, (deadline, number));
+                }
+                Op::Regroup(other) => (by_slot, epoch) = (other, epoch + 1),
+                Op::Pop => {
+                    queue.regroup(&now);
+                    let batch = queue.pop_batch(&now.nodes()[0], |ticket| Some(member(ticket)));
+                    let taken: Vec<_> = batch.members.iter().map(|member| model.remove(&member.ticket).unwrap()).collect();
+                    prop_assert_eq!(taken.len(), most.min(taken.len() + model.len()));
+                    if let Some(first) = taken.first() {
+                        prop_assert!(model.values().all(|other| other.0 >= first.0));
+                    }
+                    // Slots stand side by side.
+                    let mut slots: Vec<_> = taken.iter().map(|(_, number)| *number).collect();
+                    slots.dedup();
+                    let runs = slots.len();
+                    slots.sort_unstable();
+                    slots.dedup();
+                    prop_assert!(!by_slot || runs == slots.len());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! How long the tests run: short in `cargo test`, at full length with `LEASEHOLD_LONG=1`.
+
+use std::{env, time::Duration};
+
+/// How often the fault is repeated, each time on a fresh deployment.
+pub(crate) fn rounds() -> usize {
+    if is_long() { 5 } else { 1 }
+}
+
+/// How long there is work before a fault, and after its end.
+pub(crate) fn stretch() -> Duration {
+    if is_long() { Duration::from_secs(20) } else { Duration::from_secs(3) }
+}
+
+fn is_long() -> bool {
+    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
+}

@@ -1,0 +1,59 @@
+//! A master stands still, is replaced, and wakes up with requests in its sockets.
+
+use std::thread;
+
+use leasehold_tests::harness::polling::holds_within;
+
+use crate::{
+    deployment::Deployment,
+    field::{Field, PATIENCE},
+    length::{rounds, stretch},
+    moment::Moment,
+    monitor::Monitor,
+    queue::turn,
+};
+
+#[test]
+fn s5_a_stopped_master_of_sentinels_executes_nothing_late_when_it_wakes() {
+    let _turn = turn();
+    for _ in 0..rounds() {
+        stop_the_master_of_the_first_part("sentinel", Deployment::sentinel());
+    }
+}
+
+#[test]
+fn s5_a_stopped_master_of_a_cluster_executes_nothing_late_when_it_wakes() {
+    let _turn = turn();
+    for _ in 0..rounds() {
+        stop_the_master_of_the_first_part("cluster", Deployment::cluster());
+    }
+}
+
+fn stop_the_master_of_the_first_part(name: &str, deployment: Deployment) {
+    let field = Field::on(deployment);
+    thread::sleep(stretch());
+    let old = field.deployment.master(STRUCK);
+    let monitor = Monitor::start(&old);
+    let fault = Moment::now();
+    old.stop().expect("stopped");
+    let healed = field.deployment.healed(STRUCK, &[&old]);
+    let recovery = field.recovered(STRUCK, healed);
+    monitor.clear();
+    old.cont().expect("continued");
+    let follows =
+        || old.info("replication", "master_link_status").is_ok_and(|up| up.as_deref() == Some("up"));
+    assert!(holds_within(PATIENCE, follows), "the old master follows the new one");
+    let executed = monitor.end();
+    thread::sleep(stretch());
+    let report = field.end();
+    println!(
+        "{name}, SIGSTOP: another master after {:?}, then {recovery:?}; executed after SIGCONT: {executed:?}; {report}",
+        healed.since(fault)
+    );
+    // There were some; none of them did anything.
+    assert!(executed.acquires > 0 && executed.renewals > 0, "{executed:?}");
+    assert_eq!(executed.writes, 0, "{executed:?}");
+    report.assert_only(&[STRUCK]);
+}
+
+const STRUCK: usize = 0;

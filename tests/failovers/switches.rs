@@ -1,0 +1,144 @@
+//! An operator has a replica take over from a master that is well: it is left at the first news of it.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use leasehold_tests::harness::{
+    cluster::Failover, node::Node, polling::found_within, proxy::SeenRequest, raw_client::RawClient,
+    sentinel::RedisSentinel,
+};
+
+use crate::{
+    deployment::Deployment,
+    field::{Field, PATIENCE},
+    length::{rounds, stretch},
+    moment::Moment,
+    queue::turn,
+    report::Report,
+};
+
+#[test]
+fn l5_after_the_first_notice_of_a_switch_the_old_master_gets_no_command() {
+    let _turn = turn();
+    for _ in 0..rounds() {
+        let field = Field::on(Deployment::proxied_sentinel());
+        let old = field.deployment.master(STRUCK);
+        let notice = first_notice(field.deployment.sentinels());
+        thread::sleep(stretch());
+        let began = Moment::now();
+        field.deployment.sentinels().failover().expect("it begins");
+        let healed = field.deployment.healed(STRUCK, &[&old]);
+        let left = left_by_both(&field, &old, began);
+        let notice = notice.recv_timeout(PATIENCE).expect("a notice");
+        println!(
+            "sentinel failover: another master after {:?}, told after {:?}, left {:?} later",
+            healed.since(began),
+            notice.since(began),
+            left.since(notice)
+        );
+        assert!(left.since(notice) <= LEFT_WITHIN, "{:?}", left.since(notice));
+        finish("sentinel failover", field, &old, healed, left);
+    }
+}
+
+#[test]
+fn s1_a_planned_failover_of_a_cluster_costs_no_lease_and_lets_nobody_in() {
+    let _turn = turn();
+    for _ in 0..rounds() {
+        let report = fail_over(Failover::Plain);
+        assert_eq!(report.overlaps, []);
+        report.assert_only(&[STRUCK]);
+        assert_eq!(report.lost_on(STRUCK), 0, "{report}");
+    }
+}
+
+#[test]
+fn l5_after_the_news_of_a_forced_failover_the_old_master_gets_no_command() {
+    let _turn = turn();
+    for _ in 0..rounds() {
+        fail_over(Failover::Force);
+    }
+}
+
+fn fail_over(how: Failover) -> Report {
+    let field = Field::on(Deployment::proxied_cluster());
+    let old = field.deployment.master(STRUCK);
+    let replica = field.deployment.replica(STRUCK);
+    thread::sleep(stretch());
+    let began = Moment::now();
+    field.deployment.cluster_itself().failover(&replica, how).expect("it begins");
+    let healed = field.deployment.healed(STRUCK, &[&old]);
+    let left = left_by_both(&field, &old, began);
+    println!(
+        "{how:?}: another master after {:?}, the old one left {:?} later",
+        healed.since(began),
+        left.since(healed)
+    );
+    assert!(left.since(healed) <= LEFT_WITHIN, "{:?}", left.since(healed));
+    finish(&format!("cluster failover, {how:?}"), field, &old, healed, left)
+}
+
+/// The old master may get nothing that was sent after both engines had left it.
+fn finish(name: &str, field: Field, old: &Node, healed: Moment, left: Moment) -> Report {
+    let recovery = field.recovered(STRUCK, healed);
+    thread::sleep(stretch());
+    let requests = old.proxy().expect("a proxy").requests();
+    let ours = requests.iter().filter(|request| is_ours(request));
+    let (after_left, after_healed): (Vec<_>, Vec<_>) = ours
+        .filter(|request| Moment::from(request.at) > healed)
+        .partition(|request| Moment::from(request.at) > left);
+    let report = field.end();
+    println!(
+        "{name}: {recovery:?}; commands to the old master: {} after the new one could write, {} after it was left; {report}",
+        after_healed.len(),
+        after_left.len()
+    );
+    assert!(requests.iter().any(is_ours), "nothing was sent through the proxy at all");
+    assert!(after_left.is_empty(), "{:?}", after_left.first());
+    report.assert_only(&[STRUCK]);
+    report
+}
+
+fn is_ours(request: &SeenRequest) -> bool {
+    request.client.as_deref().is_some_and(|name| ["leasehold-calls", "leasehold-renewals"].contains(&name))
+}
+
+/// When the later of the two engines had left it.
+fn left_by_both(field: &Field, old: &Node, since: Moment) -> Moment {
+    let both = || {
+        let [one, other] = field.news.each_ref().map(|news| news.left(old.port(), since));
+        Some(one?.max(other?))
+    };
+    found_within(PATIENCE, both).expect("left within a minute")
+}
+
+/// When any sentinel first tells a switch.
+fn first_notice(sentinels: &RedisSentinel) -> mpsc::Receiver<Moment> {
+    let (sender, receiver) = mpsc::channel();
+    for sentinel in sentinels.sentinels() {
+        let (listener, sender) = (listener(sentinel), sender.clone());
+        thread::spawn(move || tell_the_first(listener, &sender));
+    }
+    receiver
+}
+
+fn listener(sentinel: &Arc<Node>) -> RawClient {
+    let mut listener = sentinel.client().expect("a connection");
+    listener.command(&["SUBSCRIBE", "+switch-master"]).expect("subscribed");
+    listener.wait_for_replies(Some(PATIENCE)).expect("a timeout");
+    listener
+}
+
+// Ends with the message or the sentinel.
+fn tell_the_first(mut listener: RawClient, sender: &mpsc::Sender<Moment>) {
+    if listener.read().is_ok() {
+        let _ = sender.send(Moment::now());
+    }
+}
+
+const STRUCK: usize = 0;
+/// Far below the time that a caller would notice; the medians are printed.
+const LEFT_WITHIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,375 @@
+//! What the facts mean for locks. Pure. Guarantees page, "Topologies: what may be said".
+
+use std::time::Duration;
+
+use leasehold::transport::{AuditLevel, AuditTerms, Finding};
+
+use super::facts::{Facts, Watchers, major};
+use crate::config::{RedisConfig, RedisTopology};
+
+/// Judges one server.
+pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditTerms) -> Vec<Finding> {
+    let mut findings = vec![
+        version(facts),
+        role(facts),
+        eviction(facts),
+        persistence(facts, terms),
+        replicas(facts, config),
+        rights(facts),
+        idle_timeout(facts),
+        Finding::new(AuditLevel::Info, "notices", format!("told by {}", facts.publishes), "see `notices`"),
+        Finding::new(AuditLevel::Info, "batching", facts.batches, "see `batching`"),
+    ];
+    findings.extend(replica_clocks(facts, terms));
+    findings.into_iter().map(|finding| finding.of(&facts.server)).collect()
+}
+
+/// Judges what concerns all of them.
+pub(crate) fn judge_deployment(
+    servers: &[Facts],
+    watchers: &Watchers,
+    config: &RedisConfig,
+    terms: &AuditTerms,
+) -> Vec<Finding> {
+    let mut findings = vec![encryption(config)];
+    findings.extend(clocks(servers, terms));
+    match config.topology {
+        RedisTopology::Single => {}
+        RedisTopology::Sentinel => findings.extend([detection(watchers, terms), sentinels(watchers)]),
+        RedisTopology::Cluster => findings.extend([detection(watchers, terms), nodes(watchers)]),
+    }
+    findings
+}
+
+fn info(subject: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
+    Finding::new(AuditLevel::Info, subject, found, remedy)
+}
+
+fn warn(subject: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
+    Finding::new(AuditLevel::Warn, subject, found, remedy)
+}
+
+fn error(subject: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
+    Finding::new(AuditLevel::Error, subject, found, remedy)
+}
+
+fn version(facts: &Facts) -> Finding {
+    match facts.version() {
+        None => warn("version", "the server does not tell", "grant +info"),
+        Some((product, version)) => {
+            let found = format!("{product} {version}");
+            match major(version) {
+                Some(0..=5) => error("version", found, "use 6.2 or later: older ones are not tested"),
+                Some(6) => info("version", found, "from 7 on a cluster renews leases in fewer commands"),
+                Some(_) | None => info("version", found, "nothing to do"),
+            }
+        }
+    }
+}
+
+fn role(facts: &Facts) -> Finding {
+    match facts.info("role") {
+        Some("master") => info("role", "master", "nothing to do"),
+        Some(role) => error("role", role, "point `addresses` at the master"),
+        None => warn(
+            "role",
+            "the server does not tell",
+            "grant +info or +role: a replica must not be taken for a master",
+        ),
+    }
+}
+
+fn eviction(facts: &Facts) -> Finding {
+    let remedy =
+        "set maxmemory-policy noeviction: an evicted lock is a lost lock, and those with an expiry go first";
+    match (facts.info("maxmemory_policy"), facts.info("maxmemory")) {
+        (Some("noeviction"), _) => info("eviction", "noeviction", "nothing to do"),
+        (Some(policy), Some("0")) => warn("eviction", format!("{policy}, without a maxmemory"), remedy),
+        (Some(policy), _) => error("eviction", policy, remedy),
+        (None, _) => warn("eviction", "the server does not tell", "grant +info; see maxmemory-policy"),
+    }
+}
+
+fn persistence(facts: &Facts, terms: &AuditTerms) -> Finding {
+    let grace = terms.restart_grace;
+    let covered = !grace.is_zero() && grace >= terms.ttl;
+    let by_grace = format!("restart_grace is {grace:?}");
+    match (facts.info("aof_enabled"), facts.setting("appendfsync")) {
+        (Some("1"), Some("always")) => info("persistence", "appendonly, fsync always", "nothing to do"),
+        _ if covered => {
+            info("persistence", by_grace, "nothing is granted after a restart until old leases have ended")
+        }
+        (Some("1"), how) => warn(
+            "persistence",
+            format!("appendonly, fsync {}; {by_grace}", how.unwrap_or("not told (grant +config|get)")),
+            "a crash may forget the locks of the last second: set appendfsync always, or restart_grace_ms to the longest ttl",
+        ),
+        _ => warn(
+            "persistence",
+            format!("no appendonly file; {by_grace}"),
+            "a restart forgets all locks: set restart_grace_ms to the longest ttl, or appendonly yes with appendfsync always",
+        ),
+    }
+}
+
+fn replicas(facts: &Facts, config: &RedisConfig) -> Finding {
+    let found = facts.info("connected_slaves").unwrap_or("an unknown number of");
+    let needs_one = match config.topology {
+        RedisTopology::Single => false,
+        RedisTopology::Sentinel | RedisTopology::Cluster => true,
+    };
+    if needs_one && found == "0" {
+        return warn("replicas", "none", "add one: nobody can take over when this server fails");
+    }
+    info(
+        "replicas",
+        format!("{found} connected"),
+        "replication is asynchronous: a failover may forget a lock",
+    )
+}
+
+fn rights(facts: &Facts) -> Finding {
+    match &facts.missing_rights {
+        Some(missing) if missing.is_empty() => info("rights", "all that are needed", "nothing to do"),
+        Some(missing) => {
+            let remedy = "grant them; the README of leasehold-redis lists all";
+            error("rights", format!("missing: {}", missing.join(", ")), remedy)
+        }
+        None => {
+            warn("rights", "the server cannot be asked (before Redis 7)", "try with an acquire and a release")
+        }
+    }
+}
+
+// A connection that waits for notices is quiet for long.
+fn idle_timeout(facts: &Facts) -> Finding {
+    match facts.setting("timeout").map(str::parse::<u64>) {
+        Some(Ok(0)) => info("timeout", "idle clients are kept", "nothing to do"),
+        Some(Ok(seconds)) if seconds < IDLE_SECONDS_MIN => warn(
+            "timeout",
+            format!("idle clients are cut after {seconds} s"),
+            "set timeout 0, or at least 10",
+        ),
+        Some(Ok(seconds)) => {
+            info("timeout", format!("idle clients are cut after {seconds} s"), "nothing to do")
+        }
+        Some(Err(_)) | None => info("timeout", "the server does not tell", "grant +config|get to see it"),
+    }
+}
+
+fn replica_clocks(facts: &Facts, terms: &AuditTerms) -> Vec<Finding> {
+    let Some(own) = facts.offset_micros else { return Vec::new() };
+    facts
+        .replica_offsets
+        .iter()
+        .map(|(replica, offset)| replica_clock(replica, *offset, own, terms))
+        .collect()
+}
+
+fn replica_clock(replica: &str, offset: Option<i64>, own: i64, terms: &AuditTerms) -> Finding {
+    let Some(offset) = offset else {
+        let remedy = "let this client reach it, to see whether its clock agrees with the master's";
+        return info("clock", format!("replica {replica} cannot be asked"), remedy);
+    };
+    judge_gap(format!("replica {replica}"), offset.abs_diff(own), terms)
+}
+
+fn judge_gap(whose: String, micros: u64, terms: &AuditTerms) -> Finding {
+    let gap = Duration::from_micros(micros);
+    let found = format!("{whose} is apart by {gap:?}, the margin is {:?}", terms.margin);
+    if gap < terms.margin / 2 {
+        return info("clock", found, "nothing to do");
+    }
+    let remedy = "synchronise the clocks: after a failover a lock ends by the new master's clock";
+    if gap < terms.margin { warn("clock", found, remedy) } else { error("clock", found, remedy) }
+}
+
+fn clocks(servers: &[Facts], terms: &AuditTerms) -> Option<Finding> {
+    let offsets: Vec<i64> = servers.iter().filter_map(|facts| facts.offset_micros).collect();
+    let (least, most) = (offsets.iter().min()?, offsets.iter().max()?);
+    (offsets.len() > 1).then(|| {
+        judge_gap(format!("the clock of one of {} masters", offsets.len()), most.abs_diff(*least), terms)
+    })
+}
+
+fn detection(watchers: &Watchers, terms: &AuditTerms) -> Finding {
+    let wanted = terms.ttl + terms.margin + Duration::from_secs(1);
+    let Some(found) = watchers.detection else {
+        return warn("detection", "the time after which a failover begins is not told", "grant +config|get");
+    };
+    let text = format!("a failover begins after {found:?}, a lease lasts {:?}", terms.ttl);
+    if found > wanted {
+        return info(
+            "detection",
+            text,
+            "whoever held a lock on a dead master knows before the next one gets it",
+        );
+    }
+    let remedy = "a failover may give a lock to a second holder while the first still believes in it: check fencing \
+                  tokens, or make the detection longer than the ttl (down-after-milliseconds, cluster-node-timeout)";
+    warn("detection", text, remedy)
+}
+
+fn sentinels(watchers: &Watchers) -> Finding {
+    match watchers.sentinels {
+        None => warn("sentinels", "no sentinel answers", "check `addresses` and the sentinels' user"),
+        Some((known, quorum)) if known < 3 => {
+            let found = format!("{known} known, {quorum} must agree");
+            warn("sentinels", found, "run at least three: fewer cannot outvote one that is wrong")
+        }
+        Some((known, quorum)) => {
+            info("sentinels", format!("{known} known, {quorum} must agree"), "nothing to do")
+        }
+    }
+}
+
+fn nodes(watchers: &Watchers) -> Finding {
+    if !watchers.is_whole {
+        return error(
+            "cluster",
+            "a slot has no master that can be reached",
+            "see CLUSTER INFO and CLUSTER NODES",
+        );
+    }
+    if watchers.failed.is_empty() {
+        return info("cluster", "every slot has a master", "nothing to do");
+    }
+    warn(
+        "cluster",
+        format!("marked as failed: {}", watchers.failed.join(", ")),
+        "restart them, or CLUSTER FORGET",
+    )
+}
+
+fn encryption(config: &RedisConfig) -> Finding {
+    let is_local = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
+    if config.tls.is_some() {
+        return info("tls", "in use, certificates are verified", "nothing to do");
+    }
+    if config.addresses.iter().all(|address| is_local(&address.host)) {
+        return info("tls", "not in use, this machine only", "nothing to do");
+    }
+    warn("tls", "not in use", "anybody on the way can read the password and release locks: set [redis.tls]")
+}
+
+const IDLE_SECONDS_MIN: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Address;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn terms() -> AuditTerms {
+        AuditTerms {
+            name_prefix: String::new(),
+            ttl: TTL,
+            margin: Duration::from_millis(1_500),
+            restart_grace: Duration::ZERO,
+        }
+    }
+
+    fn config() -> RedisConfig {
+        RedisConfig::sentinel([Address::new("10.0.0.1", 26379)], "m")
+    }
+
+    fn facts(info: &str, settings: &[&str]) -> Facts {
+        let settings = settings.iter().map(|text| (*text).to_owned()).collect();
+        Facts::new("a:1".into(), info.replace(' ', "\n"), settings)
+    }
+
+    fn level(findings: &[Finding], subject: &str) -> AuditLevel {
+        findings.iter().find(|finding| finding.subject == subject).expect("judged").level
+    }
+
+    const GOOD: &str = "redis_version:7.0.15 role:master maxmemory:1000 maxmemory_policy:noeviction aof_enabled:1 \
+                        connected_slaves:2";
+
+    #[test]
+    fn a_good_server_has_only_infos() {
+        let mut good = facts(GOOD, &["appendfsync", "always", "timeout", "0"]);
+        good.missing_rights = Some(Vec::new());
+        let findings = judge_server(&good, &config(), &terms());
+        assert!(findings.iter().all(|finding| finding.level == AuditLevel::Info), "{findings:#?}");
+        assert!(findings.iter().all(|finding| finding.server == "a:1"));
+    }
+
+    #[test]
+    fn each_trouble_is_found_at_its_level() {
+        use AuditLevel::{Error, Warn};
+        let judged =
+            |info: &str, settings: &[&str]| judge_server(&facts(info, settings), &config(), &terms());
+        for (info, settings, subject, expected) in [
+            ("redis_version:5.0.1", &[][..], "version", Error),
+            ("", &[], "version", Warn),
+            ("role:slave", &[], "role", Error),
+            ("maxmemory:1000 maxmemory_policy:volatile-ttl", &[], "eviction", Error),
+            ("maxmemory:0 maxmemory_policy:volatile-ttl", &[], "eviction", Warn),
+            ("aof_enabled:0", &[], "persistence", Warn),
+            ("aof_enabled:1", &["appendfsync", "everysec"], "persistence", Warn),
+            ("connected_slaves:0", &[], "replicas", Warn),
+            ("", &["timeout", "5"], "timeout", Warn),
+        ] {
+            assert_eq!(level(&judged(info, settings), subject), expected, "{subject}: {info} {settings:?}");
+        }
+    }
+
+    #[test]
+    fn a_restart_grace_of_the_ttl_covers_a_restart() {
+        let graceful = AuditTerms { restart_grace: TTL, ..terms() };
+        let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &graceful);
+        assert_eq!(level(&findings, "persistence"), AuditLevel::Info);
+        let short = AuditTerms { restart_grace: TTL / 2, ..terms() };
+        let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &short);
+        assert_eq!(level(&findings, "persistence"), AuditLevel::Warn);
+    }
+
+    #[test]
+    fn missing_rights_are_named() {
+        let mut poor = facts(GOOD, &[]);
+        poor.missing_rights = Some(vec!["+pexpire".into(), "+hdel".into()]);
+        let findings = judge_server(&poor, &config(), &terms());
+        let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!((rights.level, rights.found.as_str()), (AuditLevel::Error, "missing: +pexpire, +hdel"));
+    }
+
+    #[test]
+    fn clocks_that_are_apart_are_told_before_they_cost_a_lock() {
+        let server = |offset| Facts { offset_micros: Some(offset), ..Facts::default() };
+        for (gap, expected) in
+            [(500_000, AuditLevel::Info), (1_000_000, AuditLevel::Warn), (-2_000_000, AuditLevel::Error)]
+        {
+            let found = clocks(&[server(0), server(gap)], &terms()).unwrap();
+            assert_eq!(found.level, expected, "{gap}");
+            let with_replica =
+                Facts { replica_offsets: vec![("r:1".into(), Some(gap)), ("r:2".into(), None)], ..server(0) };
+            assert_eq!(replica_clocks(&with_replica, &terms())[0].level, expected);
+        }
+        assert_eq!(clocks(&[server(0)], &terms()), None);
+    }
+
+    #[test]
+    fn the_detection_time_is_held_against_the_ttl() {
+        let judged = |seconds| {
+            let watchers = Watchers { detection: Some(Duration::from_secs(seconds)), ..Watchers::default() };
+            detection(&watchers, &terms()).level
+        };
+        assert_eq!(
+            (judged(5), judged(32), judged(33)),
+            (AuditLevel::Warn, AuditLevel::Warn, AuditLevel::Info)
+        );
+    }
+
+    #[test]
+    fn who_watches_is_judged_by_the_topology() {
+        let watchers = Watchers { sentinels: Some((1, 1)), is_whole: false, ..Watchers::default() };
+        let findings = judge_deployment(&[], &watchers, &config(), &terms());
+        assert_eq!(level(&findings, "sentinels"), AuditLevel::Warn);
+        assert_eq!(level(&findings, "tls"), AuditLevel::Warn);
+        let cluster = RedisConfig::cluster([Address::new("127.0.0.1", 1)]);
+        let findings = judge_deployment(&[], &watchers, &cluster, &terms());
+        assert_eq!(level(&findings, "cluster"), AuditLevel::Error);
+        assert_eq!(level(&findings, "tls"), AuditLevel::Info);
+    }
+}

@@ -1,0 +1,192 @@
+//! The audit: asks each server what decides about promises, and judges it.
+
+mod facts;
+mod judge;
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    bytes_utils::Str,
+    types::{Resp3Frame as Frame, Value},
+};
+use futures_util::future::join_all;
+use leasehold::{
+    clock::Clock,
+    transport::{AuditLevel, AuditTerms, Finding, OpenLane},
+};
+
+use self::{
+    facts::{Facts, Watchers, failed},
+    judge::{judge_deployment, judge_server},
+};
+use crate::{
+    config::{Address, RedisConfig, RedisTopology},
+    connection::{
+        Batches, Connection,
+        check::time,
+        link::{Link, LinkKind, Login, Target},
+    },
+    lane::Nodes,
+    routing::{ask_sentinels, survey},
+    wire::{
+        names::lock_channel,
+        reply,
+        scripts::RIGHTS,
+        sentinel::{SentinelSettings, quorum},
+    },
+};
+
+/// Asks all servers of the map, all at once.
+pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditTerms) -> Vec<Finding> {
+    let (connections, mut findings) = reachable(nodes);
+    let config = &nodes.atlas().config;
+    let facts = join_all(connections.iter().map(|connection| ask(connection, config, lane, &terms))).await;
+    let watchers = watchers(nodes, &connections, &facts, lane).await;
+    findings.extend(facts.iter().flat_map(|facts| judge_server(facts, config, &terms)));
+    findings.extend(judge_deployment(&facts, &watchers, config, &terms));
+    findings
+}
+
+fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
+    let (mut connections, mut findings) = (Vec::new(), Vec::new());
+    for server in &nodes.atlas().map().servers {
+        match nodes.connection(server.id) {
+            Ok(connection) => connections.push(connection),
+            Err(error) => findings.push(
+                Finding::new(
+                    AuditLevel::Error,
+                    "connection",
+                    &*error.detail,
+                    "look at the server and the network",
+                )
+                .of(&*server.name),
+            ),
+        }
+    }
+    (connections, findings)
+}
+
+async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditTerms) -> Facts {
+    let (link, step) = (connection.link(), lane.command_timeout);
+    let (info, settings, rights, sample) = tokio::join!(
+        link.request("INFO", 0, Vec::new(), step),
+        settings(link, step),
+        missing_rights(connection, config, terms, step),
+        time(link, lane.clock, step),
+    );
+    let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
+    let mut facts = Facts::new(connection.address().to_string(), info, settings);
+    facts.missing_rights = rights;
+    facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
+    facts.publishes = connection.publishes();
+    facts.batches = match connection.batches() {
+        Batches::Declared => "one command for many locks",
+        Batches::AcrossSlots => "one command for many locks of a node, across slots",
+        Batches::BySlot => "one command for each slot",
+    };
+    facts.replica_offsets = replica_offsets(&facts.replicas(), config, lane).await;
+    facts
+}
+
+// One by one: asking for several at once is refused as a whole before Redis 7.
+async fn settings(link: &Link, step: Duration) -> Vec<String> {
+    let ask = |name| link.request("CONFIG", 0, vec![word("GET"), word(name)], step);
+    let answers = join_all(SETTINGS.iter().map(|name| ask(name))).await;
+    answers.iter().flatten().flat_map(texts).collect()
+}
+
+fn texts(frame: &Frame) -> Vec<String> {
+    let items = reply::array(frame).unwrap_or_default();
+    items.iter().filter_map(reply::text).map(str::to_owned).collect()
+}
+
+async fn missing_rights(
+    connection: &Connection,
+    config: &RedisConfig,
+    terms: &AuditTerms,
+    step: Duration,
+) -> Option<Vec<String>> {
+    let lock = format!("{}leasehold:audit", terms.name_prefix);
+    let channel = lock_channel(&lock);
+    let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
+    let text = |text: String| Value::String(Str::from(text));
+    let args = vec![
+        Value::String(RIGHTS.source.clone()),
+        Value::Integer(0),
+        text(lock),
+        text(channel),
+        word(connection.publishes()),
+        in_cluster,
+    ];
+    let frame = connection.link().request("EVAL", 0, args, step).await.ok()?;
+    reply::array(&frame).map(|_| texts(&frame))
+}
+
+async fn replica_offsets(
+    replicas: &[Address],
+    config: &RedisConfig,
+    lane: OpenLane,
+) -> Vec<(String, Option<i64>)> {
+    let asked = replicas
+        .iter()
+        .map(|address| async move { (address.to_string(), replica_offset(address, config, lane).await) });
+    join_all(asked).await
+}
+
+async fn replica_offset(address: &Address, config: &RedisConfig, lane: OpenLane) -> Option<i64> {
+    let target = Target { config, address, login: Login::Server };
+    let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await.ok()?;
+    clock_offset(&link, lane.clock, lane.command_timeout).await
+}
+
+async fn clock_offset(link: &Link, clock: Clock, step: Duration) -> Option<i64> {
+    Some(time(link, clock, step).await.ok()?.offset_micros())
+}
+
+async fn watchers(
+    nodes: &Nodes,
+    connections: &[Arc<Connection>],
+    facts: &[Facts],
+    lane: OpenLane,
+) -> Watchers {
+    match nodes.atlas().config.topology {
+        RedisTopology::Single => Watchers::default(),
+        RedisTopology::Sentinel => sentinel_watchers(nodes, lane).await,
+        RedisTopology::Cluster => cluster_watchers(nodes, connections, facts, lane).await,
+    }
+}
+
+async fn sentinel_watchers(nodes: &Nodes, lane: OpenLane) -> Watchers {
+    let answer = ask_sentinels(nodes.atlas(), lane).await;
+    let settings = answer.as_ref().and_then(SentinelSettings::read);
+    Watchers {
+        detection: settings.as_ref().map(|settings| settings.down_after),
+        sentinels: settings.as_ref().map(quorum),
+        ..Watchers::default()
+    }
+}
+
+async fn cluster_watchers(
+    nodes: &Nodes,
+    connections: &[Arc<Connection>],
+    facts: &[Facts],
+    lane: OpenLane,
+) -> Watchers {
+    let detection = facts.iter().find_map(|facts| facts.setting("cluster-node-timeout")?.parse().ok());
+    let view = match connections.first() {
+        Some(connection) => survey(connection.link(), connection.address(), lane.command_timeout).await.ok(),
+        None => None,
+    };
+    Watchers {
+        detection: detection.map(Duration::from_millis),
+        failed: view.as_deref().map(failed).unwrap_or_default(),
+        is_whole: nodes.is_whole(),
+        ..Watchers::default()
+    }
+}
+
+fn word(text: &'static str) -> Value {
+    Value::from_static_str(text)
+}
+
+const SETTINGS: [&str; 3] = ["appendfsync", "timeout", "cluster-node-timeout"];

@@ -1,0 +1,43 @@
+//! A setting that cannot work.
+
+use std::fmt;
+
+/// A setting that cannot work: which one, its value, the setting that it contradicts if there is one, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub(super) field: &'static str,
+    /// Which entry of a list.
+    pub(super) entry: Option<usize>,
+    pub(super) value: String,
+    pub(super) against: Option<(&'static str, String)>,
+    pub(super) remedy: &'static str,
+}
+
+impl ConfigError {
+    pub(super) fn new(field: &'static str, value: impl ToString, remedy: &'static str) -> Self {
+        Self { field, entry: None, value: value.to_string(), against: None, remedy }
+    }
+
+    pub(super) fn against(self, field: &'static str, value: impl ToString) -> Self {
+        Self { against: Some((field, value.to_string())), ..self }
+    }
+
+    pub(super) fn entry(self, entry: usize) -> Self {
+        Self { entry: Some(entry), ..self }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is {}", self.field, self.value)?;
+        if let Some((field, value)) = &self.against {
+            write!(f, ", but `{field}` is {value}")?;
+        }
+        write!(f, ": {}", self.remedy)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// What stands for a value that is not given.
+pub(super) const NOT_SET: &str = "not set";

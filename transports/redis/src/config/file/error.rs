@@ -1,0 +1,65 @@
+//! What is wrong with a configuration file.
+
+use std::{fmt, io};
+
+/// Why a configuration file cannot be used: file, line, column, key, value and remedy. A password is never shown, nor
+/// what a `${NAME}` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFileError {
+    // Boxed texts: an error is returned through many hands, and is to be small.
+    pub(super) file: Box<str>,
+    /// Line and column, from 1.
+    pub(super) spot: Option<(usize, usize)>,
+    pub(super) key: Option<Box<str>>,
+    pub(super) value: Option<Box<str>>,
+    pub(super) against: Option<Box<str>>,
+    pub(super) remedy: Box<str>,
+}
+
+impl ConfigFileError {
+    pub(super) fn unreadable(name: &str, error: &io::Error) -> Self {
+        let remedy =
+            format!("cannot be read: {error}; correct the path, its rights, or its encoding (UTF-8)");
+        Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
+    }
+
+    /// The line, from 1. `None`: the file could not be read.
+    pub fn line(&self) -> Option<usize> {
+        self.spot.map(|(line, _)| line)
+    }
+
+    /// The column, in characters from 1. `None`: the file could not be read.
+    pub fn column(&self) -> Option<usize> {
+        self.spot.map(|(_, column)| column)
+    }
+
+    /// The key with its sections: `redis.tls.ca`. `None` where the syntax leaves it open.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
+impl fmt::Display for ConfigFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some((line, column)) = self.spot {
+            write!(f, ":{line}:{column}")?;
+        }
+        match (&self.key, &self.value) {
+            (Some(key), Some(value)) => write!(f, ": `{key}` is {value}")?,
+            (Some(key), None) => write!(f, ": `{key}`")?,
+            (None, _) => {}
+        }
+        if let Some(against) = &self.against {
+            write!(f, ", but {against}")?;
+        }
+        write!(f, ": {}", self.remedy)
+    }
+}
+
+impl std::error::Error for ConfigFileError {}

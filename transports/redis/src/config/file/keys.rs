@@ -1,0 +1,87 @@
+//! Which keys there are: asked of the settings themselves, so that nothing has to be kept equal by hand. Pure.
+
+use std::fmt;
+
+use leasehold::EngineConfig;
+use serde::{
+    Deserialize,
+    de::{self, Deserializer, Visitor},
+};
+
+use super::super::{RedisConfig, TlsConfig};
+
+/// The keys of each section.
+pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 3] {
+    [
+        ("engine", fields_of::<EngineConfig>()),
+        ("redis", fields_of::<RedisConfig>()),
+        ("redis.tls", fields_of::<TlsConfig>()),
+    ]
+}
+
+/// Whether it is the key of some section.
+pub(super) fn is_known(key: &str) -> bool {
+    sections().iter().any(|(section, keys)| *section == key || keys.contains(&key))
+}
+
+fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    match T::deserialize(AsksForFields) {
+        Err(Told(fields)) => fields,
+        Ok(_) => &[],
+    }
+}
+
+/// Gives no value; hears which fields a struct has.
+struct AsksForFields;
+
+#[derive(Debug)]
+struct Told(&'static [&'static str]);
+
+impl<'de> Deserializer<'de> for AsksForFields {
+    type Error = Told;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Told> {
+        Err(Told(fields))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Told> {
+        Err(Told(&[]))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl de::Error for Told {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Told(&[])
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the fields are {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Told {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_tell_their_keys() {
+        let [(_, engine), (_, redis), (_, tls)] = sections();
+        assert!(engine.contains(&"ttl_ms") && redis.contains(&"addresses"));
+        assert_eq!(tls, ["ca", "cert", "key", "server_name"]);
+        assert!(is_known("tls") && is_known("redis.tls") && !is_known("ttl"));
+    }
+}

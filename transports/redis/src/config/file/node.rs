@@ -1,0 +1,212 @@
+//! A value of the file: where it stands, under which key, and how it may be shown. Pure.
+
+use toml::{
+    Spanned,
+    de::{DeArray, DeTable, DeValue},
+};
+
+use super::{
+    super::url::without_credentials,
+    Variables,
+    expansion::expand,
+    fault::{Fault, Subject},
+    keys,
+    spot::line_of,
+};
+
+/// A value with its place.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// With its sections: `redis.tls.ca`. Empty for the whole file.
+    path: String,
+    /// The last part of the path, which may have dots of its own.
+    name: String,
+    /// The first byte of the key.
+    pub(super) key_offset: usize,
+    /// The first byte of the value.
+    pub(super) offset: usize,
+    /// As it stands in the file.
+    written: String,
+    pub(super) content: Content,
+}
+
+#[derive(Debug, Default)]
+pub(super) enum Content {
+    Text {
+        text: String,
+        from_variables: bool,
+    },
+    /// TOML's integers have 64 bits with a sign; `None` is beyond them.
+    Integer(Option<i64>),
+    Boolean(bool),
+    /// A float, a date, a time: no setting is one.
+    #[default]
+    Other,
+    List(Vec<Node>),
+    Table(Vec<Node>),
+}
+
+impl Node {
+    /// Understands the file's syntax and puts its variables in.
+    pub(super) fn parse(text: &str, variables: Variables<'_>) -> Result<Node, Fault> {
+        let table = DeTable::parse(text).map_err(|error| syntax_fault(text, &error))?;
+        let content = Builder { text, variables }.table("", table.into_inner())?;
+        Ok(Node { content, ..Node::default() })
+    }
+
+    /// The last part of its key.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The full key of a key in this table.
+    pub(super) fn key_of(&self, name: &str) -> String {
+        join(&self.path, name)
+    }
+
+    /// The value under a full key.
+    pub(super) fn find(&self, path: &str) -> Option<&Node> {
+        match &self.content {
+            _ if self.path == path => Some(self),
+            Content::Table(members) => members.iter().find_map(|member| member.find(path)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn itself(&self) -> Subject {
+        let key = Some(self.path.as_str()).filter(|path| !path.is_empty());
+        let value = key.map(|_| self.shown().into());
+        Subject { offset: self.offset, key: key.map(Into::into), value }
+    }
+
+    pub(super) fn refused(&self, remedy: impl Into<Box<str>>) -> Fault {
+        self.itself().refused(remedy)
+    }
+
+    /// What a check has refused: the value under this key, or an entry of it. `value` is what it has by default.
+    pub(super) fn subject(&self, path: &str, entry: Option<usize>, value: String) -> Subject {
+        if let Some(node) = self.find(path) {
+            return node.entry(entry).itself();
+        }
+        let section = path.rsplit_once('.').and_then(|(section, _)| self.find(section));
+        let offset = section.map_or(0, |section| section.offset);
+        Subject { offset, key: Some(path.into()), value: Some(value.into()) }
+    }
+
+    fn entry(&self, entry: Option<usize>) -> &Node {
+        match (&self.content, entry) {
+            (Content::List(entries), Some(entry)) => entries.get(entry).unwrap_or(self),
+            _ => self,
+        }
+    }
+
+    /// As it stands in the file, so that what a variable holds is not shown. Without passwords, and on one line.
+    pub(super) fn shown(&self) -> String {
+        self.shown_as(&self.name)
+    }
+
+    /// The same, under the key that was meant. What stands behind a key that nobody knows may be a password.
+    pub(super) fn shown_as(&self, name: &str) -> String {
+        let is_hidden = is_secret(&self.path) || is_secret(name) || !keys::is_known(name);
+        match &self.content {
+            Content::Table(_) => "a table".to_owned(),
+            Content::Boolean(value) => value.to_string(),
+            _ if is_hidden => "***".to_owned(),
+            Content::Text { text, .. } if text.contains("://") || text.contains('@') => {
+                format!("{:?}", without_credentials(self.written.trim_matches(['"', '\''])))
+            }
+            Content::List(entries) => {
+                let entries: Vec<_> = entries.iter().map(|entry| entry.shown_as(name)).collect();
+                shortened(&format!("[{}]", entries.join(", ")))
+            }
+            Content::Text { .. } | Content::Integer(_) | Content::Other => shortened(&self.written),
+        }
+    }
+}
+
+/// Makes nodes of what the parser has understood.
+struct Builder<'a> {
+    text: &'a str,
+    variables: Variables<'a>,
+}
+
+impl Builder<'_> {
+    fn table(&self, path: &str, table: DeTable<'_>) -> Result<Content, Fault> {
+        let mut members = Vec::new();
+        for (key, value) in table {
+            let (path, name, key_offset) =
+                (join(path, key.get_ref()), key.get_ref().to_string(), key.span().start);
+            members.push(self.filled(Node { path, name, key_offset, ..Node::default() }, value)?);
+        }
+        // The parser sorts by name; the first fault of the file is to be told.
+        members.sort_by_key(|member| member.key_offset);
+        Ok(Content::Table(members))
+    }
+
+    fn filled(&self, mut node: Node, value: Spanned<DeValue<'_>>) -> Result<Node, Fault> {
+        node.offset = value.span().start;
+        node.written = self.text.get(value.span()).unwrap_or_default().to_owned();
+        node.content = match value.into_inner() {
+            DeValue::String(text) => return self.expanded(node, &text),
+            DeValue::Integer(number) => {
+                Content::Integer(i64::from_str_radix(number.as_str(), number.radix()).ok())
+            }
+            DeValue::Boolean(value) => Content::Boolean(value),
+            DeValue::Float(_) | DeValue::Datetime(_) => Content::Other,
+            DeValue::Array(entries) => self.list(&node, entries)?,
+            DeValue::Table(table) => self.table(&node.path, table)?,
+        };
+        Ok(node)
+    }
+
+    fn list(&self, list: &Node, entries: DeArray<'_>) -> Result<Content, Fault> {
+        let mut nodes = Vec::new();
+        for entry in entries {
+            let (path, name, key_offset) = (list.path.clone(), list.name.clone(), entry.span().start);
+            nodes.push(self.filled(Node { path, name, key_offset, ..Node::default() }, entry)?);
+        }
+        Ok(Content::List(nodes))
+    }
+
+    fn expanded(&self, node: Node, text: &str) -> Result<Node, Fault> {
+        let as_written = Content::Text { text: text.to_owned(), from_variables: false };
+        let node = Node { content: as_written, ..node };
+        let expanded = expand(text, self.variables).map_err(|remedy| node.refused(remedy))?;
+        let content = Content::Text { text: expanded.text, from_variables: expanded.from_variables };
+        Ok(Node { content, ..node })
+    }
+}
+
+/// Whether the values of a key, or of what stands below it, are not to be shown.
+pub(super) fn is_secret(path: &str) -> bool {
+    path.ends_with("password")
+}
+
+// What stands there may be a password, so nothing of it is shown but a key that is known.
+fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
+    let offset = error.span().map_or(0, |span| span.start);
+    let before_equals = line_of(text, offset).split('=').next().unwrap_or_default().trim();
+    let key = Some(before_equals).filter(|key| keys::is_known(key)).map(Into::into);
+    let remedy =
+        format!("{}; correct the syntax: key = value, text in \"quotes\", [section]", error.message());
+    Subject { offset, key, value: None }.refused(remedy)
+}
+
+fn join(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        // Who writes the password as a key below it is not to read it in an error.
+        _ if is_secret(path) => path.to_owned(),
+        _ => format!("{path}.{name}"),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+const SHOWN_MAX: usize = 80;

@@ -1,0 +1,180 @@
+//! The settings of the transport, and their defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    address::{self, Address},
+    choices::{Batching, NoticeKind, RedisTopology},
+    password::Password,
+    tls::TlsConfig,
+};
+
+/// The settings of a [`RedisTransport`](crate::RedisTransport). The README has them as a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, remote = "Self")]
+pub struct RedisConfig {
+    /// How the servers work together. Default: `single`.
+    #[serde(default)]
+    pub topology: RedisTopology,
+    /// `single`: the server. `sentinel`: the sentinels. `cluster`: some nodes; the others are found. No default.
+    #[serde(deserialize_with = "address::with_or_without_ports")]
+    pub addresses: Vec<Address>,
+    /// `sentinel`: the name under which the sentinels know the master.
+    #[serde(default)]
+    pub service_name: Option<String>,
+    /// The user to authenticate as; needs `password`. Default: none, the server's default user.
+    #[serde(default)]
+    pub username: Option<String>,
+    /// The password to authenticate with. Default: none.
+    #[serde(default)]
+    pub password: Option<Password>,
+    /// `sentinel`: the user to authenticate as to the sentinels; needs `sentinel_password`. Default: none.
+    #[serde(default)]
+    pub sentinel_username: Option<String>,
+    /// `sentinel`: the password for the sentinels. Default: none.
+    #[serde(default)]
+    pub sentinel_password: Option<Password>,
+    /// The number of the database. Default: 0.
+    #[serde(default)]
+    pub database: u8,
+    /// TLS to servers and sentinels. Default: none, plain connections.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
+    /// How the end of a hold is told. Default: `auto`.
+    #[serde(default)]
+    pub notices: NoticeKind,
+    /// How renewals of many locks are put together. Default: `auto`.
+    #[serde(default)]
+    pub batching: Batching,
+    /// How many requests may be in flight on one connection; more wait for their turn. Default: 4096.
+    #[serde(default = "default_in_flight_max")]
+    pub in_flight_max: usize,
+    /// How many leases one renewal may carry. The server is blocked for about 1 µs a lease. Default: 100.
+    #[serde(default = "default_batch_leases_max")]
+    pub batch_leases_max: usize,
+    /// For how long the subscription to a lock's channel outlives the last watch of it, in ms. Default: 5000.
+    #[serde(default = "default_notices_warm_ms")]
+    pub notices_warm_ms: u64,
+    /// How many subscriptions that nobody watches are kept at most; the oldest go first. Default: 10,000.
+    #[serde(default = "default_notices_warm_max")]
+    pub notices_warm_max: usize,
+    /// How long written bytes may stay without a sign of the server before the kernel gives the connection up, in ms
+    /// (`TCP_USER_TIMEOUT`). Default: 2000.
+    #[serde(default = "default_tcp_user_timeout_ms")]
+    pub tcp_user_timeout_ms: u64,
+}
+
+// Where the derived reading ends: a port that is not written is that of a sentinel or that of a server.
+impl<'de> Deserialize<'de> for RedisConfig {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let mut config = RedisConfig::deserialize(input)?;
+        let unwritten =
+            config.addresses.iter_mut().filter(|address| address.port == address::PORT_NOT_WRITTEN);
+        unwritten.for_each(|address| address.port = config.topology.default_port());
+        Ok(config)
+    }
+}
+
+impl RedisConfig {
+    /// One server at `host` and `port`; everything else by default.
+    pub fn single(host: impl Into<String>, port: u16) -> Self {
+        Self::of(RedisTopology::Single, vec![Address::new(host, port)])
+    }
+
+    /// The master that these sentinels know by `service_name`; everything else by default.
+    pub fn sentinel(sentinels: impl IntoIterator<Item = Address>, service_name: impl Into<String>) -> Self {
+        let sentinels = sentinels.into_iter().collect();
+        Self { service_name: Some(service_name.into()), ..Self::of(RedisTopology::Sentinel, sentinels) }
+    }
+
+    /// The cluster that these nodes belong to; everything else by default.
+    pub fn cluster(nodes: impl IntoIterator<Item = Address>) -> Self {
+        Self::of(RedisTopology::Cluster, nodes.into_iter().collect())
+    }
+
+    pub(super) fn of(topology: RedisTopology, addresses: Vec<Address>) -> Self {
+        Self {
+            topology,
+            addresses,
+            service_name: None,
+            username: None,
+            password: None,
+            sentinel_username: None,
+            sentinel_password: None,
+            database: 0,
+            tls: None,
+            notices: NoticeKind::default(),
+            batching: Batching::default(),
+            in_flight_max: default_in_flight_max(),
+            batch_leases_max: default_batch_leases_max(),
+            notices_warm_ms: default_notices_warm_ms(),
+            notices_warm_max: default_notices_warm_max(),
+            tcp_user_timeout_ms: default_tcp_user_timeout_ms(),
+        }
+    }
+
+    pub(crate) fn notices_warm(&self) -> Duration {
+        Duration::from_millis(self.notices_warm_ms)
+    }
+}
+
+fn default_in_flight_max() -> usize {
+    4096
+}
+fn default_batch_leases_max() -> usize {
+    100
+}
+fn default_notices_warm_ms() -> u64 {
+    5_000
+}
+fn default_notices_warm_max() -> usize {
+    10_000
+}
+fn default_tcp_user_timeout_ms() -> u64 {
+    2_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Secret, *};
+
+    fn read(text: &str) -> RedisConfig {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_written_has_its_default_and_what_is_unknown_is_refused() {
+        let config = read(r#"{ "addresses": ["cache"], "password": { "env": "P" }, "database": 2 }"#);
+        assert_eq!((config.addresses[0].to_string().as_str(), config.in_flight_max), ("cache:6379", 4096));
+        for wrong in [
+            r#"{ "addresses": ["cache"], "in_flight": 2 }"#,
+            r#"{ "addresses": ["cache"], "tls": { "verify": false } }"#,
+            r#"{ "addresses": ["cache"], "topology": "ring" }"#,
+            r#"{ "addresses": ["cache:0"] }"#,
+            r#"{ }"#,
+        ] {
+            assert!(serde_json::from_str::<RedisConfig>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_not_written_is_that_of_the_topology() {
+        let ports = |text: &str| -> Vec<u16> {
+            read(text).addresses.iter().map(|address| address.port).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(r#"{ "addresses": ["a", "b:7"], "topology": "sentinel" }"#), [26379, 7]);
+        assert_eq!(
+            ports(r#"{ "topology": "cluster", "addresses": ["a", "[::1]", "b:7"] }"#),
+            [6379, 6379, 7]
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_password() {
+        let mut config = RedisConfig::single("cache", 6379);
+        config.password = Some(Password::Value(Secret::new("hunter2")));
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+}

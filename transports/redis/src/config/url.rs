@@ -1,0 +1,259 @@
+//! The URLs that spell the most used settings, as fred spells them. Pure.
+//!
+//! They are read here rather than by fred, which loads the system's certificates as it reads `rediss://`, ignores what
+//! it does not know, and puts the first node last. A test holds the two equal where both read.
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use super::{
+    Address, RedisConfig, RedisTopology,
+    error::ConfigError,
+    password::{Password, Secret},
+    tls::TlsConfig,
+};
+
+impl RedisConfig {
+    /// Reads a URL:
+    ///
+    /// ```text
+    /// redis://[[username]:password@]host[:port][/database]
+    /// redis-sentinel://[[username]:password@]host[:port][/database]?sentinelServiceName=name[&node=host:port]...
+    ///     [&sentinelUsername=name][&sentinelPassword=password]
+    /// redis-cluster://[[username]:password@]host[:port][?node=host:port[&node=host:port]...]
+    /// ```
+    ///
+    /// `rediss` and its kin are the same over TLS with default settings; `valkey` stands for `redis` everywhere.
+    /// Characters with a meaning in URLs are written as `%XX`. A port that is left out is 6379, that of a sentinel
+    /// 26379.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, without its passwords.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let read = Reading { url, parsed: Url::parse(url).map_err(|_| bad_url(url, SPELLING))? };
+        let config = read.config()?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+struct Reading<'u> {
+    url: &'u str,
+    parsed: Url,
+}
+
+impl Reading<'_> {
+    fn config(&self) -> Result<RedisConfig, ConfigError> {
+        let (topology, tls) = self.scheme()?;
+        let mut config = RedisConfig::of(topology, vec![self.first_address(topology)?]);
+        config.tls = tls.then(TlsConfig::default);
+        config.username = Some(self.decoded(self.parsed.username())?).filter(|name| !name.is_empty());
+        config.password = self.password(self.parsed.password().unwrap_or_default())?;
+        config.database = self.database()?;
+        self.read_query(&mut config)?;
+        Ok(config)
+    }
+
+    fn scheme(&self) -> Result<(RedisTopology, bool), ConfigError> {
+        let (base, topology) = match self.parsed.scheme().split_once('-') {
+            None => (self.parsed.scheme(), RedisTopology::Single),
+            Some((base, "sentinel")) => (base, RedisTopology::Sentinel),
+            Some((base, "cluster")) => (base, RedisTopology::Cluster),
+            Some(_) => return Err(self.bad(SCHEMES)),
+        };
+        match base {
+            "redis" | "valkey" => Ok((topology, false)),
+            "rediss" | "valkeys" => Ok((topology, true)),
+            _ => Err(self.bad(SCHEMES)),
+        }
+    }
+
+    fn first_address(&self, topology: RedisTopology) -> Result<Address, ConfigError> {
+        let host = self.decoded(self.parsed.host_str().unwrap_or_default())?;
+        let address = Address::new(host, self.parsed.port().unwrap_or(topology.default_port()));
+        if address.has_a_host() { Ok(address) } else { Err(self.bad(SPELLING)) }
+    }
+
+    fn database(&self) -> Result<u8, ConfigError> {
+        match self.parsed.path().trim_start_matches('/') {
+            "" => Ok(0),
+            number => number.parse().map_err(|_| self.bad(SPELLING)),
+        }
+    }
+
+    fn read_query(&self, config: &mut RedisConfig) -> Result<(), ConfigError> {
+        for (key, value) in self.parsed.query_pairs() {
+            match (key.as_ref(), config.topology) {
+                ("node", RedisTopology::Sentinel | RedisTopology::Cluster) => {
+                    let port = config.topology.default_port();
+                    config.addresses.push(Address::read(&value, port).ok_or_else(|| self.bad(NODE))?);
+                }
+                ("sentinelServiceName", RedisTopology::Sentinel) => config.service_name = Some(value.into()),
+                ("sentinelUsername", RedisTopology::Sentinel) => {
+                    config.sentinel_username = Some(value.into())
+                }
+                ("sentinelPassword", RedisTopology::Sentinel) => {
+                    config.sentinel_password = Some(Password::Value(Secret::new(value)));
+                }
+                (_, RedisTopology::Single) => return Err(self.bad(NO_QUERY)),
+                (_, RedisTopology::Cluster) => return Err(self.bad(CLUSTER_QUERY)),
+                (_, RedisTopology::Sentinel) => return Err(self.bad(SENTINEL_QUERY)),
+            }
+        }
+        Ok(())
+    }
+
+    fn password(&self, text: &str) -> Result<Option<Password>, ConfigError> {
+        let text = self.decoded(text)?;
+        Ok((!text.is_empty()).then(|| Password::Value(Secret::new(text))))
+    }
+
+    fn decoded(&self, text: &str) -> Result<String, ConfigError> {
+        let decoded = percent_decode_str(text).decode_utf8();
+        decoded.map(Into::into).map_err(|_| self.bad("what %XX stands for must be UTF-8"))
+    }
+
+    fn bad(&self, remedy: &'static str) -> ConfigError {
+        bad_url(self.url, remedy)
+    }
+}
+
+fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
+    ConfigError::new("url", without_credentials(url), remedy)
+}
+
+/// The URL with what stands before its last `@` and in its query taken out. Without an `@` it may have been forgotten,
+/// so everything is taken out that does not read as host and port.
+pub(super) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let behind_scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    let (before, shown) = match rest.rsplit_once('@') {
+        Some((_, shown)) => ("***@", shown),
+        None => ("", rest),
+    };
+    let (server, query) = shown.split_once('?').map_or((shown, ""), |(server, _)| (server, "?***"));
+    if reads_as_server(server) {
+        format!("{behind_scheme}{before}{server}{query}")
+    } else {
+        format!("{behind_scheme}***")
+    }
+}
+
+fn reads_as_server(text: &str) -> bool {
+    let behind_host = text.split_once(':').map_or("", |(_, behind)| behind);
+    let port = behind_host.split('/').next().unwrap_or_default();
+    port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
+const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
+const NODE: &str = "spell a further node as node=host:port";
+const NO_QUERY: &str = "leave the query out: one server has no options in its URL";
+const CLUSTER_QUERY: &str = "only node=host:port may stand behind the ?";
+const SENTINEL_QUERY: &str =
+    "only sentinelServiceName, sentinelUsername, sentinelPassword and node may stand behind the ?";
+
+#[cfg(test)]
+mod tests {
+    use fred::types::config::{Config, ServerConfig};
+
+    use super::*;
+
+    fn addresses(config: &RedisConfig) -> Vec<String> {
+        config.addresses.iter().map(Address::to_string).collect()
+    }
+
+    fn read(password: &Option<Password>) -> Option<String> {
+        password.as_ref().map(|password| password.read("password").unwrap())
+    }
+
+    #[test]
+    fn urls_are_spelled_as_everywhere() {
+        let config = RedisConfig::from_url("redis://app:p%40ss@cache.internal:6380/3").unwrap();
+        assert_eq!(addresses(&config), ["cache.internal:6380"]);
+        assert_eq!((config.username.as_deref(), config.database), (Some("app"), 3));
+        assert_eq!((read(&config.password).as_deref(), config.tls), (Some("p@ss"), None));
+        let config = RedisConfig::from_url("valkeys://cache").unwrap();
+        assert_eq!((addresses(&config), config.tls), (vec!["cache:6379".into()], Some(TlsConfig::default())));
+        assert_eq!(addresses(&RedisConfig::from_url("redis://[::1]:6380").unwrap()), ["[::1]:6380"]);
+        let config = RedisConfig::from_url("redis://:secret@cache").unwrap();
+        assert!(config.username.is_none() && config.password.is_some());
+    }
+
+    #[test]
+    fn sentinels_and_clusters_are_named_in_the_query() {
+        let url = "rediss-sentinel://a:b@s1/2?sentinelServiceName=m&node=s2:7&node=s3&sentinelUsername=c&sentinelPassword=d%26";
+        let config = RedisConfig::from_url(url).unwrap();
+        assert_eq!((config.topology, config.database), (RedisTopology::Sentinel, 2));
+        assert_eq!(addresses(&config), ["s1:26379", "s2:7", "s3:26379"]);
+        assert_eq!(
+            (config.service_name.as_deref(), config.sentinel_username.as_deref()),
+            (Some("m"), Some("c"))
+        );
+        assert_eq!(
+            (read(&config.password), read(&config.sentinel_password)),
+            (Some("b".into()), Some("d&".into()))
+        );
+        assert!(config.tls.is_some());
+        let config = RedisConfig::from_url("valkey-cluster://n1?node=n2:7001&node=[::1]:7002").unwrap();
+        assert_eq!((config.topology, config.tls.is_some()), (RedisTopology::Cluster, false));
+        assert_eq!(addresses(&config), ["n1:6379", "n2:7001", "[::1]:7002"]);
+    }
+
+    #[test]
+    fn fred_reads_the_same() {
+        for url in [
+            "redis://cache",
+            "redis://:p%2Fw@cache:1/9",
+            "valkey://app:pw@[::1]:6380",
+            "redis-cluster://app:pw@n1:7000?node=n2:7001&node=n3:7002",
+            "redis-sentinel://s1?sentinelServiceName=my%20master&node=s2:26380",
+        ] {
+            let (ours, freds) = (RedisConfig::from_url(url).unwrap(), Config::from_url(url).unwrap());
+            let (topology, service_name) = match &freds.server {
+                ServerConfig::Centralized { .. } => (RedisTopology::Single, None),
+                ServerConfig::Clustered { .. } => (RedisTopology::Cluster, None),
+                ServerConfig::Sentinel { service_name, .. } => {
+                    (RedisTopology::Sentinel, Some(service_name.clone()))
+                }
+            };
+            let mut nodes: Vec<_> = freds.server.hosts().iter().map(ToString::to_string).collect();
+            nodes.rotate_right(1);
+            assert_eq!((ours.topology, &ours.service_name), (topology, &service_name), "{url}");
+            assert_eq!(addresses(&ours), nodes, "{url}");
+            assert_eq!((&ours.username, read(&ours.password)), (&freds.username, freds.password), "{url}");
+            assert_eq!(ours.database, freds.database.unwrap_or(0), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bad_url_is_named_without_its_password() {
+        for (url, remedy) in [
+            ("redis://u:hunter2@cache:port", "spell it"),
+            ("redis://u:hunter2@cache/db/0", "spell it"),
+            ("redis://u:hunter2@cache/999", "spell it"),
+            ("redis-ring://u:hunter2@cache", "start it with"),
+            ("redis-cluster://u:hunter2@cache/1", "leave it out"),
+            ("redis-cluster://u:hunter2@cache?nodes=x", "only node"),
+            ("redis-cluster://u:hunter2@cache?node=x:y:z", "node=host:port"),
+            ("redis-sentinel://u:hunter2@cache", "service_name"),
+            (
+                "redis-sentinel://cache?sentinelServiceName=m&sentinelPasswort=hunter2",
+                "only sentinelServiceName",
+            ),
+            ("redis://u:hunter2@cache?x=1", "leave the query out"),
+            ("http://u:hunter2@cache", "start it with"),
+            ("u:hunter2@cache", "start it with"),
+            ("redis://u:hun@ter2@", "spell it"),
+            ("redis://u:hunter2", "spell it"),
+            ("redis://u:%FFhunter2@h", "UTF-8"),
+        ] {
+            let error = RedisConfig::from_url(url).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(shown.contains(remedy), "{url}: {shown}");
+            assert!(!shown.contains("hunter2") && !shown.contains("ter2"), "{shown}");
+        }
+        let error = RedisConfig::from_url("redis://app@cache").unwrap_err();
+        assert!(error.to_string().contains("password"), "{error}");
+    }
+}
