@@ -4,4 +4,5 @@
 
 mod lanes;
 
+mod connecting;
 mod refusals;
