@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 
 mod lanes;
+mod tour;
 
+mod access;
 mod connecting;
 mod refusals;
