@@ -136,7 +136,7 @@ async fn each_right_that_is_missing_on_a_single_server_is_named_at_start() {
 /// Users of the same rights on servers and sentinels.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_rights_are_enough_with_sentinels_and_each_missing_is_named_at_start() {
-    let deployment = started(RedisSentinel::start).await;
+    let deployment = RedisSentinel::start().expect("servers");
     let (mut servers, mut sentinels) = (Admin::of(deployment.servers()), Admin::of(deployment.sentinels()));
     let (of_servers, of_sentinels) = (&documented("leasehold")[0], &documented("sentinel")[0]);
     servers.grant("leasehold", of_servers);
@@ -160,8 +160,7 @@ async fn the_documented_rights_are_enough_with_sentinels_and_each_missing_is_nam
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_rights_are_enough_on_a_cluster_and_each_missing_is_named_at_start() {
     for version in [ServerVersion::Debian, ServerVersion::Valkey91] {
-        let recipe = RedisCluster::builder().version(version).replicas_each(0);
-        let cluster = started(move || recipe.start()).await;
+        let cluster = RedisCluster::builder().version(version).replicas_each(0).start().expect("a cluster");
         let mut admin = Admin::of(&cluster.nodes());
         let rule = documented("leasehold").concat();
         admin.grant("leasehold", &rule);
@@ -191,8 +190,4 @@ async fn on_the_way(cluster: &RedisCluster, config: &RedisConfig) {
     assert!(lanes.is_renewed(&[&hold]).await);
     assert!(lanes.is_released(&hold).await);
     migration.finish().expect("finished");
-}
-
-async fn started<T: Send + 'static>(start: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> T {
-    tokio::task::spawn_blocking(start).await.expect("no panic").expect("servers")
 }

@@ -7,4 +7,5 @@ mod tour;
 
 mod access;
 mod connecting;
+mod encryption;
 mod refusals;
