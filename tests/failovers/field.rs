@@ -90,7 +90,9 @@ impl Field {
         report.release_all(&runtime, &log);
         waiters.into_iter().for_each(|waiter| waiter.end(&runtime));
         report.judge_windows(&log);
-        let left = runtime.block_on(async { [engines[0].shutdown(L5).await, engines[1].shutdown(L5).await] });
+        // What the old master did not confirm is open until its ttl is over.
+        let shutdown = async { [engines[0].shutdown(PATIENCE).await, engines[1].shutdown(PATIENCE).await] };
+        let left = runtime.block_on(shutdown);
         assert!(left.iter().all(|left| left.unconfirmed.is_empty()), "{left:?}");
         drop(engines);
         runtime.shutdown_timeout(L5);

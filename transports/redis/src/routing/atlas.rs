@@ -49,8 +49,11 @@ struct Known {
     servers: HashMap<Address, Arc<Server>>,
     next_id: u32,
     slots: SlotTable,
-    /// Masters of a cluster without slots: where slots are moved to next.
+    /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
     empty: HashSet<NodeId>,
+    /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
+    /// them better: it is connected again when it serves, or when a redirect leads to it.
+    served: HashSet<NodeId>,
     succession: Succession,
 }
 
@@ -118,7 +121,9 @@ impl Atlas {
         let mut state = self.lock();
         let statement = self.statement(&mut state, asked, view);
         let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
-        let empty = masters.map(|node| self.number(&mut state, &node.address).id).collect();
+        let masters = masters.map(|node| self.number(&mut state, &node.address).id).collect::<Vec<_>>();
+        let is_new = |id: &NodeId| state.empty.contains(id) || !state.served.contains(id);
+        let empty = masters.into_iter().filter(is_new).collect();
         let news = state.slots.merge(&statement);
         if news || state.empty != empty {
             state.empty = empty;
@@ -156,6 +161,9 @@ impl Atlas {
     fn follow_slots(&self, state: &mut Known, now: Instant) {
         let ranges = state.slots.ranges();
         let serving: HashSet<NodeId> = ranges.iter().map(|range| range.node).collect();
+        // Whoever serves is not among the empty: it has to be taken in again once it does not.
+        state.empty.retain(|id| !serving.contains(id));
+        state.served.extend(&serving);
         let in_use = |server: &&Arc<Server>| serving.contains(&server.id) || state.empty.contains(&server.id);
         let mut servers: Vec<_> = state.servers.values().filter(in_use).cloned().collect();
         servers.sort_by_key(|server| server.id);
@@ -170,6 +178,8 @@ impl Atlas {
         gone.for_each(|server| server.leave(now));
         if state.servers.len() > REMEMBERED_MAX {
             state.servers.retain(|_, server| map.server(server.id).is_some());
+            let known: HashSet<NodeId> = state.servers.values().map(|server| server.id).collect();
+            state.served.retain(|id| known.contains(id));
         }
     }
 
@@ -225,3 +235,7 @@ fn slot(number: u16) -> Slot {
 
 /// More addresses than any deployment has at one time; those beyond it that are not in use are forgotten.
 const REMEMBERED_MAX: usize = 1_000;
+
+#[cfg(test)]
+#[path = "atlas_tests.rs"]
+mod tests;

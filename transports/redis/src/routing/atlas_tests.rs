@@ -1,0 +1,92 @@
+//! Which servers a lane keeps connections to, as a cluster changes.
+
+use std::ops::RangeInclusive;
+
+use super::*;
+use crate::config::RedisConfig;
+
+const LOWER: RangeInclusive<u16> = 0..=8_191;
+const UPPER: RangeInclusive<u16> = 8_192..=16_383;
+
+fn address(port: u16) -> Address {
+    Address::new("10.0.0.1", port)
+}
+
+fn master(port: u16, epoch: u64, slots: Option<RangeInclusive<u16>>) -> Described {
+    let (address, slots) = (address(port), slots.into_iter().collect());
+    Described { address, is_myself: port == ASKED, is_master: true, is_out: false, epoch, slots }
+}
+
+fn replica(port: u16, epoch: u64) -> Described {
+    Described { is_master: false, ..master(port, epoch, None) }
+}
+
+struct Cluster(Atlas);
+
+impl Cluster {
+    fn told(views: &[&[Described]]) -> Self {
+        let cluster = Self(Atlas::new(RedisConfig::cluster([address(ASKED)])));
+        views.iter().for_each(|view| cluster.tell(view));
+        cluster
+    }
+
+    fn tell(&self, view: &[Described]) {
+        self.0.handle_view(&address(ASKED), view, Instant::default());
+    }
+
+    fn redirect(&self, kind: RedirectKind, slot_number: u16, (by, to): (u16, u16)) {
+        let by = self.0.number(&mut self.0.lock(), &address(by)).id;
+        let redirect = Redirect { kind, slot: slot(slot_number), to: address(to) };
+        self.0.handle_redirect(&redirect, by, Instant::default());
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.0.map().servers.iter().map(|server| server.address.port).collect();
+        ports.sort_unstable();
+        ports
+    }
+}
+
+#[tokio::test]
+async fn l5_a_master_that_was_replaced_is_not_connected_while_the_others_take_it_for_an_empty_one() {
+    let before = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, Some(UPPER)), replica(HEIR, 2)];
+    let failed_over = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, None), master(HEIR, 3, Some(UPPER))];
+    let cluster = Cluster::told(&[&before, &failed_over]);
+    assert_eq!(cluster.ports(), [ASKED, HEIR]);
+    cluster.tell(&[master(ASKED, 1, Some(LOWER)), replica(STRUCK, 3), master(HEIR, 3, Some(UPPER))]);
+    assert_eq!(cluster.ports(), [ASKED, HEIR]);
+}
+
+#[tokio::test]
+async fn a_new_master_without_slots_is_connected_ahead() {
+    let (old, new) = (master(ASKED, 1, Some(0..=16_383)), master(HEIR, 0, None));
+    assert_eq!(Cluster::told(&[&[old, new]]).ports(), [ASKED, HEIR]);
+}
+
+#[tokio::test]
+async fn a_master_that_gave_all_its_slots_away_is_connected_again_by_a_redirect_and_stays() {
+    let before = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, Some(UPPER))];
+    let emptied = [master(ASKED, 3, Some(0..=16_383)), master(STRUCK, 2, None)];
+    let cluster = Cluster::told(&[&before, &emptied]);
+    assert_eq!(cluster.ports(), [ASKED]);
+    cluster.redirect(RedirectKind::Ask, 9_000, (ASKED, STRUCK));
+    assert_eq!(cluster.ports(), [ASKED, STRUCK]);
+    cluster.tell(&emptied);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK], "the slot may still be on its way");
+}
+
+#[tokio::test]
+async fn a_master_that_serves_again_is_connected_again() {
+    let before = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, Some(UPPER)), replica(HEIR, 2)];
+    let switched = [master(ASKED, 1, Some(LOWER)), replica(STRUCK, 3), master(HEIR, 3, Some(UPPER))];
+    let back = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 4, Some(UPPER)), master(HEIR, 3, None)];
+    let cluster = Cluster::told(&[&before, &switched, &back]);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK], "and its former heir is left");
+}
+
+/// The node that describes the cluster.
+const ASKED: u16 = 7_001;
+/// A master that loses its slots.
+const STRUCK: u16 = 7_002;
+/// The node that has them later.
+const HEIR: u16 = 7_003;
