@@ -93,12 +93,10 @@ impl Subscriber {
     pub(crate) fn follow(&self, map: &Map) {
         let mut notices = self.lock();
         notices.reseat(|slot| map.serving(slot));
+        let is_in_use = |node| map.server(node).is_some();
+        notices.retain_nodes(is_in_use);
         let mut bells = self.bells();
-        let gone: Vec<_> = bells.keys().copied().filter(|node| map.server(*node).is_none()).collect();
-        for node in gone {
-            notices.remove_node(node);
-            bells.remove(&node);
-        }
+        bells.retain(|node, _| is_in_use(*node));
         bells.values().for_each(|bell| bell.notify_one());
     }
 
