@@ -18,6 +18,8 @@ pub(crate) struct Described {
     pub(crate) is_master: bool,
     /// Failed, unreachable by anybody, or not yet a member.
     pub(crate) is_out: bool,
+    /// Failed, by the word of most masters.
+    pub(crate) is_failed: bool,
     pub(crate) epoch: u64,
     pub(crate) slots: Vec<RangeInclusive<u16>>,
 }
@@ -45,6 +47,7 @@ fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> 
         is_myself: flag("myself"),
         is_master: flag("master"),
         is_out: flag("fail") || flag("handshake") || flag("noaddr"),
+        is_failed: flag("fail"),
         epoch,
         slots: slots.iter().filter_map(|slot| range(slot)).collect(),
     }))
