@@ -14,7 +14,7 @@
 //! 4 nobody waits for a denial by the dead: a view can show a slot at its former master with an epoch that this one
 //! took later, for another slot.
 //! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
-//! newer gives the slot back. The epoch stays, since the new one is not told: a guess too high would outlive the
+//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too high would outlive the
 //! claims of whoever really follows.
 
 use std::{
@@ -127,7 +127,8 @@ impl Claim {
         // Nothing is new about the same node at the epoch at which the slot was given to it.
         let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
         let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| *epoch >= self.epoch);
-        !is_old || by.by == self.node || !by.known.contains(&self.node) || has_failed()
+        let is_taken_back = by.by == new.node && self.given_by == Some(new.node) && new.epoch >= self.epoch;
+        !is_old || is_taken_back || by.by == self.node || !by.known.contains(&self.node) || has_failed()
     }
 }
 

@@ -52,6 +52,11 @@ impl Cluster {
         if from == to || !self.alive[to] || !self.alive[from] {
             return;
         }
+        if self.dice.one_in(3) {
+            // The giver is told first, and nobody goes on: both send requests to each other.
+            self.views[from].owners[slot].0 = to;
+            return;
+        }
         let view = &self.views[to];
         let is_highest = view.epochs[to] == self.epoch;
         if !is_highest {
