@@ -28,6 +28,11 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
+    /// Follows from this one.
+    pub(crate) fn another(&mut self) -> Self {
+        Self(self.next())
+    }
+
     /// Below `end`, which is more than zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(end).expect("64 bits are enough")).expect("below a usize")
@@ -38,8 +43,22 @@ impl Dice {
         self.below(times) == 0
     }
 
-    /// One of them.
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
+    /// The text with a few characters lost, doubled or replaced, or its end cut off; sometimes as it was.
+    pub(crate) fn damage(&mut self, text: &str) -> String {
+        let mut damaged: Vec<char> = text.chars().collect();
+        for _ in 0..self.below(4) {
+            let place = self.below(damaged.len().max(1));
+            match self.below(8) {
+                0 => damaged.truncate(place),
+                1..3 if place < damaged.len() => drop(damaged.remove(place)),
+                3..5 if place < damaged.len() => damaged.insert(place, damaged[place]),
+                _ if place < damaged.len() => damaged[place] = ODD[self.below(ODD.len())],
+                _ => {}
+            }
+        }
+        damaged.into_iter().collect()
     }
 }
+
+/// What means something in the answers of servers, and what never should.
+const ODD: [char; 14] = [' ', '\n', ':', '@', ',', '-', '[', '0', '9', '+', '?', 'm', '\u{0}', 'ß'];

@@ -14,8 +14,8 @@
 //! 4 nobody waits for a denial by the dead: a view can show a slot at its former master with an epoch that this one
 //! took later, for another slot.
 //! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
-//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too high would outlive the
-//! claims of whoever really follows.
+//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
+//! high would outlive the claims of whoever really follows.
 
 use std::{
     collections::{HashMap, HashSet},
