@@ -61,4 +61,4 @@ impl Dice {
 }
 
 /// What means something in the answers of servers, and what never should.
-const ODD: [char; 14] = [' ', '\n', ':', '@', ',', '-', '[', '0', '9', '+', '?', 'm', '\u{0}', 'ß'];
+const ODD: [char; 14] = [' ', '\n', ':', '@', ',', '-', ';', '0', '9', '+', '?', 'm', '\u{0}', 'ß'];
