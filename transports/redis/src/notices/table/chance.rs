@@ -243,7 +243,7 @@ fn is_busy(name: &Str) -> bool {
 #[test]
 fn l2_l6_what_is_said_of_a_subscription_is_true_and_in_the_end_all_are_as_watched() {
     let mut world = World::new(Dice::thrown(), true);
-    for round in 0..120 {
+    for round in 0..60 {
         // Nothing stands at the end of a round but what is watched, so the kind may change.
         world.sharded = round % 2 == 0;
         for _ in 0..100 {

@@ -215,7 +215,7 @@ fn number(slot: usize) -> u16 {
 #[test]
 fn l5_no_claim_gives_way_to_an_older_one_and_in_the_end_the_table_is_right() {
     let mut cluster = Cluster::new(Dice::thrown());
-    for _ in 0..200 {
+    for _ in 0..100 {
         for _ in 0..40 {
             cluster.step();
         }
