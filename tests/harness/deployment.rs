@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::harness::checkers::ServerLock;
-use crate::harness::cluster::RedisCluster;
+use crate::harness::cluster::{Failover, RedisCluster};
 use crate::harness::node::{Front, Node};
 use crate::harness::polling::holds_within;
 use crate::harness::port::free_port;
@@ -131,6 +131,29 @@ impl Deployment {
         }
     }
 
+    /// Has a replica take over from the well master that this key is on, as operators do, and waits until all agree.
+    /// Returns the new master.
+    ///
+    /// # Errors
+    /// When nobody takes over; a single server has nobody who could.
+    pub fn fail_over(&self, key: &str) -> io::Result<Arc<Node>> {
+        let old = self.master_of(key)?.port();
+        match self {
+            Self::Single(_) => Err(io::Error::other("a single server has no replica")),
+            Self::Sentinel(sentinel) => {
+                sentinel.failover()?;
+                let new = sentinel.wait_for_switch(old)?;
+                sentinel.wait_until_whole().map(|()| new)
+            }
+            Self::Cluster(cluster) => {
+                let slot = cluster.slot_of(key)?;
+                cluster.failover(&*cluster.replica_of(slot)?, Failover::Plain)?;
+                let new = cluster.wait_for_promotion(slot, old)?;
+                cluster.wait_until_whole().map(|()| new)
+            }
+        }
+    }
+
     /// What the proxies have seen that fits, by time.
     pub fn requests(&self, fits: impl Fn(&SeenRequest) -> bool) -> Vec<SeenRequest> {
         let proxies = self.servers().into_iter().flat_map(|server| server.proxies());
@@ -194,9 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn what_sentinels_leave_on_their_servers_is_not_left_over() {
+    fn what_sentinels_leave_on_their_servers_is_not_left_over_and_they_fail_over_when_asked() {
         let deployment = Deployment::start(Topology::Sentinel).expect("sentinels");
         assert!(deployment.settles_empty(Duration::ZERO));
-        assert_eq!(deployment.masters().expect("a master").len(), 1);
+        let [old] = &deployment.masters().expect("a master")[..] else { panic!("one master") };
+        let new = deployment.fail_over("k").expect("another master");
+        assert_ne!(new.port(), old.port());
+    }
+
+    #[test]
+    fn the_replica_of_a_keys_master_takes_over_when_asked() {
+        let deployment = Deployment::start(Topology::Cluster).expect("a cluster");
+        let (old, other) = (deployment.master_of("k"), deployment.master_of("b"));
+        let new = deployment.fail_over("k").expect("another master");
+        assert_ne!(new.port(), old.expect("a master").port());
+        assert_eq!(deployment.master_of("k").expect("a master").port(), new.port());
+        assert_eq!(deployment.master_of("b").expect("a master").port(), other.expect("a master").port());
     }
 }

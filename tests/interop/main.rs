@@ -18,3 +18,4 @@ mod deaths;
 mod field;
 mod handover;
 mod renewal;
+mod switches;
