@@ -107,6 +107,15 @@ impl Deployment {
         }
     }
 
+    /// [`Self::servers`], and the sentinels.
+    pub fn everybody(&self) -> Vec<Arc<Node>> {
+        let mut all = self.servers();
+        if let Self::Sentinel(sentinel) = self {
+            all.extend_from_slice(sentinel.sentinels());
+        }
+        all
+    }
+
     /// The servers that locks are on.
     ///
     /// # Errors
