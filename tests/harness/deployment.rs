@@ -10,7 +10,7 @@ use crate::harness::node::{Front, Node};
 use crate::harness::polling::holds_within;
 use crate::harness::port::free_port;
 use crate::harness::proxy::SeenRequest;
-use crate::harness::redis_server::RedisServer;
+use crate::harness::redis_server::{RedisServer, RedisServerBuilder};
 use crate::harness::sentinel::RedisSentinel;
 use crate::harness::server_table::{Leftover, leftovers_seen_by, locks};
 
@@ -53,13 +53,22 @@ impl Deployment {
         Self::start_behind(topology, Front::Proxied)
     }
 
+    /// One server started in this way, with a proxy in front.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn single_proxied(recipe: &RedisServerBuilder) -> io::Result<Self> {
+        Self::single(recipe, Front::Proxied)
+    }
+
+    fn single(recipe: &RedisServerBuilder, front: Front) -> io::Result<Self> {
+        Node::start(recipe, front, free_port, |recipe, _| recipe).map(Self::Single)
+    }
+
     fn start_behind(topology: Topology, front: Front) -> io::Result<Self> {
         let proxied = front == Front::Proxied;
         Ok(match topology {
-            Topology::Single => {
-                let recipe = RedisServer::builder();
-                Self::Single(Node::start(&recipe, front, free_port, |recipe, _| recipe)?)
-            }
+            Topology::Single => Self::single(&RedisServer::builder(), front)?,
             Topology::Sentinel => {
                 let builder = RedisSentinel::builder().down_after(CALM);
                 Self::Sentinel(if proxied { builder.proxied() } else { builder }.start()?)
