@@ -49,7 +49,7 @@ impl Ground {
             }
             Topology::Cluster => {
                 let builder = RedisCluster::builder().replicas_each(0).node_timeout(CALM);
-                Self::of(Deployment::Cluster(builder.proxied().start().expect("a cluster")))
+                Self::of(Deployment::Cluster(Box::new(builder.proxied().start().expect("a cluster"))))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Thousands of leases on one server: what they cost, and what a step of its clock does to them.
+//! Thousands of leases: what they cost, and what a step of its clock does to them.
 
 use std::{env, sync::Arc, time::Duration};
 

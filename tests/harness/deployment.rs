@@ -33,7 +33,7 @@ pub enum Deployment {
     /// Servers that sentinels watch.
     Sentinel(RedisSentinel),
     /// A cluster.
-    Cluster(RedisCluster),
+    Cluster(Box<RedisCluster>),
 }
 
 impl Deployment {
@@ -75,7 +75,7 @@ impl Deployment {
             }
             Topology::Cluster => {
                 let builder = RedisCluster::builder().node_timeout(CALM);
-                Self::Cluster(if proxied { builder.proxied() } else { builder }.start()?)
+                Self::Cluster(Box::new(if proxied { builder.proxied() } else { builder }.start()?))
             }
         })
     }
