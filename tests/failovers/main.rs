@@ -1,4 +1,4 @@
-//! Masters that die, stand still or hand over, on sentinels and on a cluster, under two engines with 200 leases, waiters
+//! Masters that die, stand still or hand over, and slots that move, on sentinels and on a cluster, under two engines with 200 leases, waiters
 //! and traffic on every part.
 //!
 //! Each test prints what happened when, what was lost and what overlapped. The short forms run in `cargo test`, one after
@@ -18,11 +18,13 @@ mod moment;
 mod monitor;
 mod news;
 mod queue;
+mod redirects;
 mod report;
 mod traffic;
 mod waiters;
 
 mod crashes;
+mod migrations;
 mod minorities;
 mod pauses;
 mod switches;
