@@ -26,5 +26,6 @@ mod waiters;
 mod crashes;
 mod migrations;
 mod minorities;
+mod notices;
 mod pauses;
 mod switches;
