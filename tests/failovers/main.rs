@@ -22,6 +22,7 @@ mod redirects;
 mod report;
 mod traffic;
 mod waiters;
+mod wakes;
 
 mod crashes;
 mod migrations;

@@ -21,10 +21,14 @@ use crate::{moment::Moment, queue::turn};
 fn l2_with_every_kind_of_notices_a_watch_misses_nothing_while_its_slot_moves() {
     let _turn = turn();
     run::<Watched>(async |watched| {
-        for kind in [NoticeKind::Auto, NoticeKind::Classic, NoticeKind::Sharded, NoticeKind::Both] {
-            let watched = Watched { cluster: watched.cluster.clone(), kind };
-            move_its_slot(&watched).await;
-        }
+        let [auto, classic, sharded, both] = KINDS.map(|kind| watched.by(kind));
+        // At the same time: who only watches is told of a move within five seconds.
+        tokio::join!(
+            move_its_slot(&auto),
+            move_its_slot(&classic),
+            move_its_slot(&sharded),
+            move_its_slot(&both)
+        );
     });
 }
 
@@ -53,7 +57,7 @@ impl Ground for Watched {
 /// Two processes: one watches and does nothing else, so that only the cluster can tell it of the move.
 async fn move_its_slot(watched: &Watched) {
     let (watching, holding) = (Field::open(watched).await, Field::open(watched).await);
-    let key = watching.key("a");
+    let key = watched.key(&watching);
     let (slot, source) = (key.slot().number(), watched.master_of(&key));
     let target = watched.another_than(&source);
     let mut watch = watching.watch_over(&*watching.calls, &key).await;
@@ -93,6 +97,17 @@ async fn move_its_slot(watched: &Watched) {
 }
 
 impl Watched {
+    fn by(&self, kind: NoticeKind) -> Self {
+        Self { cluster: self.cluster.clone(), kind }
+    }
+
+    /// Each kind has slots of its own.
+    fn key(&self, field: &Field) -> Arc<LockKey> {
+        let number = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
+        let mut keys = (0..).map(|n: usize| field.key(&n.to_string()));
+        keys.find(|key| usize::from(key.slot().number()) % KINDS.len() == number).expect("keys without end")
+    }
+
     fn master_of(&self, key: &LockKey) -> Arc<Node> {
         self.cluster.master_of(key.slot().number()).expect("a master")
     }
@@ -134,5 +149,6 @@ async fn is_noticed<T>(when: &str, watch: &mut Watch, end: impl AsyncFnOnce() ->
     ended
 }
 
+const KINDS: [NoticeKind; 4] = [NoticeKind::Auto, NoticeKind::Classic, NoticeKind::Sharded, NoticeKind::Both];
 /// Far above the way of a notice.
 const PATIENCE: Duration = Duration::from_secs(10);
