@@ -9,6 +9,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 
+mod connections;
 mod deployment;
 mod field;
 mod leases;
@@ -27,6 +28,8 @@ mod wakes;
 mod crashes;
 mod migrations;
 mod minorities;
+mod names;
 mod notices;
 mod pauses;
 mod switches;
+mod topologies;
