@@ -1,5 +1,5 @@
-//! Masters that die, stand still or hand over, and slots that move, on sentinels and on a cluster, under two engines with 200 leases, waiters
-//! and traffic on every part.
+//! Masters that die, stand still or hand over, slots that move, nodes that come and go: on sentinels and on a cluster,
+//! under two engines with 200 leases, waiters and traffic on every part.
 //!
 //! Each test prints what happened when, what was lost and what overlapped. The short forms run in `cargo test`, one after
 //! the other, since each wants the machine for itself; the full length is
