@@ -5,6 +5,8 @@ mod config;
 mod fleet;
 mod fleet_and_failures;
 mod fleet_refuses;
+mod fleet_tells;
+mod history;
 mod program;
 mod small_examples;
 mod topologies;
