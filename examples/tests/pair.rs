@@ -44,12 +44,13 @@ impl Pair {
         }
     }
 
-    /// Ends both in good order: neither found a fault in what itself has seen, and nothing is left.
+    /// Ends both in good order: neither found a fault in what itself has seen. Releases may be unconfirmed: an owner with
+    /// a renewal that the old master never answered is open for some seconds.
     pub(crate) fn end(self) -> History {
         self.fleets.iter().for_each(Program::interrupt);
         for fleet in self.fleets {
             let json = fleet.end().expect_code(0).json();
-            assert_eq!(json["releases_unconfirmed"], 0, "{json}");
+            assert_eq!(json["overlaps"], 0, "{json}");
         }
         let logs: Vec<PathBuf> = (0..2).map(|number| log(&self.logs, number)).collect();
         History::read(logs.iter().map(PathBuf::as_path))
@@ -68,7 +69,9 @@ pub(crate) fn struck(
     // Longer than a ttl: what is to be lost is lost by then.
     std::thread::sleep(stretch());
     pair.hold_all();
-    (strike, pair.end())
+    let history = pair.end();
+    place.assert_no_lock_left();
+    (strike, history)
 }
 
 fn log(logs: &TempDir, number: usize) -> PathBuf {

@@ -1,16 +1,18 @@
 //! Where two fleets meet: one server, sentinels or a cluster, with the file that says so. Seen as parts: a part is what
 //! one master had at the start, and stays the same range of slots whoever has it later.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 use leasehold::routing::slot::{SLOTS, Slot};
 use leasehold_tests::harness::{
     cluster::{Failover, RedisCluster},
     node::Node,
-    polling::found_within,
+    polling::{found_within, holds_within},
+    raw_client::RawClient,
     recorder::boot_ns,
     redis_server::RedisServer,
     sentinel::RedisSentinel,
+    server_table::locks,
 };
 
 use crate::config::{CLUSTER, FileFor, SENTINEL, SINGLE};
@@ -25,7 +27,7 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strike {
     pub(crate) at_ns: u64,
-    /// When a client of no library could write to the part again.
+    /// When a client of no library could write to the part on another master, and knew that it is to.
     pub(crate) healed_ns: u64,
 }
 
@@ -96,7 +98,11 @@ impl Place {
         let (at_ns, old) = (boot_ns(), self.master());
         match self {
             Self::Single(_) => panic!("one server has no replica"),
-            Self::Sentinel(sentinel) => sentinel.failover().expect("it begins"),
+            Self::Sentinel(sentinel) => {
+                sentinel.failover().expect("it begins");
+                // There are two masters before that, and for some seconds after it.
+                sentinel.wait_for_switch(old.port()).expect("a switch");
+            }
             Self::Cluster(cluster) => {
                 let replica = cluster.replica_of(0).expect("a replica");
                 cluster.failover(&replica, Failover::Plain).expect("it begins");
@@ -113,21 +119,38 @@ impl Place {
         }
     }
 
-    fn healed(&self, old: &Node) -> u64 {
-        let nodes = match self {
+    /// L6, on all servers that run: released, or gone with its ttl.
+    pub(crate) fn assert_no_lock_left(&self) {
+        let clients = || match self {
+            Self::Single(server) => vec![server.client()],
+            _ => self.nodes().iter().filter(|node| node.runs()).map(|node| node.client()).collect(),
+        };
+        let locks_of = |client: io::Result<RawClient>| client.and_then(|mut client| locks(&mut client));
+        let empty =
+            || clients().into_iter().map(locks_of).all(|locks| locks.is_ok_and(|locks| locks.is_empty()));
+        assert!(holds_within(EMPTY_WITHIN, empty), "a lock is left");
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        match self {
             Self::Single(_) => Vec::new(),
             Self::Sentinel(sentinel) => sentinel.servers().to_vec(),
             Self::Cluster(cluster) => cluster.nodes(),
-        };
+        }
+    }
+
+    fn healed(&self, old: &Node) -> u64 {
+        let mut nodes = self.nodes();
+        nodes.retain(|node| node.own_port() != old.own_port());
         let key = (0..).map(|n| format!("raw-{n}")).find(|key| self.part_of(key) == 0).expect("a name");
         let write = ["SET", &key, "1", "PX", "1000"];
-        let writes = |node: &Arc<Node>| {
-            node.own_port() != old.own_port() && node.command(&write).is_ok_and(|reply| reply.is_ok())
-        };
+        let writes = |node: &Arc<Node>| node.command(&write).is_ok_and(|reply| reply.is_ok());
         let healed = || nodes.iter().any(writes).then(boot_ns);
         found_within(HEALED_WITHIN, healed).expect("another master within a minute")
     }
 }
 
 const MASTERS: usize = 3;
+/// Above the longest ttl here.
+const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 const HEALED_WITHIN: Duration = Duration::from_secs(60);

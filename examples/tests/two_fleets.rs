@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use leasehold::margin;
 use leasehold_tests::harness::{
     checkers::{Overlap, grants_per_process, overlaps, token_order},
     recorder::Window,
@@ -23,64 +22,64 @@ use crate::{
 
 #[test]
 fn s1_s6_a_planned_failover_of_a_cluster_costs_two_fleets_no_lease_and_no_overlap() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::cluster(), Duration::from_secs(3));
-    let (strike, history) = struck(&mut place, ttl, |place| place.hand_over());
-    let judged = Judged::of("cluster, planned", &place, strike, &history, ttl);
-    assert!(history.lost.is_empty(), "{:?}", history.lost);
+    let judged = hand_over("cluster, planned", Place::cluster);
+    assert!(judged.history.lost.is_empty(), "{:?}", judged.history.lost);
     assert_eq!(judged.overlaps, []);
 }
 
 #[test]
-fn s6_a_planned_failover_of_sentinels_under_two_fleets() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::sentinel(), Duration::from_secs(3));
-    let (strike, history) = struck(&mut place, ttl, |place| place.hand_over());
-    Judged::of("sentinel, planned", &place, strike, &history, ttl);
+fn l5_s6_a_planned_failover_of_sentinels_under_two_fleets() {
+    hand_over("sentinel, planned", Place::sentinel);
 }
 
 #[test]
-fn s2_s6_a_killed_master_of_a_cluster_under_two_fleets() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::cluster(), Duration::from_secs(2));
-    let (strike, history) = struck(&mut place, ttl, Place::crash);
-    Judged::of("cluster, kill -9", &place, strike, &history, ttl);
+fn l5_s2_s6_a_killed_master_of_a_cluster_under_two_fleets() {
+    let judged = crash("cluster, kill -9", Place::cluster, Duration::from_secs(2));
+    assert!(!judged.history.lost.is_empty(), "a failover takes longer than what is left of a ttl of 2 s");
 }
 
 #[test]
-fn s2_s6_a_killed_master_of_sentinels_under_two_fleets() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::sentinel(), Duration::from_secs(2));
-    let (strike, history) = struck(&mut place, ttl, Place::crash);
-    Judged::of("sentinel, kill -9", &place, strike, &history, ttl);
+fn l5_s2_s6_a_killed_master_of_sentinels_under_two_fleets() {
+    let judged = crash("sentinel, kill -9", Place::sentinel, Duration::from_secs(2));
+    assert!(!judged.history.lost.is_empty(), "a failover takes longer than what is left of a ttl of 2 s");
 }
 
 #[test]
-fn s2_s6_a_restart_without_persistence_costs_two_fleets_every_lease() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::single(), Duration::from_secs(3));
-    let (strike, history) = struck(&mut place, ttl, Place::crash);
-    Judged::of("single, kill -9, no file", &place, strike, &history, ttl);
-    let kept = history.lost.iter().filter(|lost| is_kept(&lost.name)).count();
+fn l5_s2_s6_a_restart_without_persistence_costs_two_fleets_every_lease() {
+    let judged = crash("single, kill -9, no file", Place::single, Duration::from_secs(3));
+    let kept = judged.history.lost.iter().filter(|lost| is_kept(&lost.name)).count();
     assert_eq!(kept, 2 * LEASES);
 }
 
 #[test]
 fn s1_s6_a_restart_with_every_write_on_the_disk_lets_nobody_in() {
-    let _turn = turn();
-    let (mut place, ttl) = (Place::single_with_its_file(), Duration::from_secs(3));
-    let (strike, history) = struck(&mut place, ttl, Place::crash);
-    let judged = Judged::of("single, kill -9, appendfsync always", &place, strike, &history, ttl);
+    let place = Place::single_with_its_file;
+    let judged = crash("single, kill -9, appendfsync always", place, Duration::from_secs(3));
     assert_eq!(judged.overlaps, []);
+}
+
+fn hand_over(name: &str, place: impl FnOnce() -> Place) -> Judged {
+    let (_turn, mut place, ttl) = (turn(), place(), Duration::from_secs(3));
+    let (strike, history) = struck(&mut place, ttl, |place| place.hand_over());
+    Judged::of(name, &place, strike, history, ttl)
+}
+
+fn crash(name: &str, place: impl FnOnce() -> Place, ttl: Duration) -> Judged {
+    let (_turn, mut place) = (turn(), place());
+    let (strike, history) = struck(&mut place, ttl, Place::crash);
+    let judged = Judged::of(name, &place, strike, history, ttl);
+    assert_nothing_outlived_its_server(&place, strike, &judged.history, ttl);
+    judged
 }
 
 /// What holds in any case is asserted, the rest is told.
 struct Judged {
+    history: History,
     overlaps: Vec<Overlap>,
 }
 
 impl Judged {
-    fn of(name: &str, place: &Place, strike: Strike, history: &History, ttl: Duration) -> Self {
+    fn of(name: &str, place: &Place, strike: Strike, history: History, ttl: Duration) -> Self {
         let report = overlaps(&history.windows);
         println!(
             "{name}: healed after {:?}, next contended grant {:?} later; grants {:?}; lost {:?}, told at most {:?} and heard \
@@ -96,11 +95,10 @@ impl Judged {
         assert_goes_on(place, strike, &history.windows);
         assert_only_the_struck_part_lost(place, &history.lost);
         assert_told_in_time(&history.lost, ttl);
-        assert_nothing_outlived_its_server(place, strike, history, ttl);
         // S6: every later holder of a name has a higher token, those of overlaps too.
         assert_eq!(token_order(&history.windows), []);
         report.violations.iter().for_each(|overlap| assert_explained(place, strike, overlap));
-        Self { overlaps: report.violations }
+        Self { history, overlaps: report.violations }
     }
 }
 
@@ -124,12 +122,12 @@ fn assert_only_the_struck_part_lost(place: &Place, lost: &[Lost]) {
     assert!(untouched.is_none(), "{untouched:?}");
 }
 
-/// S2, S3: told before the server can give the lock to somebody else. Nobody believed longer than to the deadline in any
-/// case: `is_held` reads the clock.
+/// S2: told at the deadline, give or take two ticks and a machine that is late: a third of the ttl. Nobody believed longer
+/// than to the deadline in any case: `is_held` reads the clock, and so do the windows.
 fn assert_told_in_time(lost: &[Lost], ttl: Duration) {
     for lost in lost {
         let late = since(lost.told_ns, lost.deadline_ns);
-        assert!(late <= margin(ttl) + NOISE, "told {late:?} after the deadline: {lost:?}");
+        assert!(late <= ttl / 3, "told {late:?} after the deadline: {lost:?}");
         assert!(lost.heard_ns.is_some() || !is_kept(&lost.name), "nobody heard of it: {lost:?}");
     }
 }
@@ -161,7 +159,7 @@ fn assert_explained(place: &Place, strike: Strike, overlap: &Overlap) {
         since(earlier.until_ns.min(later.until_ns), later.from_ns),
     );
     assert!(later.token > earlier.token, "{overlap:?}");
-    let across = earlier.from_ns < strike.healed_ns && later.from_ns > strike.at_ns;
+    let across = since(earlier.from_ns, strike.healed_ns) < LEFT_WITHIN && later.from_ns > strike.at_ns;
     assert!(across && place.part_of(&later.key) == STRUCK, "{overlap:?}");
 }
 
@@ -201,4 +199,5 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 const STRUCK: usize = 0;
-const NOISE: Duration = Duration::from_millis(100);
+/// From the news of a switch until an engine has left the old master; it is a few milliseconds, see `failovers`.
+const LEFT_WITHIN: Duration = Duration::from_secs(1);
