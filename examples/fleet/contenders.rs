@@ -1,6 +1,6 @@
 //! The tasks that contend: take the lock of a key, hold it a little, give it back, go on to the next key.
 
-use leasehold::{Lease, clock::Instant};
+use leasehold::Lease;
 use tokio::task::JoinSet;
 
 use crate::crew::{Shared, now};
@@ -19,13 +19,15 @@ async fn contend(crew: Shared, number: usize) {
         let Some(lease) = crew.acquire(&lock).await else { return };
         let from = now();
         crew.tally.granted();
+        crew.log.granted(&lease, from);
         crew.waits.add(from - asked);
         crew.windows.begin(key, lease.fencing_token(), from);
         let lost = hold(&crew, &lease).await;
-        if let Some(until) = entitled_until(&lease) {
+        if let Some(until) = crew.note_end(&lease) {
             crew.windows.end(key, lease.fencing_token(), until);
         } // else the news of its loss ends the window
         if lost {
+            crew.log.heard(&lease, now());
             crew.tally.lost()
         } else {
             crew.release(lease).await
@@ -46,11 +48,4 @@ async fn hold(crew: &Shared, lease: &Lease) -> bool {
         () = tokio::time::sleep(crew.options.hold) => false,
         _ = crew.stop.reason() => false,
     }
-}
-
-/// The end of its window if it is released now: this moment, or its deadline if that comes first.
-fn entitled_until(lease: &Lease) -> Option<Instant> {
-    let before = now();
-    let left = lease.remaining();
-    (!left.is_zero()).then(|| now().min(before + left))
 }

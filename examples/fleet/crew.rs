@@ -7,7 +7,7 @@ use leasehold::{
     clock::{Clock, Instant},
 };
 
-use crate::{options::Options, status, stop::Stop, tally::Tally, waits::Waits, windows::Windows};
+use crate::{log::Log, options::Options, status, stop::Stop, tally::Tally, waits::Waits, windows::Windows};
 
 pub(crate) struct Crew {
     pub(crate) engine: Engine,
@@ -16,6 +16,7 @@ pub(crate) struct Crew {
     pub(crate) tally: Tally,
     pub(crate) waits: Waits,
     pub(crate) windows: Windows,
+    pub(crate) log: Log,
     /// Unlike that of any other process, so that the leases of two fleets do not meet.
     run: String,
 }
@@ -30,7 +31,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
 }
 
 impl Crew {
-    pub(crate) fn new(engine: Engine, options: Options) -> Self {
+    pub(crate) fn new(engine: Engine, options: Options, log: Log) -> Self {
         let begun = now();
         Self {
             stop: Stop::after(options.time),
@@ -40,6 +41,7 @@ impl Crew {
             run: format!("{}-{:x}", process::id(), begun.as_nanos()),
             engine,
             options,
+            log,
         }
     }
 
@@ -83,6 +85,13 @@ impl Crew {
         }
     }
 
+    /// Call it right before the lease is given back: notes the end of its holder's time. `None` if it is lost: then the
+    /// news of its loss tells the end.
+    pub(crate) fn note_end(&self, lease: &Lease) -> Option<Instant> {
+        let until = entitled_until(lease);
+        until.inspect(|until| self.log.released(lease, *until))
+    }
+
     /// Releases and counts what came of it.
     pub(crate) async fn release(&self, lease: Lease) {
         let (name, believed) = (lease.name().to_owned(), lease.is_held());
@@ -93,6 +102,13 @@ impl Crew {
         }
         self.tally.released(&answer);
     }
+}
+
+/// This moment, or its deadline if that comes first.
+fn entitled_until(lease: &Lease) -> Option<Instant> {
+    let before = now();
+    let left = lease.remaining();
+    (!left.is_zero()).then(|| now().min(before + left))
 }
 
 /// One run, shared by its tasks.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use crate::crew::Shared;
+use crate::crew::{Shared, now};
 
 /// One task for each lease, as a service has that does one piece of work under each.
 pub(crate) fn start(crew: &Shared, tasks: &mut JoinSet<()>) {
@@ -20,6 +20,7 @@ async fn keep(crew: Shared, room: Arc<Semaphore>, number: usize) {
         let permit = room.acquire().await;
         let Some(lease) = crew.acquire(&lock).await else { return };
         drop(permit);
+        crew.log.granted(&lease, now());
         crew.tally.granted();
         crew.tally.keeps();
         let lost = tokio::select! {
@@ -29,10 +30,12 @@ async fn keep(crew: Shared, room: Arc<Semaphore>, number: usize) {
         };
         crew.tally.keeps_no_more();
         if lost {
+            crew.log.heard(&lease, now());
             crew.tally.lost();
             continue;
         }
         let _permit = room.acquire().await;
+        crew.note_end(&lease);
         return crew.release(lease).await;
     }
 }

@@ -30,9 +30,11 @@ fn tell(crew: &Crew, notices: impl Iterator<Item = LossNotice>) {
     for notice in notices {
         match notice {
             LossNotice::Missed(count) => {
+                crew.log.missed(count);
                 status::say(&crew.tally.at(now(), &format!("{count} more losses, not kept for telling")));
             }
             LossNotice::Lost(loss) => {
+                crew.log.lost(&loss);
                 end_window(crew, &loss);
                 by_reason.entry(loss.reason.as_str()).or_default().push(loss);
             }

@@ -8,6 +8,7 @@
 mod contenders;
 mod crew;
 mod leases;
+mod log;
 mod losses;
 mod options;
 mod servers;
@@ -25,6 +26,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     crew::{Crew, now},
+    log::Log,
     options::{Asked, HELP, Options},
     stop::Reason,
     summary::Summary,
@@ -47,7 +49,12 @@ async fn run(mut options: Options) -> ExitCode {
         Ok(engine) => engine,
         Err(why) => return cannot_run(&why),
     };
-    let (crew, reason) = work(engine, options).await;
+    let log = match options.log.as_deref().map(Log::create).transpose() {
+        Ok(log) => log.unwrap_or_default(),
+        Err(why) => return cannot_run(&why),
+    };
+    show_audit(&engine).await;
+    let (crew, reason) = work(Crew::new(engine, options, log)).await;
     let unconfirmed = crew.engine.shutdown(SHUTDOWN_PATIENCE).await.unconfirmed.len();
     let summary = Summary::of(&crew, &reason, unconfirmed);
     summary.print();
@@ -57,9 +64,15 @@ async fn run(mut options: Options) -> ExitCode {
     if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
 }
 
+/// What about the servers may cost a lock one day, before it does.
+async fn show_audit(engine: &Engine) {
+    let report = engine.audit().await;
+    report.findings().iter().for_each(|finding| status::say(&format!("audit: {finding}")));
+}
+
 /// Everything between the first acquire and the last release.
-async fn work(engine: Engine, options: Options) -> (Arc<Crew>, Reason) {
-    let crew = Arc::new(Crew::new(engine, options));
+async fn work(crew: Crew) -> (Arc<Crew>, Reason) {
+    let crew = Arc::new(crew);
     let (tell_end, end) = oneshot::channel();
     let losses = tokio::spawn(losses::follow(crew.clone(), crew.engine.losses(), end));
     let status = tokio::spawn(status::show(crew.clone()));

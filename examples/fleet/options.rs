@@ -12,6 +12,8 @@ pub(crate) struct Options {
     /// `None`: as the file says, or by default.
     pub(crate) ttl: Option<Duration>,
     pub(crate) time: Duration,
+    /// Where grants, releases and losses are written.
+    pub(crate) log: Option<String>,
     pub(crate) json: bool,
     pub(crate) allow_loss: bool,
 }
@@ -46,6 +48,7 @@ impl Default for Options {
             hold: Duration::from_millis(5),
             ttl: None,
             time: Duration::from_secs(15),
+            log: None,
             json: false,
             allow_loss: false,
         }
@@ -91,6 +94,7 @@ impl Options {
             "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
             "--ttl-ms" => self.ttl = Some(Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?)),
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
+            "--log" => self.log = Some(value),
             _ => return Err(unknown(flag)),
         }
         Ok(())
@@ -180,8 +184,12 @@ cargo fleet [OPTIONS]
   --seconds S      for how long, from the first acquire on            [15]
   --allow-loss     losses are printed and allowed: for runs in which the server fails
   --json           the last line of stdout is the summary as one JSON object
+  --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
+                   the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds
+                   of CLOCK_BOOTTIME, the same for all processes of a machine. Whole when the run has ended
   --help           this
 
+What the audit finds about the servers is printed first, on stderr, as the status lines are.
 Ctrl-C ends it early and releases everything; a second one leaves at once.
 Several at once on one server contend for the same keys.
 
@@ -189,8 +197,17 @@ Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, o
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 8] =
-    ["--url", "--config", "--leases", "--contenders", "--keys", "--hold-ms", "--ttl-ms", "--seconds"];
+const TAKES_A_VALUE: [&str; 9] = [
+    "--url",
+    "--config",
+    "--leases",
+    "--contenders",
+    "--keys",
+    "--hold-ms",
+    "--ttl-ms",
+    "--seconds",
+    "--log",
+];
 const LEASES_MAX: u64 = 10_000_000;
 const CONTENDERS_MAX: u64 = 1_000_000;
 const KEYS_MAX: u64 = 1_000_000;
@@ -213,13 +230,14 @@ mod tests {
     #[test]
     fn every_option_is_read_in_both_spellings() {
         let line = "--url redis://h --leases 1 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 --seconds 6 --json \
-                    --allow-loss";
+                    --allow-loss --log=held.jsonl";
         let options = parse(line).expect("good options");
         assert!(matches!(options.place, Place::Url(url) if url == "redis://h"));
         assert_eq!((options.leases, options.contenders, options.keys), (1, 2, 3));
         assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
         assert_eq!(options.ttl, Some(Duration::from_secs(5)));
         assert!(options.json && options.allow_loss);
+        assert_eq!(options.log.as_deref(), Some("held.jsonl"));
         let options = parse("-- --config=leasehold.toml").expect("good options");
         assert!(matches!(options.place, Place::File(file) if file == "leasehold.toml"));
         assert_eq!(options.ttl, None);

@@ -20,6 +20,7 @@ pub(crate) struct Summary<'a> {
     seconds: f64,
     /// Locks that may still be on the server.
     unconfirmed: usize,
+    log_trouble: Option<String>,
 }
 
 impl<'a> Summary<'a> {
@@ -27,7 +28,8 @@ impl<'a> Summary<'a> {
     pub(crate) fn of(crew: &'a Crew, reason: &'a Reason, unconfirmed: usize) -> Self {
         let (counts, engine) = (crew.tally.counts(), crew.engine.snapshot());
         let (findings, seconds) = (crew.windows.findings(now()), crew.tally.seconds(now()));
-        Self { crew, reason, counts, engine, findings, seconds, unconfirmed }
+        let log_trouble = crew.log.flush();
+        Self { crew, reason, counts, engine, findings, seconds, unconfirmed, log_trouble }
     }
 
     pub(crate) fn print(&self) {
@@ -62,6 +64,10 @@ impl<'a> Summary<'a> {
             (
                 self.unconfirmed > 0 && !options.allow_loss,
                 format!("{} releases were not confirmed; their ttl ends them", self.unconfirmed),
+            ),
+            (
+                self.log_trouble.is_some(),
+                format!("the log has gaps: {}", self.log_trouble.as_deref().unwrap_or_default()),
             ),
         ];
         faults.into_iter().filter(|(found, _)| *found).map(|(_, fault)| fault).collect()

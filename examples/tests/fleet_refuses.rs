@@ -27,6 +27,7 @@ fn wrong_options_are_named_with_their_value() {
         (&["--url", "http://:hunter2@127.0.0.1"], "redis://"),
         (&["--url", "redis://:hunter2@127.0.0.1?x=1"], "leave the query out"),
         (&["--url", "redis://:hunter2@h", "--config", "f"], "--config is one place too many"),
+        (&["--log", "/nowhere/fleet.jsonl"], "--log /nowhere/fleet.jsonl"),
         (&["--config", "f", "--url", "redis://:hunter2@h"], "--url is one place too many"),
     ] {
         let ended = refused(arguments);
@@ -70,6 +71,7 @@ fn help_lists_every_option() {
         "--ttl-ms",
         "--seconds",
         "--json",
+        "--log",
     ] {
         assert!(ended.stdout.contains(option), "{option}");
     }

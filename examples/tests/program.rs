@@ -55,6 +55,13 @@ impl Program {
         }
     }
 
+    /// What stderr has said up to now is not waited for any more.
+    pub(crate) fn forget_stderr(&mut self) {
+        while let Ok(line) = self.stderr_lines.try_recv() {
+            self.note(&line);
+        }
+    }
+
     /// As Ctrl-C on a terminal does.
     pub(crate) fn interrupt(&self) {
         let pid = Pid::from_child(&self.child);

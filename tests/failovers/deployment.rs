@@ -1,22 +1,35 @@
 //! Sentinels or a cluster, seen as parts: a part is what one master had at the start, and stays the same range of slots
 //! whoever has it later.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{
+    ops::{Range, RangeInclusive},
+    sync::Arc,
+    time::Duration,
+};
 
 use leasehold::routing::slot::{SLOTS, Slot};
-use leasehold_redis::{Address, RedisConfig, RedisTransport};
+use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::harness::{
     cluster::{RedisCluster, RedisClusterBuilder},
     node::Node,
     polling::found_within,
     sentinel::{RedisSentinel, SERVICE},
+    server_version::ServerVersion,
 };
 
 use crate::moment::Moment;
 
 pub(crate) enum Deployment {
     Sentinel(RedisSentinel),
-    Cluster(Box<RedisCluster>),
+    Cluster(Box<Cluster>),
+}
+
+/// A cluster, and how it is used.
+pub(crate) struct Cluster {
+    itself: RedisCluster,
+    /// The slots that all names of the first part fall into.
+    crowded: RangeInclusive<u16>,
+    notices: NoticeKind,
 }
 
 impl Deployment {
@@ -27,7 +40,18 @@ impl Deployment {
 
     /// Three masters with a replica each.
     pub(crate) fn cluster() -> Self {
-        Self::Cluster(Box::new(cluster_recipe().start().expect("a cluster")))
+        Self::cluster_of(cluster_recipe())
+    }
+
+    /// Three masters without replicas; all that goes on at the first is in the slots of [`CROWDED`].
+    pub(crate) fn crowded_cluster(version: ServerVersion, notices: NoticeKind) -> Self {
+        let itself = cluster_recipe().version(version).replicas_each(0).start().expect("a cluster");
+        Self::Cluster(Box::new(Cluster { itself, crowded: CROWDED, notices }))
+    }
+
+    pub(crate) fn cluster_of(recipe: RedisClusterBuilder) -> Self {
+        let itself = recipe.start().expect("a cluster");
+        Self::Cluster(Box::new(Cluster { itself, crowded: 0..=SLOTS - 1, notices: NoticeKind::Auto }))
     }
 
     /// As [`Self::sentinel`], with a proxy in front of each server.
@@ -37,7 +61,7 @@ impl Deployment {
 
     /// As [`Self::cluster`], with a proxy in front of each server.
     pub(crate) fn proxied_cluster() -> Self {
-        Self::Cluster(Box::new(cluster_recipe().proxied().start().expect("a cluster")))
+        Self::cluster_of(cluster_recipe().proxied())
     }
 
     pub(crate) fn sentinels(&self) -> &RedisSentinel {
@@ -47,7 +71,7 @@ impl Deployment {
 
     pub(crate) fn cluster_itself(&self) -> &RedisCluster {
         let Deployment::Cluster(cluster) = self else { panic!("these are sentinels") };
-        cluster
+        &cluster.itself
     }
 
     /// A replica of the master of a part of a cluster.
@@ -66,15 +90,20 @@ impl Deployment {
     /// Names of locks of one part, without end.
     pub(crate) fn names(&self, part: usize, kind: &str) -> impl Iterator<Item = String> + Send + use<> {
         let (kind, masters) = (kind.to_owned(), self.parts().len());
+        let crowded = match self {
+            Deployment::Cluster(cluster) if part == 0 => cluster.crowded.clone(),
+            _ => 0..=SLOTS - 1,
+        };
         let names = (0..).map(move |n: usize| format!("{kind}-{n}"));
-        names.filter(move |name| part_of(name, masters) == part)
+        let fits = move |slot: u16| part_of(slot, masters) == part && crowded.contains(&slot);
+        names.filter(move |name| fits(Slot::of(name.as_bytes()).number()))
     }
 
     /// Who has it now.
     pub(crate) fn master(&self, part: usize) -> Arc<Node> {
         let master = match self {
             Deployment::Sentinel(sentinel) => sentinel.master(),
-            Deployment::Cluster(cluster) => cluster.master_of(first_slot(part)),
+            Deployment::Cluster(cluster) => cluster.itself.master_of(first_slot(part)),
         };
         master.expect("a master")
     }
@@ -83,7 +112,7 @@ impl Deployment {
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         match self {
             Deployment::Sentinel(sentinel) => sentinel.servers().to_vec(),
-            Deployment::Cluster(cluster) => cluster.nodes(),
+            Deployment::Cluster(cluster) => cluster.itself.nodes(),
         }
     }
 
@@ -94,7 +123,8 @@ impl Deployment {
                 RedisConfig::sentinel(sentinel.sentinel_addresses().into_iter().map(address), SERVICE)
             }
             Deployment::Cluster(cluster) => {
-                RedisConfig::cluster(cluster.addresses().into_iter().map(address))
+                let config = RedisConfig::cluster(cluster.itself.addresses().into_iter().map(address));
+                RedisConfig { notices: cluster.notices, ..config }
             }
         })
     }
@@ -117,9 +147,8 @@ fn cluster_recipe() -> RedisClusterBuilder {
     RedisCluster::builder().servers(|server| server.option("--cluster-require-full-coverage", "no"))
 }
 
-fn part_of(name: &str, masters: usize) -> usize {
-    let slot = usize::from(Slot::of(name.as_bytes()).number());
-    (0..masters).find(|part| slot < usize::from(first_slot_of(part + 1, masters))).expect("a slot")
+fn part_of(slot: u16, masters: usize) -> usize {
+    (0..masters).find(|part| slot < first_slot_of(part + 1, masters)).expect("a slot")
 }
 
 fn first_slot(part: usize) -> u16 {
@@ -131,5 +160,7 @@ fn first_slot_of(part: usize, masters: usize) -> u16 {
     u16::try_from(part * usize::from(SLOTS) / masters).expect("a slot")
 }
 
+/// Twenty slots of the first part.
+pub(crate) const CROWDED: RangeInclusive<u16> = 100..=119;
 const MASTERS: usize = 3;
 const HEALED_WITHIN: Duration = Duration::from_secs(60);

@@ -27,9 +27,9 @@ pub(crate) struct Field {
     pub(crate) news: [News; 2],
     pub(crate) engines: [Engine; 2],
     pub(crate) runtime: Runtime,
-    waiters: Vec<Waiter>,
+    pub(crate) waiters: Vec<Waiter>,
     losses: [Losses; 2],
-    log: Arc<Log>,
+    pub(crate) log: Arc<Log>,
 }
 
 impl Field {
@@ -155,7 +155,7 @@ fn threads() -> Vec<String> {
 pub(crate) const LEASES: usize = 200;
 const WAITERS: usize = 10;
 const TTL: Duration = Duration::from_secs(3);
-const L5: Duration = Duration::from_secs(3);
+pub(crate) const L5: Duration = Duration::from_secs(3);
 /// Far above anything that is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const SENTINELS_CHANNEL: &str = "__sentinel__:hello";

@@ -12,6 +12,11 @@ pub(crate) fn stretch() -> Duration {
     if is_long() { Duration::from_secs(20) } else { Duration::from_secs(3) }
 }
 
+/// How long a slot stays half moved: every lease is renewed meanwhile, which the longest ttl of 5 s wants after 1.7 s.
+pub(crate) fn dwell() -> Duration {
+    if is_long() { Duration::from_secs(10) } else { Duration::from_millis(1_800) }
+}
+
 fn is_long() -> bool {
     env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
 }

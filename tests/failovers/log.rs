@@ -1,12 +1,12 @@
 //! Who was entitled to what, when: noted by every task of a field, judged at its end.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use leasehold::{Lease, Loss};
+use leasehold::{Lease, Loss, ReleaseError};
 use leasehold_tests::harness::recorder::Window;
 
 use crate::moment::Moment;
@@ -27,6 +27,7 @@ pub(crate) struct Turn {
 #[derive(Default)]
 pub(crate) struct Log {
     turns: Mutex<Vec<Turn>>,
+    unreleased: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Turn {
@@ -78,6 +79,19 @@ impl Log {
         self.locked().drain(..).map(|turn| turn.window(losses)).collect()
     }
 
+    /// What came of a release.
+    pub(crate) fn add_release(&self, result: Result<(), ReleaseError>) {
+        if let Err(error) = result {
+            let mut unreleased = self.unreleased.lock().unwrap_or_else(PoisonError::into_inner);
+            *unreleased.entry(error.to_string()).or_default() += 1;
+        }
+    }
+
+    /// Why releases were not confirmed, each with its number.
+    pub(crate) fn unreleased(&self) -> BTreeMap<String, usize> {
+        self.unreleased.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn locked(&self) -> MutexGuard<'_, Vec<Turn>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,8 +109,7 @@ pub(crate) async fn hold(log: &Log, engine: usize, lease: Lease, time: Duration)
         turn.look(&lease);
     }
     let turn = turn.end(&lease);
-    // Whether it was ours to the end is what the windows tell.
-    let _ = lease.release().await;
+    log.add_release(lease.release().await);
     log.add(turn);
 }
 

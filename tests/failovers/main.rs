@@ -1,5 +1,5 @@
-//! Masters that die, stand still or hand over, on sentinels and on a cluster, under two engines with 200 leases, waiters
-//! and traffic on every part.
+//! Masters that die, stand still or hand over, slots that move, nodes that come and go: on sentinels and on a cluster,
+//! under two engines with 200 leases, waiters and traffic on every part.
 //!
 //! Each test prints what happened when, what was lost and what overlapped. The short forms run in `cargo test`, one after
 //! the other, since each wants the machine for itself; the full length is
@@ -9,6 +9,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 
+mod connections;
 mod deployment;
 mod field;
 mod leases;
@@ -18,11 +19,17 @@ mod moment;
 mod monitor;
 mod news;
 mod queue;
+mod redirects;
 mod report;
 mod traffic;
 mod waiters;
+mod wakes;
 
 mod crashes;
+mod migrations;
 mod minorities;
+mod names;
+mod notices;
 mod pauses;
 mod switches;
+mod topologies;

@@ -32,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) stall: Duration,
     /// What callers were told instead of a lease.
     pub(crate) errors: BTreeMap<String, usize>,
+    /// Why releases were not confirmed.
+    pub(crate) unreleased: BTreeMap<String, usize>,
     held: Vec<Arc<Held>>,
     losses: HashMap<Holder, Loss>,
 }
@@ -54,6 +56,7 @@ impl Report {
             overlaps: Vec::new(),
             stall,
             errors,
+            unreleased: BTreeMap::new(),
             held,
             losses,
         };
@@ -96,6 +99,7 @@ impl Report {
         assert!(found.windows > 100, "{} windows", found.windows);
         assert_eq!(token_order(&windows), []);
         self.overlaps = found.violations;
+        self.unreleased = log.unreleased();
     }
 
     pub(crate) fn lost_on(&self, part: usize) -> usize {
@@ -111,6 +115,16 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Nobody noticed anything: nothing lost, late, shared, refused or kept.
+    pub(crate) fn assert_nothing(&self) {
+        self.assert_only(&[]);
+        assert_eq!(self.overlaps, []);
+        assert!(self.errors.is_empty(), "{self}");
+        assert!(self.unreleased.is_empty(), "{self}");
+    }
+}
+
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let woken = self.woken.values().max().copied().unwrap_or_default();
@@ -123,7 +137,9 @@ impl std::fmt::Display for Report {
             self.overlaps.len()
         )?;
         write!(f, "{} waiters woken within {woken:?}; threads stalled for {stall:?}", self.woken.len())?;
-        if self.errors.is_empty() { Ok(()) } else { write!(f, "; errors {:?}", self.errors) }
+        let told = [("errors", &self.errors), ("releases that were not confirmed", &self.unreleased)];
+        let mut told = told.into_iter().filter(|(_, trouble)| !trouble.is_empty());
+        told.try_for_each(|(what, trouble)| write!(f, "; {what} {trouble:?}"))
     }
 }
 
@@ -153,7 +169,7 @@ fn told_after_deadline(held: &Held, loss: &Loss) -> Duration {
 fn release(runtime: &Runtime, log: &Log, held: Arc<Held>) {
     let held = Arc::into_inner(held).expect("nobody else looks at it any more");
     let turn = held.turn.end(&held.lease);
-    let _ = runtime.block_on(held.lease.release());
+    log.add_release(runtime.block_on(held.lease.release()));
     log.add(turn);
 }
 

@@ -164,7 +164,8 @@ async fn go_on(
         let key = names.next().expect("names without end");
         if let Some(lease) = shared.lease(&engine, &key, &kind).await {
             // Its release may take a while; the next name does not wait for it.
-            drop(lease.release());
+            let (log, release) = (shared.log.clone(), lease.release());
+            tokio::spawn(async move { log.add_release(release.await) });
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -71,13 +71,22 @@ async fn sentinels_and_replicas_are_looked_at() {
         tokio::task::spawn_blocking(RedisSentinel::start).await.expect("no panic").expect("servers");
     let sentinels = deployment.sentinel_addresses();
     let sentinels = sentinels.iter().map(|address| address.parse().expect("an address"));
-    let report = audited(RedisConfig::sentinel(sentinels, SERVICE)).await;
+    let config = RedisConfig::sentinel(sentinels, SERVICE);
+    let report = audited(config.clone()).await;
     assert_eq!(about(&report, "sentinels"), (AuditLevel::Info, "3 known, 2 must agree".to_owned()));
     // 1 s of silence against a ttl of 10 s.
     assert_eq!(about(&report, "detection").0, AuditLevel::Warn);
     let clocks = report.findings().iter().filter(|finding| finding.subject == "clock").count();
     assert_eq!(clocks, 2, "of each replica: {report}");
     assert_ne!(report.worst(), Some(AuditLevel::Error), "{report}");
+    let third = &deployment.sentinels()[2];
+    third.kill().expect("killed");
+    let report = audited(config).await;
+    let told = report.findings().iter().find(|finding| finding.server.ends_with(&third.port().to_string()));
+    assert!(
+        told.is_some_and(|told| told.level == AuditLevel::Warn && told.subject == "sentinels"),
+        "{report}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,22 +1,33 @@
-//! A server, a proxy in front of it, and engines that reach it through the proxy.
+//! Servers with a proxy in front of each, and engines that reach them through the proxies.
 
 use std::{
     ops::Range,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use leasehold::{Engine, EngineBuilder, Lease};
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{
-    proxy::Proxy,
+    cluster::RedisCluster,
+    deployment::{Deployment, Topology},
+    node::Node,
+    proxy::{Proxy, SeenRequest},
     raw_client::RawClient,
     redis_server::{RedisServer, RedisServerBuilder},
     resp::Value,
+    sentinel::RedisSentinel,
 };
 
+use crate::commands::Kind;
+
+/// One server, unless a test is about more.
 pub(crate) struct Ground {
-    pub(crate) proxy: Proxy,
-    pub(crate) server: RedisServer,
+    /// In front of [`Self::server`].
+    pub(crate) proxy: Arc<Proxy>,
+    /// The one that has the lock `k`.
+    pub(crate) server: Arc<Node>,
+    pub(crate) servers: Deployment,
 }
 
 impl Ground {
@@ -25,18 +36,71 @@ impl Ground {
     }
 
     pub(crate) fn on(server: RedisServerBuilder) -> Self {
-        let server = server.start().expect("a server");
-        Self { proxy: Proxy::start(server.port()).expect("a proxy"), server }
+        Self::of(Deployment::single_proxied(&server).expect("a server"))
     }
 
-    /// An engine behind the proxy.
+    /// As few servers as the topology has when none of them fails.
+    pub(crate) fn of_topology(topology: Topology) -> Self {
+        match topology {
+            Topology::Single => Self::new(),
+            Topology::Sentinel => {
+                let builder = RedisSentinel::builder().replicas(1).sentinels(1, 1).down_after(CALM);
+                Self::of(Deployment::Sentinel(builder.proxied().start().expect("sentinels")))
+            }
+            Topology::Cluster => {
+                let builder = RedisCluster::builder().replicas_each(0).node_timeout(CALM);
+                Self::of(Deployment::Cluster(Box::new(builder.proxied().start().expect("a cluster"))))
+            }
+        }
+    }
+
+    fn of(servers: Deployment) -> Self {
+        let server = servers.master_of("k").expect("a master");
+        Self { proxy: server.proxy().expect("a proxy"), server, servers }
+    }
+
+    /// An engine behind the proxies.
     pub(crate) fn builder(&self) -> EngineBuilder {
-        builder(&self.proxy.url())
+        builder(&self.servers.url())
     }
 
-    /// Another process, as it were: an engine beside the proxy.
+    /// Another process, as it were: an engine beside the proxy, where there is a way.
     pub(crate) async fn stranger(&self) -> Engine {
-        builder(&self.server.url()).build().await.expect("an engine")
+        self.builder_beside().build().await.expect("an engine")
+    }
+
+    /// Of such an engine.
+    pub(crate) fn builder_beside(&self) -> EngineBuilder {
+        match self.servers.topology() {
+            Topology::Single => builder(&format!("redis://127.0.0.1:{}", self.server.own_port())),
+            Topology::Sentinel | Topology::Cluster => self.builder(),
+        }
+    }
+
+    /// What engines have sent to any server.
+    pub(crate) fn sent(&self, fits: impl Fn(&SeenRequest) -> bool) -> Vec<SeenRequest> {
+        let ours = |client: &String| client.starts_with("leasehold-");
+        self.servers.requests(|request| request.client.as_ref().is_some_and(ours) && fits(request))
+    }
+
+    /// Of one kind.
+    pub(crate) fn seen(&self, kind: Kind) -> Vec<SeenRequest> {
+        self.sent(|request| Kind::of(&request.arguments) == Some(kind))
+    }
+
+    /// How many listen on the channel of `k`.
+    pub(crate) fn listeners(&self) -> i64 {
+        let count = if self.is_sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
+        self.command(&["PUBSUB", count, CHANNEL]).items()[1].integer().expect("a number")
+    }
+
+    /// The message of a release of `k`, as peers send it.
+    pub(crate) fn notice(&self) -> [&'static str; 3] {
+        [if self.is_sharded() { "SPUBLISH" } else { "PUBLISH" }, CHANNEL, "0"]
+    }
+
+    fn is_sharded(&self) -> bool {
+        self.servers.topology() == Topology::Cluster
     }
 
     /// Past the proxy.
@@ -50,7 +114,8 @@ impl Ground {
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.command(&["KEYS", "*"]).texts()
+        let masters = self.servers.masters().expect("masters");
+        masters.iter().flat_map(|master| master.command(&["KEYS", "*"]).expect("a reply").texts()).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -107,3 +172,32 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 64;
+const CHANNEL: &str = "redisson_lock__channel:{k}";
+/// A silent server is not suspected.
+const CALM: Duration = Duration::from_secs(15);
+
+/// A test of each behaviour on each topology, with the topology in its name.
+macro_rules! on_every_topology {
+    ($($behaviour:ident),+ $(,)?) => {
+        mod single {
+            $crate::ground::on_one!(Single: $($behaviour),+);
+        }
+        mod sentinel {
+            $crate::ground::on_one!(Sentinel: $($behaviour),+);
+        }
+        mod cluster {
+            $crate::ground::on_one!(Cluster: $($behaviour),+);
+        }
+    };
+}
+pub(crate) use on_every_topology;
+
+macro_rules! on_one {
+    ($topology:ident: $($behaviour:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $behaviour() {
+            super::$behaviour(leasehold_tests::harness::deployment::Topology::$topology).await;
+        })+
+    };
+}
+pub(crate) use on_one;

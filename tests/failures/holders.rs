@@ -3,20 +3,26 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Engine, Lease};
-use leasehold_tests::harness::proxy::Proxy;
+use leasehold_tests::harness::{deployment::Topology, proxy::SeenRequest};
 use tokio::task::JoinHandle;
 
 use crate::{
-    commands::Kind,
-    ground::{Ground, builder, until},
+    commands::{Kind, owner_of_acquire},
+    ground::{Ground, on_every_topology, until},
     holder_process::HolderProcess,
 };
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-/// A waiting process, as it were: an engine with a way of its own to the server.
+on_every_topology!(
+    l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process,
+    s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on,
+);
+
+/// A waiting process, as it were.
 struct Waiter {
-    proxy: Proxy,
+    /// What its owners begin with.
+    client: String,
     granted: JoinHandle<(Lease, Instant)>,
     _engine: Engine,
 }
@@ -24,16 +30,31 @@ struct Waiter {
 impl Waiter {
     /// Returns when it listens and knows how long the lock is held.
     async fn start(ground: &Ground) -> Self {
-        let proxy = Proxy::start(ground.server.port()).expect("a proxy");
-        let engine = builder(&proxy.url()).build().await.expect("an engine");
+        let engine = ground.builder().build().await.expect("an engine");
+        let (asked, listeners) = (ground.seen(Kind::Acquire).len(), ground.listeners());
         let acquire = engine.lock("k").acquire();
         let granted = tokio::spawn(async move { (acquire.await.expect("a lease"), Instant::now()) });
-        until("it listens and has asked", || {
-            proxy.commands_seen().contains_key("SUBSCRIBE") && Kind::Acquire.seen(&proxy).len() >= 2
+        let client = || ground.seen(Kind::Acquire).get(asked).map(client_of);
+        until("it has asked", || client().is_some()).await;
+        let client = client().expect("a client");
+        until("it listens and has asked again", || {
+            ground.listeners() > listeners && asks_of(ground, &client).len() >= 2
         })
         .await;
-        Self { proxy, granted, _engine: engine }
+        Self { client, granted, _engine: engine }
     }
+}
+
+/// The asks of one process.
+fn asks_of(ground: &Ground, client: &str) -> Vec<SeenRequest> {
+    let mut asks = ground.seen(Kind::Acquire);
+    asks.retain(|ask| client_of(ask) == client);
+    asks
+}
+
+fn client_of(ask: &SeenRequest) -> String {
+    let owner = owner_of_acquire(ask);
+    owner.split_once(':').expect("an owner").0.to_owned()
 }
 
 /// When the lock runs out, at the earliest; asked until it is near, since a last renewal may have been on its way.
@@ -48,24 +69,23 @@ async fn expiry(ground: &Ground) -> Instant {
     }
 }
 
-#[tokio::test]
-async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process() {
-    let ground = Ground::new();
-    let mut holder = HolderProcess::start(&ground.server.url(), "k", TTL);
+async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process(topology: Topology) {
+    let ground = Ground::of_topology(topology);
+    let mut holder = HolderProcess::start(&ground.servers.url(), "k", TTL);
     let (one, other) = (Waiter::start(&ground).await, Waiter::start(&ground).await);
     holder.process.kill().expect("killed");
     let expiry = expiry(&ground).await;
-    let proxies = [one.proxy, other.proxy];
+    let clients = [one.client, other.client];
     let (mut first, mut second) = (one.granted, other.granted);
     let ((lease, granted), last) = tokio::select! {
         first = &mut first => (first.expect("no panic"), second),
         second = &mut second => (second.expect("no panic"), first),
     };
-    let between = |proxy: &Proxy| {
-        let asks = Kind::Acquire.seen(proxy);
+    let between = |client: &String| {
+        let asks = asks_of(&ground, client);
         asks.iter().filter(|ask| ask.at >= expiry && ask.at <= granted).count()
     };
-    let asks = proxies.each_ref().map(between);
+    let asks = clients.each_ref().map(between);
     let took = granted - expiry;
     println!("granted {took:?} after the expiry; commands between of each process: {asks:?}");
     assert!(asks.iter().all(|asks| *asks <= 2), "{asks:?}");
@@ -76,10 +96,9 @@ async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_proce
     last.await.expect("no panic").0.release().await.expect("released");
 }
 
-#[tokio::test]
-async fn s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on() {
-    let ground = Ground::new();
-    let mut holder = HolderProcess::start(&ground.server.url(), "k", TTL);
+async fn s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on(topology: Topology) {
+    let ground = Ground::of_topology(topology);
+    let mut holder = HolderProcess::start(&ground.servers.url(), "k", TTL);
     let waiter = Waiter::start(&ground).await;
     holder.process.stop().expect("stopped");
     let expiry = expiry(&ground).await;

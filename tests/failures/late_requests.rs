@@ -3,12 +3,22 @@
 use std::time::Duration;
 
 use leasehold::{Engine, Lease, RenewError};
-use leasehold_tests::harness::proxy::{Fault, Rule, RuleHandle};
+use leasehold_tests::harness::{
+    deployment::Topology,
+    proxy::{Fault, Rule, RuleHandle},
+};
 
 use crate::{
     commands::{Kind, latest_of_acquire, owner_of_acquire},
-    ground::{Ground, SECOND, until},
+    ground::{Ground, SECOND, on_every_topology, until},
 };
+
+on_every_topology!(
+    s5_a_first_send_that_arrives_while_its_lease_is_held_counts_nothing,
+    s5_a_first_send_that_arrives_in_time_behind_the_release_is_gone_a_second_after_its_latest_time,
+    s5_a_first_send_that_arrives_after_its_latest_time_never_appears,
+    s2_a_late_shorter_renewal_does_not_shorten,
+);
 
 const TTL: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,8 +33,8 @@ struct SentTwice {
 }
 
 impl SentTwice {
-    async fn new() -> Self {
-        let ground = Ground::new();
+    async fn new(topology: Topology) -> Self {
+        let ground = Ground::of_topology(topology);
         let engine = ground.builder().command_timeout(TIMEOUT).build().await.expect("an engine");
         let first = ground.proxy.rule(Rule::once(Kind::Acquire.matching(), Fault::HoldRequest));
         let asking = tokio::spawn(engine.lock("k").ttl(TTL).acquire());
@@ -52,9 +62,8 @@ fn deliver(held: &RuleHandle) -> Vec<i64> {
     answers[0].items().iter().map(|item| item.integer().expect("a number")).collect()
 }
 
-#[tokio::test]
-async fn s5_a_first_send_that_arrives_while_its_lease_is_held_counts_nothing() {
-    let sent = SentTwice::new().await;
+async fn s5_a_first_send_that_arrives_while_its_lease_is_held_counts_nothing(topology: Topology) {
+    let sent = SentTwice::new(topology).await;
     assert_eq!(sent.deliver(), 1, "granted again");
     assert!(sent.ground.is_held_once("k") && sent.lease.is_held());
     sent.lease.release().await.expect("ours to the end");
@@ -62,9 +71,10 @@ async fn s5_a_first_send_that_arrives_while_its_lease_is_held_counts_nothing() {
     assert!(sent.ground.is_empty());
 }
 
-#[tokio::test]
-async fn s5_a_first_send_that_arrives_in_time_behind_the_release_is_gone_a_second_after_its_latest_time() {
-    let SentTwice { ground, engine, lease, first, latest } = SentTwice::new().await;
+async fn s5_a_first_send_that_arrives_in_time_behind_the_release_is_gone_a_second_after_its_latest_time(
+    topology: Topology,
+) {
+    let SentTwice { ground, engine, lease, first, latest } = SentTwice::new(topology).await;
     lease.release().await.expect("ours to the end");
     assert!(ground.is_empty());
     let answer = deliver(&first);
@@ -77,9 +87,8 @@ async fn s5_a_first_send_that_arrives_in_time_behind_the_release_is_gone_a_secon
     assert!(ground.is_empty() && ground.server_time() > latest);
 }
 
-#[tokio::test]
-async fn s5_a_first_send_that_arrives_after_its_latest_time_never_appears() {
-    let SentTwice { ground, engine, lease, first, latest } = SentTwice::new().await;
+async fn s5_a_first_send_that_arrives_after_its_latest_time_never_appears(topology: Topology) {
+    let SentTwice { ground, engine, lease, first, latest } = SentTwice::new(topology).await;
     lease.release().await.expect("ours to the end");
     until("its latest time is over", || ground.server_time() > latest).await;
     until("its owner is closed", || engine.snapshot().closing == 0).await;
@@ -94,9 +103,8 @@ async fn s5_a_first_send_that_arrives_after_its_latest_time_never_appears() {
     assert!(ground.is_empty());
 }
 
-#[tokio::test]
-async fn s2_a_late_shorter_renewal_does_not_shorten() {
-    let ground = Ground::new();
+async fn s2_a_late_shorter_renewal_does_not_shorten(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let engine = ground.builder().command_timeout(TIMEOUT).build().await.expect("an engine");
     let lease = engine.lock("k").ttl(15 * SECOND).acquire().await.expect("a lease");
     let rule = ground.proxy.rule(Rule::once(Kind::Renewal.matching(), Fault::HoldRequest));

@@ -3,13 +3,20 @@
 use std::time::Instant;
 
 use leasehold::{AcquireError, Lease};
-use leasehold_tests::harness::proxy::Direction;
+use leasehold_tests::harness::{deployment::Topology, proxy::Direction};
 use tokio::task::JoinHandle;
 
 use crate::{
     commands::Kind,
-    ground::{Ground, SECOND, until},
+    ground::{Ground, SECOND, on_every_topology, until},
 };
+
+on_every_topology!(
+    l2_a_notice_leads_to_one_ask,
+    l2_a_release_without_a_message_is_found_by_the_safety_poll,
+    l2_a_release_while_the_subscriber_is_dead_is_found_after_its_return,
+    l2_a_message_lost_behind_a_broken_route_is_made_up_for_when_it_heals,
+);
 
 /// A caller that waits, subscribed, for a lock that a peer holds for a long time.
 async fn waiting(ground: &Ground) -> JoinHandle<Result<Lease, AcquireError>> {
@@ -18,8 +25,7 @@ async fn waiting(ground: &Ground) -> JoinHandle<Result<Lease, AcquireError>> {
     let engine = ground.builder().build().await.expect("an engine");
     let waiting = tokio::spawn(engine.lock("k").acquire());
     until("it listens and has asked again", || {
-        let listeners = ground.command(&["PUBSUB", "NUMSUB", CHANNEL]);
-        listeners.items()[1].integer() == Some(1) && Kind::Acquire.seen(&ground.proxy).len() >= 2
+        ground.listeners() == 1 && Kind::Acquire.seen(&ground.proxy).len() >= 2
     })
     .await;
     ground.proxy.clear();
@@ -29,7 +35,7 @@ async fn waiting(ground: &Ground) -> JoinHandle<Result<Lease, AcquireError>> {
 /// A release as Redisson's; returns how many heard it.
 fn release(ground: &Ground) -> i64 {
     assert_eq!(ground.command(&["DEL", "k"]).integer(), Some(1));
-    ground.command(&["PUBLISH", CHANNEL, "0"]).integer().expect("a number")
+    ground.command(&ground.notice()).integer().expect("a number")
 }
 
 /// Well before the peer's ttl; the goal is about a second.
@@ -41,9 +47,8 @@ async fn is_granted(ground: &Ground, waiting: JoinHandle<Result<Lease, AcquireEr
     lease.release().await.expect("released");
 }
 
-#[tokio::test]
-async fn l2_a_notice_leads_to_one_ask() {
-    let ground = Ground::new();
+async fn l2_a_notice_leads_to_one_ask(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let waiting = waiting(&ground).await;
     let released = Instant::now();
     assert_eq!(release(&ground), 1);
@@ -52,32 +57,33 @@ async fn l2_a_notice_leads_to_one_ask() {
     assert!(Kind::Acquire.seen(&ground.proxy).len() <= 2);
 }
 
-#[tokio::test]
-async fn l2_a_release_without_a_message_is_found_by_the_safety_poll() {
-    let ground = Ground::new();
+async fn l2_a_release_without_a_message_is_found_by_the_safety_poll(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let waiting = waiting(&ground).await;
     let released = Instant::now();
     assert_eq!(ground.command(&["DEL", "k"]).integer(), Some(1));
     is_granted(&ground, waiting, released).await;
 }
 
-#[tokio::test]
-async fn l2_a_release_while_the_subscriber_is_dead_is_found_after_its_return() {
-    let ground = Ground::new();
+async fn l2_a_release_while_the_subscriber_is_dead_is_found_after_its_return(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let waiting = waiting(&ground).await;
     let released = Instant::now();
     let mut raw = ground.raw();
     // In one go: the message is published before anybody can be back.
-    let release = [vec!["CLIENT", "KILL", "TYPE", "pubsub"], vec!["DEL", "k"], vec!["PUBLISH", CHANNEL, "0"]];
+    let release = [vec!["CLIENT", "KILL", "TYPE", "pubsub"], vec!["DEL", "k"], ground.notice().to_vec()];
     let replies = raw.pipeline(&release).expect("replies");
-    assert_eq!(replies.iter().map(|reply| reply.integer()).collect::<Vec<_>>(), [Some(1), Some(1), Some(0)]);
+    let [killed, deleted, heard] = replies.iter().map(|reply| reply.integer()).collect::<Vec<_>>()[..] else {
+        panic!("{replies:?}")
+    };
+    // Sentinels listen, too.
+    assert!(killed >= Some(1) && (deleted, heard) == (Some(1), Some(0)), "{replies:?}");
     is_granted(&ground, waiting, released).await;
 }
 
 /// Nothing arrives any more, and nothing tells so: the message is lost behind a broken route.
-#[tokio::test]
-async fn l2_a_message_lost_behind_a_broken_route_is_made_up_for_when_it_heals() {
-    let ground = Ground::new();
+async fn l2_a_message_lost_behind_a_broken_route_is_made_up_for_when_it_heals(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let waiting = waiting(&ground).await;
     ground.proxy.block(Direction::ToClient, true);
     assert_eq!(release(&ground), 1);
@@ -90,4 +96,3 @@ async fn l2_a_message_lost_behind_a_broken_route_is_made_up_for_when_it_heals() 
 }
 
 const PEER: &str = "5f1c7a3e-6a4b-4a50-9f29-0d6a3c1e9b77:63";
-const CHANNEL: &str = "redisson_lock__channel:{k}";

@@ -1,4 +1,6 @@
 //! Real servers that fail, real connections that break, real processes that die.
+//!
+//! What concerns the lock and not one server's own trouble runs on sentinels and on a cluster, too.
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 
 mod commands;

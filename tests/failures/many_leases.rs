@@ -1,46 +1,56 @@
-//! Thousands of leases on one server: what they cost, and what a step of its clock does to them.
+//! Thousands of leases: what they cost, and what a step of its clock does to them.
 
-use std::time::Duration;
+use std::{env, sync::Arc, time::Duration};
 
 use leasehold::{Engine, Lease};
 use leasehold_tests::harness::{
-    clock_shim::ClockShim, redis_server::RedisServer, server_table::settles_empty,
+    clock_shim::ClockShim, deployment::Topology, node::Node, redis_server::RedisServer,
+    server_table::settles_empty,
 };
 
 use crate::{
     commands::{Kind, owner_of_acquire},
     contest::Contest,
-    ground::{Ground, SECOND, builder, hold, until},
+    ground::{Ground, SECOND, hold, on_every_topology, until},
     tally::Tally,
 };
 
+on_every_topology!(p5_leases_are_renewed_for_three_periods_by_few_commands);
+
+fn is_long() -> bool {
+    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
+}
+
 /// What was sent: commands that run inside scripts are not counted here.
 fn scripts_called(ground: &Ground) -> u64 {
-    let stats = ground.command(&["INFO", "commandstats"]).text().expect("statistics");
+    let masters = ground.servers.masters().expect("masters");
+    let stats = |master: &Arc<Node>| {
+        let stats = master.command(&["INFO", "commandstats"]).expect("a reply");
+        stats.text().expect("statistics")
+    };
     let calls = |line: &str| {
         let (name, rest) = line.split_once(":calls=")?;
         let calls = rest.split(',').next()?.parse::<u64>().ok()?;
         matches!(name, "cmdstat_evalsha" | "cmdstat_eval").then_some(calls)
     };
-    stats.lines().filter_map(calls).sum()
+    masters.iter().map(|master| stats(master).lines().filter_map(calls).sum::<u64>()).sum()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p5_ten_thousand_leases_are_renewed_for_three_periods_by_few_commands() {
-    const LEASES: u64 = 10_000;
-    let ground = Ground::new();
-    let engine = builder(&ground.server.url()).ttl(6 * SECOND).build().await.expect("an engine");
-    let leases = hold(&engine, 0..LEASES as usize).await;
+async fn p5_leases_are_renewed_for_three_periods_by_few_commands(topology: Topology) {
+    let leases_held: u64 = if topology == Topology::Single || is_long() { 10_000 } else { 3_000 };
+    let ground = Ground::of_topology(topology);
+    let engine = ground.builder_beside().ttl(6 * SECOND).build().await.expect("an engine");
+    let leases = hold(&engine, 0..leases_held as usize).await;
     let (renewals, calls) = (engine.snapshot().renewals, scripts_called(&ground));
-    until("three periods", || engine.snapshot().renewals >= renewals + 3 * LEASES).await;
+    until("three periods", || engine.snapshot().renewals >= renewals + 3 * leases_held).await;
     let (calls, renewals) = (scripts_called(&ground) - calls, engine.snapshot().renewals - renewals);
     println!("{calls} commands for {renewals} renewals");
     assert!(calls * 20 <= renewals, "{calls} commands for {renewals} renewals");
     let seen = engine.snapshot();
     assert!(leases.iter().all(|lease| lease.is_held()));
-    assert_eq!((seen.held, seen.lost, seen.renewals_failed), (LEASES, 0, 0));
+    assert_eq!((seen.held, seen.lost, seen.renewals_failed), (leases_held, 0, 0));
     let report = engine.shutdown(10 * SECOND).await;
-    assert_eq!((report.released, report.unconfirmed.len()), (LEASES as usize, 0));
+    assert_eq!((report.released, report.unconfirmed.len()), (leases_held as usize, 0));
     assert!(ground.is_empty());
 }
 
@@ -77,7 +87,7 @@ async fn s1_a_server_clock_that_steps_two_seconds_costs_no_lease_and_leaves_noth
     }
     drop((engine, traffic));
     // Well before a ttl would hide it.
-    assert!(settles_empty(ground.server.port(), 3 * SECOND));
+    assert!(settles_empty(ground.server.own_port(), 3 * SECOND));
 }
 
 /// Spread over a period, so that renewals are on their way at any time, also at the moment of a step.

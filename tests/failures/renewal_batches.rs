@@ -13,13 +13,18 @@ use leasehold::{
     },
 };
 use leasehold_redis::RedisTransport;
-use leasehold_tests::harness::proxy::{Fault, Rule};
+use leasehold_tests::harness::{
+    deployment::Topology,
+    proxy::{Fault, Rule},
+};
 
 use crate::{
     commands::Kind,
-    ground::{Ground, SECOND, hold, until},
+    ground::{Ground, SECOND, hold, on_every_topology, until},
     tally::Tally,
 };
+
+on_every_topology!(s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut);
 
 const BATCHES: usize = 4;
 const MEMBERS: usize = 100;
@@ -109,9 +114,8 @@ fn judge(ground: &Ground, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answer
     assert!(failed >= MEMBERS, "{cut}: the struck batch at least");
 }
 
-#[tokio::test]
-async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut() {
-    let ground = Ground::new();
+async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let (ttl, tally) = (6 * SECOND, Tally::default());
     let engine = ground.builder().ttl(ttl).recorder(tally.clone()).build().await.expect("an engine");
     let leases = hold(&engine, 0..BATCHES * MEMBERS).await;
@@ -134,7 +138,7 @@ async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection
 
 fn sends_per_owner(ground: &Ground) -> BTreeMap<Vec<u8>, usize> {
     let mut sends = BTreeMap::new();
-    for request in Kind::Renewal.seen(&ground.proxy) {
+    for request in ground.seen(Kind::Renewal) {
         for owner in request.arguments.iter().filter(|argument| argument.get(36) == Some(&b':')) {
             *sends.entry(owner.clone()).or_default() += 1;
         }

@@ -28,7 +28,7 @@ async fn engine(ground: &Ground, ttl: Duration) -> Engine {
 
 #[tokio::test]
 async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once() {
-    let mut ground = Ground::new();
+    let ground = Ground::new();
     let engine = engine(&ground, 9 * SECOND).await;
     let mut losses = engine.losses();
     let leases = hold(&engine, 0..LEASES).await;
@@ -44,7 +44,7 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
 
 #[tokio::test]
 async fn s12_a_restart_with_data_loses_no_lease() {
-    let mut ground = Ground::on(RedisServer::builder().append_only());
+    let ground = Ground::on(RedisServer::builder().append_only());
     let engine = engine(&ground, 9 * SECOND).await;
     let leases = hold(&engine, 0..LEASES).await;
     let before = engine.snapshot();
@@ -67,7 +67,7 @@ async fn s12_a_restart_with_data_loses_no_lease() {
 #[tokio::test]
 async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
     let ttl = 6 * SECOND;
-    let mut ground = Ground::new();
+    let ground = Ground::new();
     let engine = engine(&ground, ttl).await;
     let leases = hold(&engine, 0..LEASES).await;
     ground.server.stop().expect("stopped");
@@ -84,7 +84,7 @@ async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
 #[tokio::test]
 async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobody() {
     let ttl = SECOND;
-    let mut ground = Ground::new();
+    let ground = Ground::new();
     let engine = ground.builder().ttl(ttl).unavailable_after(2 * ttl).build().await.expect("an engine");
     let mut losses = engine.losses();
     let leases = hold(&engine, 0..LEASES).await;

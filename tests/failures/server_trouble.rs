@@ -131,7 +131,7 @@ async fn l5_a_server_that_became_a_replica_is_unavailable_and_comes_back() {
 /// Loading takes a few seconds: the server is told to be slow at it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l5_a_server_that_loads_its_data_is_unavailable_and_comes_back() {
-    let mut ground = Ground::on(
+    let ground = Ground::on(
         RedisServer::builder()
             // Microseconds a key.
             .option("--key-load-delay", "2000")

@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use leasehold::Engine;
+use leasehold_tests::harness::deployment::Topology;
 
 use crate::{
     contest::Contest,
-    ground::{Ground, SECOND, until},
+    ground::{Ground, SECOND, on_every_topology, until},
 };
+
+on_every_topology!(
+    s1_scripts_flushed_in_a_loop_cost_nothing_but_time,
+    l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks,
+);
 
 /// Disturbs the server again and again while two engines contend; they must get on.
 async fn contend_while(engines: &[Engine], every: Duration, disturb: impl Fn()) {
-    let contest = Contest::start(engines, "contested");
+    let contest = Contest::start(engines, "k");
     let mut before = 0;
     for _ in 0..STRETCHES {
         let stretch = std::time::Instant::now();
@@ -32,11 +38,10 @@ async fn engines(ground: &Ground) -> [Engine; 2] {
     [ground.builder().build().await.expect("an engine"), ground.stranger().await]
 }
 
-#[tokio::test]
-async fn s1_scripts_flushed_in_a_loop_cost_nothing_but_time() {
-    let ground = Ground::new();
+async fn s1_scripts_flushed_in_a_loop_cost_nothing_but_time(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let engines = engines(&ground).await;
-    let held = engines[0].lock("held").ttl(2 * SECOND).acquire().await.expect("a lease");
+    let held = engines[0].lock("{k}held").ttl(2 * SECOND).acquire().await.expect("a lease");
     let flush = || assert!(ground.command(&["SCRIPT", "FLUSH"]).is_ok());
     contend_while(&engines, Duration::from_millis(2), flush).await;
     assert!(held.is_held());
@@ -44,9 +49,8 @@ async fn s1_scripts_flushed_in_a_loop_cost_nothing_but_time() {
     until("no key is left", || ground.is_empty()).await;
 }
 
-#[tokio::test]
-async fn l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks() {
-    let ground = Ground::new();
+async fn l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks(topology: Topology) {
+    let ground = Ground::of_topology(topology);
     let engines = engines(&ground).await;
     let kill = || {
         for kind in ["normal", "pubsub"] {
@@ -66,7 +70,7 @@ async fn l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks() {
     .await;
     drop(engines);
     until("no connection", || ours() == 0).await;
-    until("no channel", || ground.command(&["PUBSUB", "CHANNELS"]).items().is_empty()).await;
+    until("no channel", || ground.listeners() == 0).await;
 }
 
 const STRETCHES: usize = 4;

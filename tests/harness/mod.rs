@@ -6,6 +6,7 @@
 //! * [`redis_server`] starts and ends servers, [`clock_shim`] moves their clocks.
 //! * [`cluster`] and [`sentinel`] start deployments of several; [`node`] is one server of them, [`server_version`] which
 //!   program it runs, [`server_tls`] and [`certificates`] what it shows of itself.
+//! * [`deployment`] is any of them, for tests that are the same on each; [`shared`] starts one for many tests.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
@@ -21,6 +22,7 @@ pub mod certificates;
 pub mod checkers;
 pub mod clock_shim;
 pub mod cluster;
+pub mod deployment;
 pub mod frames;
 pub mod node;
 pub mod polling;
@@ -36,4 +38,5 @@ pub mod server;
 pub mod server_table;
 pub mod server_tls;
 pub mod server_version;
+pub mod shared;
 pub mod talker;

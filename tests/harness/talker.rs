@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 #[derive(Debug)]
 pub struct Talker {
     child: Child,
-    stdin: Option<ChildStdin>,
+    stdin: Mutex<Option<ChildStdin>>,
     heard: Arc<Heard>,
     name: String,
 }
@@ -46,7 +46,7 @@ impl Talker {
             let heard = heard.clone();
             thread::spawn(move || heard.listen(stdout));
         }
-        Ok(Self { child, stdin, heard, name })
+        Ok(Self { child, stdin: Mutex::new(stdin), heard, name })
     }
 
     /// Its process id.
@@ -58,15 +58,16 @@ impl Talker {
     ///
     /// # Errors
     /// When it has ended or stdin was closed.
-    pub fn say(&mut self, line: &str) -> io::Result<()> {
-        let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    pub fn say(&self, line: &str) -> io::Result<()> {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         stdin.write_all(format!("{line}\n").as_bytes())?;
         stdin.flush()
     }
 
     /// Ends its stdin.
     pub fn hang_up(&mut self) {
-        self.stdin = None;
+        *self.stdin.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The first line ever said that fits; waits for it.

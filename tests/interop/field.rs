@@ -5,30 +5,39 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use leasehold::{LossReason, ReleaseError};
-use leasehold_tests::harness::polling::{found_within, holds_within};
-use leasehold_tests::harness::proxy::Proxy;
+use leasehold_tests::harness::{
+    deployment::Topology,
+    polling::{found_within, holds_within},
+};
 
-use crate::ground::{Ground, NAME, SOON, asks};
+use crate::ground::{Ground, SOON, Side, asks, on_every_topology};
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives() {
-    let mut ground = Ground::new(TTL).await;
-    ground.java.call(&format!("lock a {NAME}")).expect("a free lock");
+on_every_topology!(
+    no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives,
+    no_lease_time_and_no_release_we_hold_for_as_long_as_the_lease_lives,
+    javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unlock_reports_the_loss,
+    our_lease_without_renewal_is_shorter_than_our_work_java_gets_the_lock_and_release_reports_the_loss,
+    javas_watchdog_and_our_renewal_renew_at_a_third,
+);
+
+async fn no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives(topology: Topology) {
+    let mut ground = Ground::with_its_own_jvm(topology, TTL).await;
+    let name = ground.name.clone();
+    ground.java.call(&format!("lock a {name}")).expect("a free lock");
     let owners = ground.owners();
     stays(&mut ground, &owners);
-    let Ground { java, mut raw, server: _server, .. } = ground;
+    let Ground { java, mut raw, servers: _servers, .. } = ground;
     java.halt();
-    let mut gone = || raw.command(&["EXISTS", NAME]).expect("a reply").integer() == Some(0);
+    let mut gone = || raw.command(&["EXISTS", &name]).expect("a reply").integer() == Some(0);
     assert!(!gone(), "nobody unlocked it");
     assert!(holds_within(SOON, gone));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_lease_time_and_no_release_we_hold_for_as_long_as_the_lease_lives() {
-    let mut ground = Ground::new(TTL).await;
-    let lease = ground.engine.lock(NAME).acquire().await.expect("a free lock");
+async fn no_lease_time_and_no_release_we_hold_for_as_long_as_the_lease_lives(topology: Topology) {
+    let mut ground = Ground::new(topology, TTL).await;
+    let lease = ground.engine.lock(&ground.name).acquire().await.expect("a free lock");
     let owners = ground.owners();
     stays(&mut ground, &owners);
     assert!(lease.is_held());
@@ -46,13 +55,15 @@ fn stays(ground: &mut Ground, owners: &[String]) {
     assert_eq!(left, None, "not {owners:?} any more");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unlock_reports_the_loss() {
-    let mut ground = Ground::new(Duration::from_secs(30)).await;
-    ground.java.call(&format!("lock a {NAME} 1000")).expect("a free lock");
-    let lease = ground.engine.lock(NAME).acquire().await.expect("granted at the end of Java's lease");
+async fn javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unlock_reports_the_loss(
+    topology: Topology,
+) {
+    let mut ground = Ground::new(topology, Duration::from_secs(30)).await;
+    let name = ground.name.clone();
+    ground.java.call(&format!("lock a {name} 1000")).expect("a free lock");
+    let lease = ground.engine.lock(&ground.name).acquire().await.expect("granted at the end of Java's lease");
     let owners = ground.owners();
-    let unlocked = ground.java.call(&format!("unlock a {NAME}"));
+    let unlocked = ground.java.call(&format!("unlock a {name}"));
     assert!(
         unlocked.as_ref().is_err_and(|why| why.starts_with("IllegalMonitorStateException")),
         "{unlocked:?}"
@@ -61,41 +72,43 @@ async fn javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unloc
     lease.release().await.expect("ours to the end");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_lease_without_renewal_is_shorter_than_our_work_java_gets_the_lock_and_release_reports_the_loss()
-{
-    let mut ground = Ground::new(Duration::from_secs(30)).await;
-    let lock = ground.engine.lock(NAME).ttl(Duration::from_secs(1)).no_renewal();
+async fn our_lease_without_renewal_is_shorter_than_our_work_java_gets_the_lock_and_release_reports_the_loss(
+    topology: Topology,
+) {
+    let ground = Ground::new(topology, Duration::from_secs(30)).await;
+    let name = ground.name.clone();
+    let lock = ground.engine.lock(&name).ttl(Duration::from_secs(1)).no_renewal();
     let lease = lock.acquire().await.expect("a free lock");
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(!lease.is_held());
-    ground.java.call(&format!("lock a {NAME}")).expect("granted when ours is over");
+    ground.java.call(&format!("lock a {name}")).expect("granted when ours is over");
     let released = lease.release().await;
     assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::Expired))), "{released:?}");
     assert_eq!(
-        ground.java.call(&format!("held a {NAME}")).as_deref(),
+        ground.java.call(&format!("held a {name}")).as_deref(),
         Ok("true"),
         "Java's hold is untouched"
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn javas_watchdog_and_our_renewal_renew_at_a_third() {
+async fn javas_watchdog_and_our_renewal_renew_at_a_third(topology: Topology) {
     let ttl = Duration::from_secs(3);
-    let mut ground = Ground::new(ttl).await;
-    ground.java.call(&format!("lock a {NAME}")).expect("a free lock");
-    let lease = ground.engine.lock(OTHER).acquire().await.expect("a free lock");
-    assert_at_a_third(&ground.java_wire, NAME, ttl);
-    assert_at_a_third(&ground.our_wire, OTHER, ttl);
+    // Of a JVM that has unlocked before, Redisson's watchdog may run more than once a period.
+    let ground = Ground::with_its_own_jvm(topology, ttl).await;
+    let (name, other) = (&ground.name, format!("other-{}", ground.name));
+    ground.java.call(&format!("lock a {name}")).expect("a free lock");
+    let lease = ground.engine.lock(&other).acquire().await.expect("a free lock");
+    assert_at_a_third(&ground, Side::Java, name, ttl);
+    assert_at_a_third(&ground, Side::Ours, &other, ttl);
     lease.release().await.expect("ours to the end");
 }
 
 /// The lock was taken once; between that and its next renewals never much less than a third of the ttl goes by, nor, on
 /// a machine that is busy with other tests, so much that the lock would be lost. The exact third is shown in paused time.
-fn assert_at_a_third(wire: &Proxy, name: &str, ttl: Duration) {
+fn assert_at_a_third(ground: &Ground, side: Side, name: &str, ttl: Duration) {
     let mut seen = Vec::new();
     assert!(holds_within(SOON, || {
-        seen = sent(wire, name);
+        seen = sent(ground, side, name);
         seen.len() >= 4
     }));
     for pair in seen[..4].windows(2) {
@@ -104,12 +117,10 @@ fn assert_at_a_third(wire: &Proxy, name: &str, ttl: Duration) {
     }
 }
 
-/// When the scripts about a lock were sent. Of each the first is left out: the server does not know it yet, and it is
-/// sent once more.
-fn sent(wire: &Proxy, name: &str) -> Vec<Instant> {
-    let (mut sent, mut known) = (asks(wire, name, None), HashSet::new());
+/// When the scripts about a lock were sent. Of each the first is left out: a server that does not know it yet is sent it
+/// once more.
+fn sent(ground: &Ground, side: Side, name: &str) -> Vec<Instant> {
+    let (mut sent, mut known) = (asks(&ground.servers, side, name, None), HashSet::new());
     sent.retain(|request| request.command() == "EVAL" || !known.insert(request.arguments[1].clone()));
     sent.into_iter().map(|request| request.at).collect()
 }
-
-const OTHER: &str = "other";

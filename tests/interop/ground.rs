@@ -1,82 +1,216 @@
-//! One Redis, a JVM and an engine of ours, each behind a wire of its own that counts what passes.
+//! Servers, a JVM and an engine of ours, with a proxy in front of each server that counts what passes.
 
-use std::time::{Duration, Instant};
+use std::{
+    env,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use leasehold::Engine;
 use leasehold_redis::{RedisConfig, RedisTransport};
-use leasehold_tests::harness::polling::holds_within;
-use leasehold_tests::harness::proxy::{Proxy, SeenRequest};
-use leasehold_tests::harness::raw_client::RawClient;
-use leasehold_tests::harness::redis_server::RedisServer;
+use leasehold_tests::harness::{
+    deployment::{Deployment, Topology},
+    node::Node,
+    polling::holds_within,
+    proxy::SeenRequest,
+    raw_client::RawClient,
+    shared::Shared,
+};
 
 use crate::java::Java;
-
-/// The lock of most tests, and its channel.
-pub const NAME: &str = "orders-0";
-const CHANNEL: &str = "redisson_lock__channel:{orders-0}";
 
 /// Fields drop in this order: clients before what they are connected to.
 pub struct Ground {
     pub java: Java,
     pub engine: Engine,
+    /// To the master that has the lock, past its proxy.
     pub raw: RawClient,
-    pub java_wire: Proxy,
-    pub our_wire: Proxy,
-    pub server: RedisServer,
+    pub servers: Arc<Deployment>,
+    /// The lock of this test, which no other test uses.
+    pub name: String,
+}
+
+/// Who sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Java,
+    Ours,
 }
 
 impl Ground {
-    /// Java's watchdog time and our ttl are both `ttl`.
-    pub async fn new(ttl: Duration) -> Self {
-        let server = RedisServer::start().expect("a server");
-        let wire = || Proxy::start(server.port()).expect("a proxy");
-        let (java_wire, our_wire) = (wire(), wire());
-        let engine = engine(&our_wire.url(), ttl).await;
-        let (java, raw) = (Java::start(&java_wire.url(), ttl), server.client().expect("a connection"));
-        Self { java, engine, raw, java_wire, our_wire, server }
+    /// Java's watchdog time and our ttl are both `ttl`. Servers and JVM are those of other tests, too.
+    pub async fn new(topology: Topology, ttl: Duration) -> Self {
+        let (servers, tag) = (shared(topology), next_tag());
+        Self::on(servers.clone(), Java::shared(&servers, ttl, &tag), &tag, ttl).await
     }
 
-    /// Waits until so many clients listen on the lock's channel.
+    /// With a JVM that no other test has: it may be ended.
+    pub async fn with_its_own_jvm(topology: Topology, ttl: Duration) -> Self {
+        Self::with_its_own_jvm_on(shared(topology), ttl).await
+    }
+
+    /// On servers that no other test has: they may be told to fail over.
+    pub async fn with_its_own_servers(topology: Topology, ttl: Duration) -> Self {
+        let servers = Deployment::start_proxied(topology).expect("servers");
+        Self::with_its_own_jvm_on(Arc::new(servers), ttl).await
+    }
+
+    async fn with_its_own_jvm_on(servers: Arc<Deployment>, ttl: Duration) -> Self {
+        let tag = next_tag();
+        Self::on(servers.clone(), Java::start(&servers, ttl, &tag), &tag, ttl).await
+    }
+
+    async fn on(servers: Arc<Deployment>, java: Java, tag: &str, ttl: Duration) -> Self {
+        let name = format!("orders-{tag}-0");
+        let config = RedisConfig::from_url(&servers.url()).expect("a URL");
+        let engine = Engine::builder(RedisTransport::new(config)).ttl(ttl).build().await.expect("an engine");
+        let master = servers.master_of(&name).expect("a master");
+        Self { java, engine, raw: master.client().expect("a connection"), servers, name }
+    }
+
+    /// The lock's name but for its number.
+    pub fn prefix(&self) -> &str {
+        self.name.trim_end_matches('0')
+    }
+
+    /// A key on the lock's server, whatever becomes of its slot.
+    pub fn counter(&self) -> String {
+        format!("stock-{{{}}}", self.name)
+    }
+
+    fn is_sharded(&self) -> bool {
+        self.servers.topology() == Topology::Cluster
+    }
+
+    fn channel(&self) -> String {
+        format!("redisson_lock__channel:{{{}}}", self.name)
+    }
+
+    /// Waits until so many clients listen on the lock's channel, at its master and in the way of this topology.
     pub fn listeners(&mut self, count: i64) {
+        let count_them = if self.is_sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
+        let channel = self.channel();
         let heard = || {
-            let reply = self.raw.command(&["PUBSUB", "NUMSUB", CHANNEL]).expect("a reply");
+            let reply = self.raw.command(&["PUBSUB", count_them, &channel]).expect("a reply");
             reply.items().get(1).and_then(|number| number.integer()) == Some(count)
         };
         assert!(holds_within(SOON, heard), "{count} listeners");
     }
 
+    /// Listens where the waiters do.
+    pub fn ear(&self) -> RawClient {
+        let listen = if self.is_sharded() { "SSUBSCRIBE" } else { "SUBSCRIBE" };
+        let master = self.servers.master_of(&self.name).expect("a master");
+        let mut ear = master.client().expect("a connection");
+        ear.command(&[listen, &self.channel()]).expect("a reply");
+        ear
+    }
+
+    /// The ear has heard of the release, in the way of this topology; and nobody on these servers publishes in the other.
+    pub fn assert_was_told(&self, ear: &mut RawClient) {
+        let (message, other) =
+            if self.is_sharded() { ("smessage", "publish") } else { ("message", "spublish") };
+        assert_eq!(ear.read().expect("a message").texts(), [message, &self.channel(), "0"]);
+        let masters = self.servers.masters().expect("masters");
+        let others: u64 = masters.iter().map(|master| calls(master, other)).sum();
+        assert_eq!(others, 0, "{other} was called");
+    }
+
     /// Milliseconds left of the lock; -2: nobody holds it.
     pub fn pttl(&mut self) -> i64 {
-        self.raw.command(&["PTTL", NAME]).expect("a reply").integer().expect("a number")
+        self.raw.command(&["PTTL", &self.name]).expect("a reply").integer().expect("a number")
     }
 
     /// The owners on the server.
     pub fn owners(&mut self) -> Vec<String> {
-        self.raw.command(&["HKEYS", NAME]).expect("a reply").texts()
+        self.raw.command(&["HKEYS", &self.name]).expect("a reply").texts()
+    }
+
+    /// The scripts about the lock that one side has sent since then. Of a client that only waits, its tries to get it.
+    pub fn asks(&self, side: Side, since: Option<Instant>) -> Vec<SeenRequest> {
+        asks(&self.servers, side, &self.name, since)
     }
 
     /// Waits until the engine has asked once more, so that its next poll is a second away.
     pub fn next_ask(&self) {
-        let before = asks(&self.our_wire, NAME, None).len();
-        assert!(holds_within(SOON, || asks(&self.our_wire, NAME, None).len() > before), "a poll");
+        let before = self.asks(Side::Ours, None).len();
+        assert!(holds_within(SOON, || self.asks(Side::Ours, None).len() > before), "a poll");
     }
 }
 
-/// An engine of ours.
-pub async fn engine(url: &str, ttl: Duration) -> Engine {
-    let transport = RedisTransport::new(RedisConfig::from_url(url).expect("a URL"));
-    Engine::builder(transport).ttl(ttl).build().await.expect("an engine")
+/// The scripts about any lock that one side has sent since then.
+pub fn asks(servers: &Deployment, side: Side, name: &str, since: Option<Instant>) -> Vec<SeenRequest> {
+    servers.requests(|request| {
+        // Java's connections have no names.
+        let ours = request.client.as_deref().is_some_and(|client| client.starts_with("leasehold-"));
+        ours == (side == Side::Ours)
+            && since.is_none_or(|since| request.at >= since)
+            && request.command().starts_with("EVAL")
+            && request.arguments.iter().any(|argument| argument == name.as_bytes())
+    })
 }
 
-/// The scripts about a lock that a wire has seen since then. Of a client that only waits, its tries to get it.
-pub fn asks(wire: &Proxy, name: &str, since: Option<Instant>) -> Vec<SeenRequest> {
-    let about_it = |request: &SeenRequest| {
-        let names_it = request.arguments.iter().any(|argument| argument == name.as_bytes());
-        names_it && request.command().starts_with("EVAL")
+/// How often a command was called on a server, in scripts or not.
+fn calls(server: &Node, command: &str) -> u64 {
+    let counted = server.info("commandstats", &format!("cmdstat_{command}")).expect("statistics");
+    let calls = counted.map(|counted| {
+        let calls = counted.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+        calls.and_then(|calls| calls.parse::<u64>().ok()).expect("a number of calls")
+    });
+    calls.unwrap_or(0)
+}
+
+fn shared(topology: Topology) -> Arc<Deployment> {
+    static SINGLE: Shared<Deployment> = Shared::new();
+    static SENTINEL: Shared<Deployment> = Shared::new();
+    static CLUSTER: Shared<Deployment> = Shared::new();
+    let seat = match topology {
+        Topology::Single => &SINGLE,
+        Topology::Sentinel => &SENTINEL,
+        Topology::Cluster => &CLUSTER,
     };
-    let since = |request: &SeenRequest| since.is_none_or(|since| request.at >= since);
-    wire.requests().into_iter().filter(|request| about_it(request) && since(request)).collect()
+    seat.get(move || Deployment::start_proxied(topology).expect("servers"))
+}
+
+/// No two tests of this process have the same.
+fn next_tag() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed).to_string()
+}
+
+/// Whether counts are in full on every topology.
+pub fn is_long() -> bool {
+    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
 }
 
 /// Far above what anything takes that is not meant to wait.
 pub const SOON: Duration = Duration::from_secs(20);
+
+/// A test of each behaviour on each topology, with the topology in its name.
+macro_rules! on_every_topology {
+    ($($behaviour:ident),+ $(,)?) => {
+        mod single {
+            $crate::ground::on_one!(Single: $($behaviour),+);
+        }
+        mod sentinel {
+            $crate::ground::on_one!(Sentinel: $($behaviour),+);
+        }
+        mod cluster {
+            $crate::ground::on_one!(Cluster: $($behaviour),+);
+        }
+    };
+}
+pub(crate) use on_every_topology;
+
+macro_rules! on_one {
+    ($topology:ident: $($behaviour:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $behaviour() {
+            super::$behaviour(leasehold_tests::harness::deployment::Topology::$topology).await;
+        })+
+    };
+}
+pub(crate) use on_one;

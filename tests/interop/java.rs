@@ -1,19 +1,36 @@
 //! A JVM with a live Redisson in it; `java/README.md` has its protocol.
 
-use std::env;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
 
-use leasehold_tests::harness::talker::Talker;
+use leasehold_tests::harness::{
+    deployment::{Deployment, Topology},
+    sentinel::SERVICE,
+    talker::Talker,
+};
 use rustix::fs::{FlockOperation, flock};
 
-/// The JVM. Dropping it kills it.
-pub struct Java {
+/// A JVM.
+struct Jvm {
     talker: Talker,
-    next: u64,
+    next: AtomicU64,
+}
+
+/// Threads of one test in a JVM. When the last is dropped that have the JVM, it is killed.
+pub struct Java {
+    jvm: Arc<Jvm>,
+    tag: String,
 }
 
 /// A command that was given and may not be answered yet.
@@ -22,35 +39,37 @@ pub struct Given(u64);
 
 impl Java {
     /// Starts a JVM whose Redisson is connected; its watchdog renews every third of this time.
-    pub fn start(url: &str, watchdog: Duration) -> Self {
-        let jar = driver_jar();
-        let mut command = Command::new("java");
-        // The JVM lives for seconds: the second compiler would only take the cores from the others.
-        command.args(["-XX:TieredStopAtLevel=1", "-jar"]).arg(jar);
-        command.args(["--url", url, "--watchdog-ms", &watchdog.as_millis().to_string()]);
-        let talker = Talker::start(&mut command).unwrap_or_else(|why| missing("java", &why));
-        talker.line(STARTED_BY, |line| line.starts_with("ready ")).expect("a Redisson that is connected");
-        Self { talker, next: 1 }
+    pub fn start(servers: &Deployment, watchdog: Duration, tag: &str) -> Self {
+        Self { jvm: Arc::new(Jvm::start(servers, watchdog)), tag: tag.to_owned() }
+    }
+
+    /// The JVM with this watchdog that all tests on a topology share; it ends with this process.
+    pub fn shared(servers: &Deployment, watchdog: Duration, tag: &str) -> Self {
+        type Seats = BTreeMap<(Topology, Duration), Arc<OnceLock<Arc<Jvm>>>>;
+        static SEATS: Mutex<Seats> = Mutex::new(BTreeMap::new());
+        let place = (servers.topology(), watchdog);
+        let seat = SEATS.lock().expect("no panic").entry(place).or_default().clone();
+        let jvm = seat.get_or_init(|| Arc::new(Jvm::start(servers, watchdog)));
+        Self { jvm: jvm.clone(), tag: tag.to_owned() }
     }
 
     /// Gives a command and waits for its answer. `Err` is what Java threw.
-    pub fn call(&mut self, command: &str) -> Result<String, String> {
-        let given = self.give(command);
-        self.answer(given, ANSWERED_BY)
+    pub fn call(&self, command: &str) -> Result<String, String> {
+        self.answer(self.give(command), ANSWERED_BY)
     }
 
-    /// Gives a command.
-    pub fn give(&mut self, command: &str) -> Given {
-        let given = Given(self.next);
-        self.next += 1;
-        self.talker.say(&format!("{} {command}", given.0)).expect("a JVM that reads");
+    /// Gives a command: a verb, a thread that no other test has, and what else belongs to it.
+    pub fn give(&self, command: &str) -> Given {
+        let (verb, rest) = command.split_once(' ').expect("a verb and a thread");
+        let given = Given(self.jvm.next.fetch_add(1, Ordering::Relaxed));
+        self.jvm.talker.say(&format!("{} {verb} {}-{rest}", given.0, self.tag)).expect("a JVM that reads");
         given
     }
 
     /// The answer to a command: its result, or what Java threw.
     pub fn answer(&self, given: Given, within: Duration) -> Result<String, String> {
         let id = format!("{} ", given.0);
-        let line = self.talker.line(within, |line| line.starts_with(&id)).expect("an answer");
+        let line = self.jvm.talker.line(within, |line| line.starts_with(&id)).expect("an answer");
         match line[id.len()..].split_once(' ') {
             Some(("ok", result)) => {
                 Ok(result.rsplit_once("at=").map_or(result, |(r, _)| r).trim().to_owned())
@@ -63,29 +82,62 @@ impl Java {
     /// Whether a command has been answered by now.
     pub fn has_answered(&self, given: Given) -> bool {
         let id = format!("{} ", given.0);
-        self.talker.has_said(|line| line.starts_with(&id))
+        self.jvm.talker.has_said(|line| line.starts_with(&id))
     }
 
-    /// Ends it as a kill would, and waits until it is gone.
-    pub fn halt(mut self) {
-        self.talker.say("0 halt").expect("a JVM that reads");
-        drop(self.talker.last_words(STARTED_BY).expect("a JVM that ends"));
+    /// Ends a JVM that no other test has, as a kill would, and waits until it is gone.
+    pub fn halt(self) {
+        let jvm = Arc::into_inner(self.jvm).expect("nobody else's JVM");
+        jvm.talker.say("0 halt").expect("a JVM that reads");
+        drop(jvm.talker.last_words(STARTED_BY).expect("a JVM that ends"));
     }
 }
 
-/// The driver's jar, built if it is missing.
+impl Jvm {
+    fn start(servers: &Deployment, watchdog: Duration) -> Self {
+        let jar = driver_jar();
+        let mut command = Command::new("java");
+        // The JVM lives for seconds: the second compiler would only take the cores from the others.
+        command.args(["-XX:TieredStopAtLevel=1", "-jar"]).arg(jar);
+        command.args(["--watchdog-ms", &watchdog.as_millis().to_string()]);
+        for address in servers.addresses() {
+            command.args(["--url", &format!("redis://{address}")]);
+        }
+        command.args(match servers.topology() {
+            Topology::Single => vec!["--topology", "single"],
+            Topology::Sentinel => vec!["--topology", "sentinel", "--master", SERVICE],
+            Topology::Cluster => vec!["--topology", "cluster"],
+        });
+        let talker = Talker::start(&mut command).unwrap_or_else(|why| missing("java", &why));
+        talker.line(STARTED_BY, |line| line.starts_with("ready ")).expect("a Redisson that is connected");
+        Self { talker, next: AtomicU64::new(1) }
+    }
+}
+
+/// The driver's jar, built if it is missing or older than its source.
 fn driver_jar() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/java");
     let jar = project.join("target/leasehold-redisson-driver.jar");
     // Tests of several processes may find it missing at the same time. What Maven is halfway through is no jar, either.
     let lock = File::open(project.join("pom.xml")).expect("the driver's project");
     flock(&lock, FlockOperation::LockExclusive).expect("a lock on the driver's project");
-    if !jar.exists() {
+    if changed(&jar) < newest(&project.join("src")).max(changed(&project.join("pom.xml"))) {
         let built = Command::new("mvn").args(["-q", "-B", "package"]).current_dir(&project).status();
         let built = built.unwrap_or_else(|why| missing("mvn", &why));
         assert!(built.success(), "mvn -q -B package failed in {}", project.display());
     }
     jar
+}
+
+/// Before anything else if it is not there.
+fn changed(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn newest(folder: &Path) -> SystemTime {
+    let files = fs::read_dir(folder).expect("the driver's source").map(|file| file.expect("a file").path());
+    let times = files.map(|path| if path.is_dir() { newest(&path) } else { changed(&path) });
+    times.max().expect("a source")
 }
 
 fn missing<T>(program: &str, why: &io::Error) -> T {

@@ -3,31 +3,36 @@
 use std::time::{Duration, Instant};
 
 use leasehold::AcquireError;
+use leasehold_tests::harness::deployment::Topology;
 
-use crate::ground::{Ground, NAME};
+use crate::ground::{Ground, on_every_topology};
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn javas_watchdog_keeps_us_out_for_over_two_of_its_periods() {
-    let mut ground = Ground::new(TTL).await;
-    ground.java.call(&format!("lock a {NAME}")).expect("a free lock");
-    let waited = ground.engine.lock(NAME).wait(TTL * 5 / 2).acquire().await;
+on_every_topology!(
+    javas_watchdog_keeps_us_out_for_over_two_of_its_periods,
+    our_renewal_keeps_java_out_for_over_two_of_our_ttls,
+);
+
+async fn javas_watchdog_keeps_us_out_for_over_two_of_its_periods(topology: Topology) {
+    let Ground { java, engine, name, servers: _servers, .. } = Ground::new(topology, TTL).await;
+    java.call(&format!("lock a {name}")).expect("a free lock");
+    let waited = engine.lock(&name).wait(TTL * 5 / 2).acquire().await;
     assert!(matches!(waited, Err(AcquireError::TimedOut { .. })), "{waited:?}");
-    assert_eq!(ground.java.call(&format!("held a {NAME}")).as_deref(), Ok("true"));
-    ground.java.call(&format!("unlock a {NAME}")).expect("it is Java's");
-    assert!(ground.engine.lock(NAME).try_acquire().await.expect("an answer").is_some());
+    assert_eq!(java.call(&format!("held a {name}")).as_deref(), Ok("true"));
+    java.call(&format!("unlock a {name}")).expect("it is Java's");
+    assert!(engine.lock(&name).try_acquire().await.expect("an answer").is_some());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_renewal_keeps_java_out_for_over_two_of_our_ttls() {
-    let mut ground = Ground::new(TTL).await;
-    let lease = ground.engine.lock(NAME).acquire().await.expect("a free lock");
+async fn our_renewal_keeps_java_out_for_over_two_of_our_ttls(topology: Topology) {
+    let Ground { java, engine, name, servers: _servers, .. } = Ground::new(topology, TTL).await;
+    let lease = engine.lock(&name).acquire().await.expect("a free lock");
     let wait = TTL * 5 / 2;
     let before = Instant::now();
-    let tried = ground.java.call(&format!("trylock a {NAME} {}", wait.as_millis()));
+    let tried = java.call(&format!("trylock a {name} {}", wait.as_millis()));
     assert_eq!(tried.as_deref(), Ok("false"));
     assert!(before.elapsed() >= wait && lease.is_held());
     lease.release().await.expect("ours to the end");
-    assert_eq!(ground.java.call(&format!("trylock a {NAME} 0")).as_deref(), Ok("true"));
+    assert_eq!(java.call(&format!("trylock a {name} 0")).as_deref(), Ok("true"));
+    java.call(&format!("unlock a {name}")).expect("it is Java's");
 }

@@ -5,9 +5,9 @@ use std::{pin::pin, thread, time::Duration};
 use leasehold::LeaseState;
 use leasehold_memory::{Fault, Operation};
 
-use crate::ground::{Ground, Stage, on_memory_and_redis};
+use crate::ground::{Ground, Stage, on_every_ground};
 
-on_memory_and_redis!(l4_a_blocked_runtime_loses_no_lease);
+on_every_ground!(l4_a_blocked_runtime_loses_no_lease);
 
 fn l4_a_blocked_runtime_loses_no_lease<G: Ground>() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

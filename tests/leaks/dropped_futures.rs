@@ -8,9 +8,9 @@ use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 use leasehold::{Engine, Lease};
 use leasehold_memory::{Cut, Fault, Operation};
 
-use crate::ground::{Ground, PATIENCE, Stage, block_on, on_memory_and_redis};
+use crate::ground::{Ground, PATIENCE, Stage, block_on, on_every_ground};
 
-on_memory_and_redis!(
+on_every_ground!(
     acquire_of_a_free_lock,
     acquire_of_a_lock_held_here,
     acquire_of_a_lock_held_elsewhere,
@@ -154,7 +154,7 @@ fn losses_next<G: Ground>() {
 
 fn shutdown<G: Ground>() {
     at_every_poll::<G>(async |stage| {
-        let doomed = Engine::builder(stage.transport.clone()).build().await.expect("an engine");
+        let doomed = stage.builder().build().await.expect("an engine");
         let leases = [hold(&doomed, "b").await, hold(&doomed, "c").await];
         polled(async move {
             doomed.shutdown(Duration::from_secs(1)).await;
@@ -172,7 +172,7 @@ fn build<G: Ground>() {
             tokio::time::sleep(SOON).await;
             faults.heal();
         });
-        let build = Engine::builder(stage.transport.clone()).build();
+        let build = stage.builder().build();
         polled(async move { drop(build.await) })
     });
 }

@@ -2,9 +2,9 @@
 
 use std::{panic, thread};
 
-use crate::ground::{Ground, Memory, Stage, block_on, on_memory_and_redis};
+use crate::ground::{Ground, Memory, Stage, block_on, on_every_ground};
 
-on_memory_and_redis!(
+on_every_ground!(
     l7_in_a_thread_without_a_runtime,
     l7_in_a_panic,
     l7_in_a_panic_of_a_task,

@@ -1,19 +1,36 @@
 //! A place where something could be left behind, and how to look.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use leasehold::{Engine, transport::Transport};
+use leasehold::{Engine, EngineBuilder, transport::Transport};
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 use leasehold_redis::{RedisConfig, RedisTransport};
-use leasehold_tests::harness::{polling::holds_within, redis_server::RedisServer, server_table::leftovers};
+use leasehold_tests::harness::{
+    deployment::{Deployment, Topology},
+    polling::holds_within,
+    redis_server::RedisServer,
+    server_table::{Leftover, leftovers},
+    shared::Shared,
+};
 
-/// A server of one test.
+/// A server of one test, or the part of shared ones whose names begin with a prefix of its own.
 pub trait Ground: Send + Sync + 'static {
     type Transport: Transport + Clone;
 
     fn start() -> Self;
 
     fn transport(&self) -> Self::Transport;
+
+    /// What the names of this test begin with on the server.
+    fn prefix(&self) -> &str {
+        ""
+    }
 
     /// What is left on the server: keys and channels.
     fn left(&self) -> Vec<String>;
@@ -50,16 +67,89 @@ impl Ground for Redis {
     }
 
     fn transport(&self) -> RedisTransport {
-        // A subscription that is kept warm is no leak, but looks like one.
-        let config =
-            RedisConfig { notices_warm_ms: 0, ..RedisConfig::single("127.0.0.1", self.server.port()) };
-        RedisTransport::new(config)
+        transport(&self.server.url())
     }
 
     fn left(&self) -> Vec<String> {
         let left = leftovers(self.server.port()).expect("an answer");
         left.into_iter().map(|left| format!("{left:?}")).collect()
     }
+}
+
+/// Forming these takes seconds: the tests share them.
+pub struct Sentinel(Part);
+
+impl Ground for Sentinel {
+    type Transport = RedisTransport;
+
+    fn start() -> Self {
+        static SERVERS: Shared<Deployment> = Shared::new();
+        Self(Part::of(&SERVERS, Topology::Sentinel))
+    }
+
+    fn transport(&self) -> RedisTransport {
+        transport(&self.0.servers.url())
+    }
+
+    fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
+    fn left(&self) -> Vec<String> {
+        self.0.left()
+    }
+}
+
+/// As [`Sentinel`].
+pub struct Cluster(Part);
+
+impl Ground for Cluster {
+    type Transport = RedisTransport;
+
+    fn start() -> Self {
+        static SERVERS: Shared<Deployment> = Shared::new();
+        Self(Part::of(&SERVERS, Topology::Cluster))
+    }
+
+    fn transport(&self) -> RedisTransport {
+        transport(&self.0.servers.url())
+    }
+
+    fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
+    fn left(&self) -> Vec<String> {
+        self.0.left()
+    }
+}
+
+/// What one test has of servers that all share.
+struct Part {
+    servers: Arc<Deployment>,
+    prefix: String,
+}
+
+impl Part {
+    fn of(servers: &Shared<Deployment>, topology: Topology) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let servers = servers.get(move || Deployment::start(topology).expect("servers"));
+        Self { servers, prefix: format!("test-{}-", NEXT.fetch_add(1, Ordering::Relaxed)) }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let is_its_own = |left: &Leftover| match left {
+            Leftover::Key { name, .. } | Leftover::Channel(name) => name.contains(&self.prefix),
+        };
+        let left = self.servers.leftovers().expect("an answer");
+        left.into_iter().filter(is_its_own).map(|left| format!("{left:?}")).collect()
+    }
+}
+
+/// A subscription that is kept warm is no leak, but looks like one.
+pub fn transport(url: &str) -> RedisTransport {
+    let config = RedisConfig::from_url(url).expect("a URL");
+    RedisTransport::new(RedisConfig { notices_warm_ms: 0, ..config })
 }
 
 /// A server, two engines on it as two processes would have them, and the faults between the first and the server.
@@ -76,9 +166,16 @@ impl<G: Ground> Stage<G> {
         let ground = G::start();
         let transport = Faulty::new(ground.transport());
         let faults = transport.faults();
-        let engine = Engine::builder(transport.clone()).build().await.expect("an engine");
-        let other = Engine::builder(ground.transport()).build().await.expect("an engine");
+        let engine = Engine::builder(transport.clone()).name_prefix(ground.prefix());
+        let other = Engine::builder(ground.transport()).name_prefix(ground.prefix());
+        let engine = engine.build().await.expect("an engine");
+        let other = other.build().await.expect("an engine");
         Self { ground, transport, engine, other, faults }
+    }
+
+    /// Another engine behind the faults.
+    pub fn builder(&self) -> EngineBuilder {
+        Engine::builder(self.transport.clone()).name_prefix(self.ground.prefix())
     }
 
     /// Nothing is held, wanted, closed, watched or stored, soon.
@@ -103,20 +200,30 @@ pub fn block_on(test: impl Future<Output = ()>) {
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One test of each behaviour for each ground, with the ground in its name.
-macro_rules! on_memory_and_redis {
+macro_rules! on_every_ground {
     ($($behaviour:ident),+ $(,)?) => {
         mod memory {
-            $(#[test]
-            fn $behaviour() {
-                super::$behaviour::<crate::ground::Memory>();
-            })+
+            $crate::ground::on_one!(Memory: $($behaviour),+);
         }
         mod redis {
-            $(#[test]
-            fn $behaviour() {
-                super::$behaviour::<crate::ground::Redis>();
-            })+
+            $crate::ground::on_one!(Redis: $($behaviour),+);
+        }
+        mod sentinel {
+            $crate::ground::on_one!(Sentinel: $($behaviour),+);
+        }
+        mod cluster {
+            $crate::ground::on_one!(Cluster: $($behaviour),+);
         }
     };
 }
-pub(crate) use on_memory_and_redis;
+pub(crate) use on_every_ground;
+
+macro_rules! on_one {
+    ($ground:ident: $($behaviour:ident),+) => {
+        $(#[test]
+        fn $behaviour() {
+            super::$behaviour::<crate::ground::$ground>();
+        })+
+    };
+}
+pub(crate) use on_one;

@@ -1,6 +1,7 @@
 //! Nothing is left behind, whatever is dropped when, and no blocked runtime of the user's loses a lease.
 //!
-//! In real time, on engines with threads of their own, on memory and on a real Redis.
+//! In real time, on engines with threads of their own, on memory, on a real Redis, behind sentinels and on
+//! a cluster.
 
 mod blocked;
 mod dropped_futures;

@@ -1,16 +1,11 @@
-//! Contenders started together on one server, and what they leave when they have ended.
+//! Contenders started together, and what they leave when they have ended.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold_tests::harness::checkers::{
-    grants_per_process, held_by_nobody, overlaps, process_changes, token_order,
-};
+use leasehold_tests::harness::checkers::{grants_per_process, overlaps, process_changes, token_order};
 use leasehold_tests::harness::recorder::{Window, read_windows};
-use leasehold_tests::harness::redis_server::RedisServer;
-use leasehold_tests::harness::server_table::{locks, settles_empty};
 use leasehold_tests::harness::talker::Talker;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,7 +13,7 @@ use tempfile::TempDir;
 /// One contender to come.
 #[derive(Clone, Debug, Default)]
 pub struct Entrant {
-    /// The server, or a proxy in front of it.
+    /// The servers, or a proxy in front of one.
     pub url: String,
     /// The flags that are not the same for everybody, and those that are.
     pub flags: Vec<String>,
@@ -130,13 +125,6 @@ impl Outcome {
             grants_per_process(&self.windows),
         );
     }
-}
-
-/// S5, L6: nothing is held by nobody, and soon nothing is left at all.
-pub fn assert_nothing_left(server: &RedisServer) {
-    let locks = locks(&mut server.client().expect("a connection")).expect("the locks");
-    assert_eq!(held_by_nobody(&locks, &HashSet::new()), []);
-    assert!(settles_empty(server.port(), Duration::from_secs(10)));
 }
 
 /// A busy machine starts a process in well below that.

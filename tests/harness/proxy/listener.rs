@@ -119,7 +119,12 @@ impl Proxy {
 
     /// The requests read from clients in the order of reading; of very many, the last 100,000.
     pub fn requests(&self) -> Vec<SeenRequest> {
-        self.shared.traffic.requests()
+        self.requests_that(|_| true)
+    }
+
+    /// Those of [`Self::requests`] that fit; cheap if these are few.
+    pub fn requests_that(&self, fits: impl Fn(&SeenRequest) -> bool) -> Vec<SeenRequest> {
+        self.shared.traffic.requests_that(fits)
     }
 
     /// Forgets the requests and counts so far.

@@ -56,8 +56,8 @@ impl Traffic {
         self.locked().commands.clone()
     }
 
-    pub(super) fn requests(&self) -> Vec<SeenRequest> {
-        self.locked().requests.iter().cloned().collect()
+    pub(super) fn requests_that(&self, fits: impl Fn(&SeenRequest) -> bool) -> Vec<SeenRequest> {
+        self.locked().requests.iter().filter(|request| fits(request)).cloned().collect()
     }
 
     pub(super) fn commands_of(&self, client: Option<&str>) -> BTreeMap<String, u64> {
@@ -116,11 +116,11 @@ mod tests {
         for number in 0..=REQUESTS_MAX {
             traffic.note(1, &[b"ping".to_vec(), number.to_string().into_bytes()]);
         }
-        let requests = traffic.requests();
+        let requests = traffic.requests_that(|_| true);
         assert_eq!((requests.len(), requests[0].arguments[1].as_slice()), (REQUESTS_MAX, b"1".as_slice()));
         assert_eq!(traffic.commands(), BTreeMap::from([("PING".into(), REQUESTS_MAX as u64 + 1)]));
         traffic.clear();
-        assert!(traffic.requests().is_empty() && traffic.commands().is_empty());
+        assert!(traffic.requests_that(|_| true).is_empty() && traffic.commands().is_empty());
     }
 
     #[test]
@@ -138,6 +138,6 @@ mod tests {
         assert_eq!(traffic.commands_by_client().len(), 3);
         traffic.clear();
         traffic.note(1, &words("PING"));
-        assert_eq!(traffic.requests()[0].client.as_deref(), Some("ours"));
+        assert_eq!(traffic.requests_that(|_| true)[0].client.as_deref(), Some("ours"));
     }
 }

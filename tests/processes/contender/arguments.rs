@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The command line.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// The server.
+    /// The servers, as any of the URLs of a `RedisConfig`.
     pub url: String,
     /// Its number, and that of its first engine.
     pub process: u32,
@@ -107,5 +107,5 @@ fn number<N: FromStr>(flag: &str, value: &str) -> Result<N, String> {
 }
 
 /// For who calls it by hand.
-pub const USAGE: &str = "contender --url redis://HOST:PORT --windows DIR [--process N] [--engines N] [--tasks N] \
+pub const USAGE: &str = "contender --url redis[-sentinel|-cluster]://HOST:PORT... --windows DIR [--process N] [--engines N] [--tasks N] \
 [--keys N] [--prefix P] [--run-ms N] [--hold-us FROM..TO] [--ttl-ms N] [--no-renewal] [--stay] [--announce] [--seed N]";

@@ -10,7 +10,8 @@ use leasehold_tests::harness::redis_server::RedisServer;
 use leasehold_tests::harness::server_table::locks;
 
 use super::{Health, acquires, prepared_server};
-use crate::lineup::{Lineup, assert_nothing_left};
+use crate::lineup::Lineup;
+use crate::servers::Servers;
 
 #[test]
 fn s5_a_lock_that_nobody_holds_is_seen_if_an_ask_is_repeated_with_another_owner() {
@@ -22,7 +23,7 @@ fn s5_a_lock_that_nobody_holds_is_seen_if_an_ask_is_repeated_with_another_owner(
 
 #[test]
 fn s5_the_same_lost_answer_leaves_nothing_if_the_owner_stays_the_same() {
-    assert_nothing_left(&run(&Health::Healthy));
+    Servers::Single(Box::new(run(&Health::Healthy))).assert_nothing_left();
 }
 
 /// The server, after all of its clients have ended.

@@ -34,12 +34,16 @@ end
 if left ~= -2 then return {0, left, now} end
 
 -- Without the right to HDEL a refused PEXPIRE could not be taken back, so that right is asked for before the write.
--- A server that cannot be asked (before 7.0) is asked by doing it: there is nothing to delete yet.
 if redis.acl_check_cmd then
   if not redis.acl_check_cmd('hdel', KEYS[1], ARGV[2]) then
     return redis.error_reply('NOPERM this user has no permission to run the \'hdel\' command on the lock\'s key')
   end
 else
+  -- A server that cannot be asked (before 7.0) is asked by doing it: there is nothing to delete yet. But only the first
+  -- write of a script is refused for want of memory, so a write comes first that needs some and does nothing: a field
+  -- without a value is refused for its arguments, once memory and rights have been looked at.
+  local room = redis.pcall('hset', KEYS[1], ARGV[2], 1, ARGV[2])
+  if type(room) == 'table' and not string.find(room.err, 'wrong number of arguments', 1, true) then return room end
   local probe = redis.pcall('hdel', KEYS[1], ARGV[2])
   if type(probe) == 'table' then return probe end
 end

@@ -24,6 +24,7 @@ need('ping', 'ping')
 need('info', 'info')
 need('role', 'role')
 need('client|setname', 'client', 'setname', 'x')
+need('client|id', 'client', 'id')
 need('evalsha', 'evalsha', 'x', '0')
 for _, command in ipairs({'hgetall', 'hlen', 'pttl', 'del'}) do
   need(command .. ' ~' .. lock, command, lock)
@@ -44,6 +45,7 @@ if ARGV[3] ~= 'publish' then
   need('sunsubscribe', 'sunsubscribe', channel)
 end
 if ARGV[4] == '1' then
+  need('asking', 'asking')
   need('cluster|nodes', 'cluster', 'nodes')
   need('cluster|slots', 'cluster', 'slots')
   need('pubsub|shardnumsub', 'pubsub', 'shardnumsub')

@@ -3,6 +3,8 @@
 mod audit;
 mod config;
 mod connection;
+#[cfg(test)]
+mod dice;
 mod lane;
 mod notices;
 mod routing;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::transport::{AuditLevel, AuditTerms, Finding};
+use leasehold::transport::{AuditLevel, AuditTerms, ErrorKind, Finding, TransportError};
 
 use super::facts::{Facts, Watchers, major};
-use crate::config::{RedisConfig, RedisTopology};
+use crate::config::{Address, RedisConfig, RedisTopology};
 
 /// Judges one server.
 pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditTerms) -> Vec<Finding> {
@@ -39,6 +39,19 @@ pub(crate) fn judge_deployment(
         RedisTopology::Cluster => findings.extend([detection(watchers, terms), nodes(watchers)]),
     }
     findings
+}
+
+/// Judges a sentinel that does not do what is asked of it.
+pub(crate) fn judge_sentinel(sentinel: &Address, trouble: &TransportError) -> Finding {
+    let finding = match trouble.kind {
+        ErrorKind::Denied => error(
+            "rights",
+            &*trouble.detail,
+            "grant them to the sentinels' user; the README of leasehold-redis lists all",
+        ),
+        _ => warn("sentinels", &*trouble.detail, "start it, or take it out of `addresses`"),
+    };
+    finding.of(sentinel.to_string())
 }
 
 fn info(subject: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
@@ -257,7 +270,6 @@ const IDLE_SECONDS_MIN: u64 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Address;
 
     const TTL: Duration = Duration::from_secs(30);
 

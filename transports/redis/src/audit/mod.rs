@@ -17,17 +17,17 @@ use leasehold::{
 
 use self::{
     facts::{Facts, Watchers, failed},
-    judge::{judge_deployment, judge_server},
+    judge::{judge_deployment, judge_sentinel, judge_server},
 };
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
     connection::{
         Batches, Connection,
         check::time,
-        link::{Link, LinkKind, Login, Target},
+        link::{Failure, Link, LinkKind, Login, Target},
     },
     lane::Nodes,
-    routing::{ask_sentinels, survey},
+    routing::{ask_sentinels, survey, try_sentinels},
     wire::{
         names::lock_channel,
         reply,
@@ -44,6 +44,7 @@ pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditTerms) -> V
     let watchers = watchers(nodes, &connections, &facts, lane).await;
     findings.extend(facts.iter().flat_map(|facts| judge_server(facts, config, &terms)));
     findings.extend(judge_deployment(&facts, &watchers, config, &terms));
+    findings.extend(sentinels(nodes, lane).await);
     findings
 }
 
@@ -118,8 +119,12 @@ async fn missing_rights(
         word(connection.publishes()),
         in_cluster,
     ];
-    let frame = connection.link().request("EVAL", 0, args, step).await.ok()?;
-    reply::array(&frame).map(|_| texts(&frame))
+    match connection.link().request("EVAL", 0, args, step).await {
+        Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
+        // The script asks for all rights but the one to be run.
+        Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),
+        Err(_) => None,
+    }
 }
 
 async fn replica_offsets(
@@ -163,6 +168,16 @@ async fn sentinel_watchers(nodes: &Nodes, lane: OpenLane) -> Watchers {
         detection: settings.as_ref().map(|settings| settings.down_after),
         sentinels: settings.as_ref().map(quorum),
         ..Watchers::default()
+    }
+}
+
+async fn sentinels(nodes: &Nodes, lane: OpenLane) -> Vec<Finding> {
+    match nodes.atlas().config.topology {
+        RedisTopology::Sentinel => {
+            let troubles = try_sentinels(nodes.atlas(), lane).await;
+            troubles.iter().map(|(sentinel, trouble)| judge_sentinel(sentinel, trouble)).collect()
+        }
+        RedisTopology::Single | RedisTopology::Cluster => Vec::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Renewals on one connection: many locks in one command, and the answers that go back to them.
 
+use std::sync::LazyLock;
+
 use fred::{bytes_utils::Str, types::Value};
 use leasehold::{
     clock::Instant,
@@ -22,10 +24,27 @@ impl Connection {
     ///
     /// # Errors
     /// The whole command must go elsewhere.
-    pub(crate) async fn renew(&self, members: &mut [Renewal], manner: Manner) -> Result<(), Denial> {
+    pub(crate) async fn renew(&self, members: &mut [Renewal]) -> Result<(), Denial> {
+        self.renew_by(self.renewal_of_node(), members, Manner::Plain).await
+    }
+
+    /// The same for members of one slot, which is served as long as its keys are there.
+    ///
+    /// # Errors
+    /// The whole command must go elsewhere.
+    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], manner: Manner) -> Result<(), Denial> {
+        self.renew_by(DECLARED, members, manner).await
+    }
+
+    async fn renew_by(
+        &self,
+        renewal: RenewalScript,
+        members: &mut [Renewal],
+        manner: Manner,
+    ) -> Result<(), Denial> {
         // One latest time for all: the earliest, which can only be too early for the others.
         let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
-        match self.ask_to_renew(members, execute_by, manner).await {
+        match self.ask_to_renew(renewal, members, execute_by, manner).await {
             Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
             Err(Denial::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
             Err(elsewhere) => return Err(elsewhere),
@@ -35,6 +54,7 @@ impl Connection {
 
     async fn ask_to_renew(
         &self,
+        (script, arguments): RenewalScript,
         members: &[Renewal],
         execute_by: Instant,
         manner: Manner,
@@ -42,7 +62,6 @@ impl Connection {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let slot = members[0].key.slot().number();
-        let (script, arguments) = self.renewal_script(manner);
         let args = |head: &Str| arguments(head, members, limit);
         let (frame, sent) = self.evaluate((script, manner), slot, args, limit).await?;
         let received = self.now();
@@ -52,13 +71,12 @@ impl Connection {
         Ok((renewed, limit))
     }
 
-    // Behind an ASKING a key must be declared: the server must see which slot is meant.
-    fn renewal_script(&self, manner: Manner) -> (&'static Script, Arguments) {
-        match (self.batches(), manner) {
-            (Batches::AcrossSlots, Manner::Plain) => (&scripts::RENEW_ACROSS_SLOTS, undeclared),
-            (Batches::AcrossSlots, Manner::Asking) | (Batches::Declared | Batches::BySlot, _) => {
-                (&scripts::RENEW, declared)
-            }
+    // Keys that are not declared may have many slots, but are refused from the moment on at which their slot begins to
+    // move, also those that are still there.
+    fn renewal_of_node(&self) -> RenewalScript {
+        match self.batches() {
+            Batches::AcrossSlots => UNDECLARED,
+            Batches::Declared | Batches::BySlot => DECLARED,
         }
     }
 
@@ -86,7 +104,11 @@ impl Connection {
     }
 }
 
-type Arguments = fn(&Str, &[Renewal], Limit) -> Vec<Value>;
+/// A script and how its arguments are put.
+type RenewalScript = (&'static LazyLock<Script>, fn(&Str, &[Renewal], Limit) -> Vec<Value>);
+
+const DECLARED: RenewalScript = (&scripts::RENEW, declared);
+const UNDECLARED: RenewalScript = (&scripts::RENEW_ACROSS_SLOTS, undeclared);
 
 fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(3 + 3 * members.len());

@@ -207,6 +207,20 @@ impl Connection {
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
 
+    /// Tells the end of a hold to those who listen here. That it did not reach them changes nothing for who released.
+    pub(crate) async fn tell_end(&self, key: &LockKey) {
+        let channel = text(&lock_channel(key.on_server()));
+        let args = vec![channel, Value::from_static_str(END_OF_HOLD)];
+        let told = self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
+        if let Err(failure) = told {
+            tracing::debug!(server = %self.terms.name, ?failure, "the end of a hold could not be told");
+        }
+    }
+
+    pub(crate) fn publishes_sharded(&self) -> bool {
+        self.terms.kinds.sharded
+    }
+
     fn publish(&self) -> Value {
         Value::from_static_str(self.publishes())
     }
@@ -478,5 +492,7 @@ pub(crate) fn text(text: &str) -> Value {
     Value::String(Str::from(text))
 }
 
+/// As the scripts tell it.
+const END_OF_HOLD: &str = "0";
 /// The number of keys.
 const ONE: Value = Value::Integer(1);

@@ -19,6 +19,7 @@ use leasehold::{
 };
 use tokio::sync::watch;
 
+use self::route::Route;
 pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
@@ -87,7 +88,7 @@ impl Lane for RedisLane {
             let mut route = self.nodes.route(slot, until)?;
             loop {
                 match route.connection.release(&request, route.manner).await {
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => return Ok(told_everywhere(answer, &route, &request.key).await),
                     Err(denial) => route.follow(denial).await?,
                 }
             }
@@ -126,7 +127,12 @@ impl Lane for RedisLane {
             let mut route = self.nodes.route(slot, until)?;
             loop {
                 match route.connection.force_release(&key, route.manner).await {
-                    Ok(answer) => return Ok(answer),
+                    Ok(freed) => {
+                        if freed {
+                            route.tell_those_left_behind(&key).await;
+                        }
+                        return Ok(freed);
+                    }
                     Err(denial) => route.follow(denial).await?,
                 }
             }
@@ -135,5 +141,15 @@ impl Lane for RedisLane {
 
     fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(audit(&self.nodes, self.lane, terms))
+    }
+}
+
+// Those who listen at two nodes are counted by neither.
+async fn told_everywhere(answer: ReleaseReply, route: &Route<'_>, key: &LockKey) -> ReleaseReply {
+    match answer {
+        ReleaseReply::Released { at, .. } if route.tell_those_left_behind(key).await => {
+            ReleaseReply::Released { listeners: None, at }
+        }
+        answer => answer,
     }
 }

@@ -88,6 +88,13 @@ impl Node {
         self.atlas.doubt();
     }
 
+    /// Drops a connection that stands but will not be served, if there is one.
+    pub(crate) fn give_up(&self) {
+        if let Ok(connection) = self.connection() {
+            self.lose(&connection);
+        }
+    }
+
     async fn reconnect(&self, mut backoff: Backoff) -> Arc<Connection> {
         loop {
             tokio::time::sleep(backoff.next_delay(self.now())).await;

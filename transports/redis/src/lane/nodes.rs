@@ -102,7 +102,9 @@ impl Nodes {
                     None => Ok(None),
                 }
             };
-            let (connection, subscribed) = tokio::try_join!(node.connect(), subscribe)?;
+            let both = tokio::try_join!(node.connect(), subscribe);
+            // The board may show the one connection already; nobody would take that back.
+            let (connection, subscribed) = both.inspect_err(|_| node.give_up())?;
             let mut tasks = vec![Task::spawn(node.clone().keep_connected(Some(connection)))];
             tasks.extend(
                 subscriber

@@ -29,6 +29,7 @@ pub(crate) struct Route<'a> {
     slot: Slot,
     until: Instant,
     hops: usize,
+    asked_by: Option<Arc<Connection>>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) manner: Manner,
 }
@@ -48,13 +49,23 @@ impl Route<'_> {
             return Err(went_in_circles(self.slot, by));
         }
         let to = self.nodes.atlas().handle_redirect(&redirect, by.node, self.connection.now());
-        self.connection = self.nodes.named(&to, self.until).await?;
+        let before = std::mem::replace(&mut self.connection, self.nodes.named(&to, self.until).await?);
         self.hops += 1;
-        self.manner = match redirect.kind {
-            RedirectKind::Moved => Manner::Plain,
-            RedirectKind::Ask => Manner::Asking,
+        (self.manner, self.asked_by) = match redirect.kind {
+            RedirectKind::Moved => (Manner::Plain, None),
+            RedirectKind::Ask => (Manner::Asking, Some(before)),
         };
         Ok(())
+    }
+
+    /// The end of a hold was told where this route has ended. Behind an `ASK` others listen where it came from: a slot
+    /// takes its sharded channels along when all of it has moved, its keys one by one before. Whether it did so.
+    pub(crate) async fn tell_those_left_behind(&self, key: &LockKey) -> bool {
+        let Some(asked_by) = self.asked_by.as_ref().filter(|from| from.publishes_sharded()) else {
+            return false;
+        };
+        asked_by.tell_end(key).await;
+        true
     }
 }
 
@@ -62,7 +73,7 @@ impl Nodes {
     /// Begins at who serves `slot`.
     pub(crate) fn route(&self, slot: Slot, until: Instant) -> Result<Route<'_>, TransportError> {
         let connection = self.serving(slot)?;
-        Ok(Route { nodes: self, slot, until, hops: 0, connection, manner: Manner::Plain })
+        Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Manner::Plain })
     }
 
     /// Renews many locks of one node. Those it does not serve any more are brought to who does, one by one.
@@ -70,7 +81,7 @@ impl Nodes {
         match self.connection(node) {
             Ok(connection) if connection.batches() == Batches::BySlot => self.renew_by_slot(members).await,
             Ok(connection) => {
-                let renewed = connection.renew(&mut members, Manner::Plain).await;
+                let renewed = connection.renew(&mut members).await;
                 self.finish_renewal(renewed, members).await
             }
             Err(error) => {
@@ -123,7 +134,7 @@ impl Nodes {
 
     async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(denial) = route.connection.renew(members, route.manner).await {
+        while let Err(denial) = route.connection.renew_slot(members, route.manner).await {
             route.follow(denial).await?;
         }
         Ok(())

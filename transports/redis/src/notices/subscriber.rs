@@ -20,9 +20,9 @@ use leasehold::{
     clock::Clock,
     key::LockKey,
     routing::topology::NodeId,
-    transport::{OpenLane, TransportError, Watch},
+    transport::{OpenLane, TransportError, Watch, WatchState},
 };
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::table::{Changes, Notices};
 use crate::{
@@ -74,12 +74,24 @@ impl Subscriber {
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
         let channel = Str::from(lock_channel(key.on_server()));
-        let seat = self.atlas.map().serving(key.slot());
-        let (state, is_new) = self.lock().watch(&channel, key.slot(), seat);
+        let (state, is_new, seat) = self.watch_at_its_seat(&channel, key);
         if let (true, Some(node)) = (is_new, seat) {
             self.bell(node).notify_one();
         }
         Watch::new(state, Interest { subscriber: self.clone(), channel })
+    }
+
+    fn watch_at_its_seat(
+        &self,
+        channel: &Str,
+        key: &LockKey,
+    ) -> (watch::Receiver<WatchState>, bool, Option<NodeId>) {
+        let mut notices = self.lock();
+        // Read under the lock: whoever follows a newer map either has done so before, and then this one is as new, or
+        // moves this channel too. A seat read before could stay with a server that was left.
+        let seat = self.atlas.map().serving(key.slot());
+        let (state, is_new) = notices.watch(channel, key.slot(), seat);
+        (state, is_new, seat)
     }
 
     /// Connects to a server and checks it.
@@ -93,12 +105,10 @@ impl Subscriber {
     pub(crate) fn follow(&self, map: &Map) {
         let mut notices = self.lock();
         notices.reseat(|slot| map.serving(slot));
+        let is_in_use = |node| map.server(node).is_some();
+        notices.retain_nodes(is_in_use);
         let mut bells = self.bells();
-        let gone: Vec<_> = bells.keys().copied().filter(|node| map.server(*node).is_none()).collect();
-        for node in gone {
-            notices.remove_node(node);
-            bells.remove(&node);
-        }
+        bells.retain(|node, _| is_in_use(*node));
         bells.values().for_each(|bell| bell.notify_one());
     }
 
@@ -330,3 +340,53 @@ const BATCH_MAX: usize = 1_000;
 const ROUND_MAX: usize = 256;
 /// Until the map has been looked at again.
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use leasehold::{clock::Instant, transport::LanePurpose};
+
+    use super::*;
+    use crate::{
+        config::{Address, RedisConfig},
+        wire::sentinel::MasterWord,
+    };
+
+    #[test]
+    fn l2_a_watch_that_meets_a_failover_is_wanted_at_the_new_master() {
+        let sentinel = Address::new("sentinel", 26_379);
+        let atlas = Arc::new(Atlas::new(RedisConfig::sentinel([sentinel.clone()], "m")));
+        let lane = OpenLane {
+            purpose: LanePurpose::Calls,
+            clock: Clock::Boot,
+            command_timeout: Duration::from_secs(1),
+        };
+        let subscriber = Arc::new(Subscriber::new(lane, atlas.clone()));
+        for round in 0..ROUNDS {
+            let key = LockKey::new("", &round.to_string()).unwrap();
+            let promoted = MasterWord { address: Address::new("m", 1 + round % 2), epoch: round.into() };
+            let together = Barrier::new(2);
+            let watch = thread::scope(|scope| {
+                let failover = scope.spawn(|| {
+                    together.wait();
+                    atlas.handle_word(&sentinel, promoted, 1, Instant::default());
+                    subscriber.follow(&atlas.map());
+                });
+                together.wait();
+                let watch = subscriber.watch(&key);
+                failover.join().unwrap();
+                watch
+            });
+            let master = atlas.map().servers[0].id;
+            let wanted = subscriber.lock().take_changes(master, BATCH_MAX, Instant::default()).wanted;
+            assert_eq!(wanted.len(), 1, "round {round}");
+            subscriber.lock().confirm(master, &wanted);
+            drop(watch);
+            subscriber.lock().take_changes(master, BATCH_MAX, lane.clock.now() + A_DAY);
+        }
+    }
+
+    const ROUNDS: u16 = 12_000;
+    const A_DAY: Duration = Duration::from_secs(86_400);
+}

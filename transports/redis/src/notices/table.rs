@@ -29,8 +29,9 @@ pub(crate) struct Notices {
     ended: HashMap<NodeId, Vec<Str>>,
     /// Their slot has moved to another node.
     left: HashMap<NodeId, Vec<Str>>,
-    /// Channels that were idle when they were put here, oldest first, each at most once.
-    idle: VecDeque<Str>,
+    /// Channels that were idle when they were put here, with that moment, each at most once. Not their own last idle
+    /// moment: a busy one at the front would keep all behind it for ever.
+    idle: VecDeque<(Str, Instant)>,
     idle_count: usize,
     warm: Duration,
     warm_max: usize,
@@ -113,7 +114,7 @@ impl Notices {
         channel.idle_since = now;
         self.idle_count += 1;
         if !std::mem::replace(&mut channel.queued, true) {
-            self.idle.push_back(name.clone());
+            self.idle.push_back((name.clone(), now));
         }
         self.idle.len() == 1 || self.idle_count > self.warm_max
     }
@@ -214,17 +215,17 @@ impl Notices {
         }
     }
 
-    /// `node` is not in use any more.
-    pub(crate) fn remove_node(&mut self, node: NodeId) {
-        self.wanted.remove(&node);
-        self.ended.remove(&node);
-        self.left.remove(&node);
+    /// Only these nodes are in use.
+    pub(crate) fn retain_nodes(&mut self, is_in_use: impl Fn(NodeId) -> bool) {
+        for names in [&mut self.wanted, &mut self.ended, &mut self.left] {
+            names.retain(|node, _| is_in_use(*node));
+        }
     }
 
     fn forget(&mut self, is_forgotten: impl Fn(&Channel) -> bool) {
         self.channels.retain(|_, channel| !is_forgotten(channel));
         let Self { idle, channels, .. } = self;
-        idle.retain(|name| channels.contains_key(name));
+        idle.retain(|(name, _)| channels.contains_key(name));
         self.idle_count = self.channels.values().filter(|channel| channel.watches == 0).count();
     }
 
@@ -235,7 +236,7 @@ impl Notices {
             if self.next_expiry().is_none_or(|at| at > now) && self.idle_count <= self.warm_max {
                 break;
             }
-            let Some(name) = self.idle.pop_front() else { break };
+            let Some((name, _)) = self.idle.pop_front() else { break };
             if self.expires(&name, now) {
                 self.idle_count -= 1;
                 let channel = self.channels.remove(&name);
@@ -251,8 +252,8 @@ impl Notices {
 
     /// When to look for expired subscriptions next, at the earliest.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        let oldest = self.channels.get(self.idle.front()?)?;
-        Some(oldest.idle_since + self.warm)
+        let (_, since) = self.idle.front()?;
+        Some(*since + self.warm)
     }
 
     /// Whether a channel that left the queue is to be forgotten. One that is watched again leaves the queue, one that
@@ -269,7 +270,7 @@ impl Notices {
         if waits {
             channel.queued = true;
             channel.idle_since = if over { now } else { channel.idle_since };
-            self.idle.push_back(name.clone());
+            self.idle.push_back((name.clone(), channel.idle_since));
         }
         !waits
     }
@@ -308,6 +309,9 @@ impl Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod chance;
 
 #[cfg(test)]
 mod tests {
@@ -490,6 +494,21 @@ mod tests {
         // Never sent out: forgotten without a command.
         assert!(take_ended(&mut notices, at(60_000)).is_empty());
         assert!(notices.channels.is_empty() && take_wanted(&mut notices).is_empty());
+    }
+
+    #[test]
+    fn l6_a_busy_name_does_not_keep_others_subscribed() {
+        let mut notices = notices();
+        let _names = (watch(&mut notices, "busy"), watch(&mut notices, "idle"));
+        let wanted = take_wanted(&mut notices);
+        notices.confirm(X, &wanted);
+        notices.unwatch(&name("busy"), at(0));
+        notices.unwatch(&name("idle"), at(0));
+        for millis in (1_000..=6_000).step_by(1_000) {
+            watch(&mut notices, "busy");
+            notices.unwatch(&name("busy"), at(millis));
+        }
+        assert_eq!(take_ended(&mut notices, at(6_000)), [name("idle")]);
     }
 
     #[test]

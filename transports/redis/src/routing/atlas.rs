@@ -135,13 +135,15 @@ impl Atlas {
         let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
         let by = self.number(state, myself).id;
         let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
+        let failed = view.iter().filter(|node| node.is_failed);
+        let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
         let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
         let claims = masters.map(|node| Claims {
             node: self.number(state, &node.address).id,
             epoch: node.epoch,
             slots: node.slots.clone(),
         });
-        Statement { by, known, masters: claims.collect() }
+        Statement { by, known, failed, masters: claims.collect() }
     }
 
     /// The server `by` has sent a request elsewhere. Where to, known to all lanes when this returns.

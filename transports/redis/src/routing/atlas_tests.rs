@@ -14,7 +14,15 @@ fn address(port: u16) -> Address {
 
 fn master(port: u16, epoch: u64, slots: Option<RangeInclusive<u16>>) -> Described {
     let (address, slots) = (address(port), slots.into_iter().collect());
-    Described { address, is_myself: port == ASKED, is_master: true, is_out: false, epoch, slots }
+    Described {
+        address,
+        is_myself: port == ASKED,
+        is_master: true,
+        is_out: false,
+        is_failed: false,
+        epoch,
+        slots,
+    }
 }
 
 fn replica(port: u16, epoch: u64) -> Described {

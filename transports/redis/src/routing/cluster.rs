@@ -61,8 +61,14 @@ pub(crate) async fn survey(
     let ask = |what| link.request("CLUSTER", 0, vec![Value::from_static_str(what)], step);
     let (nodes, slots) = tokio::join!(ask("NODES"), ask("SLOTS"));
     let nodes = nodes.map_err(|failure| explain(address, failure))?;
-    // Without it the addresses are those of CLUSTER NODES.
-    let view = cluster_nodes::read(&nodes, slots.ok().as_ref(), address);
+    // Refused, the addresses are those of CLUSTER NODES. Only late, they must not change for one view: every server would
+    // be another one.
+    let slots = match slots {
+        Ok(slots) => Some(slots),
+        Err(Failure::Refused(_)) => None,
+        Err(failure) => return Err(explain(address, failure)),
+    };
+    let view = cluster_nodes::read(&nodes, slots.as_ref(), address);
     view.ok_or_else(|| {
         let detail = format!("redis {address} answered CLUSTER NODES in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)

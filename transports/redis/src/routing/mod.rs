@@ -8,5 +8,5 @@ mod slots;
 mod succession;
 
 pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
-pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening};
+pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening, try_sentinels};
 pub(crate) use server::Server;

@@ -17,7 +17,7 @@ use fred::{
     bytes_utils::Str,
     types::{Message, Resp3Frame as Frame, Value},
 };
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -107,6 +107,29 @@ pub(crate) async fn ask_sentinels(atlas: &Atlas, lane: OpenLane) -> Option<Frame
         }
     }
     None
+}
+
+/// Tries all that is asked of the configured sentinels. What is the matter with each that does not do it.
+pub(crate) async fn try_sentinels(atlas: &Atlas, lane: OpenLane) -> Vec<(Address, TransportError)> {
+    let tries = atlas.config.addresses.iter().map(|sentinel| async move {
+        let trouble = try_sentinel(atlas, sentinel, lane).await.err();
+        trouble.map(|trouble| (sentinel.clone(), trouble))
+    });
+    join_all(tries).await.into_iter().flatten().collect()
+}
+
+async fn try_sentinel(atlas: &Atlas, sentinel: &Address, lane: OpenLane) -> Result<(), TransportError> {
+    let (ear, step) = (Ear::open(atlas, lane, sentinel).await?, lane.command_timeout);
+    let told =
+        |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service(atlas), failure));
+    for what in ["MASTER", "GET-MASTER-ADDR-BY-NAME", "SENTINELS"] {
+        told(question(&ear.questions, what, service(atlas), step).await)?;
+    }
+    // As fred does when it connects; without them a connection works, but the sentinel logs each as denied.
+    for (command, word) in [("CLIENT", "ID"), ("INFO", "server")] {
+        told(ear.questions.request(command, 0, vec![Value::from_static_str(word)], step).await)?;
+    }
+    Ok(())
 }
 
 async fn question(link: &Link, what: &'static str, service: &str, step: Duration) -> Result<Frame, Failure> {
@@ -203,7 +226,7 @@ async fn listen(vigil: Arc<Vigil>, sentinel: Address) {
     loop {
         let now = vigil.lane.clock.now();
         tokio::time::sleep(backoff.next_delay(now)).await;
-        match Ear::open(&vigil, &sentinel).await {
+        match Ear::open(&vigil.atlas, vigil.lane, &sentinel).await {
             Ok(ear) => {
                 let since = vigil.lane.clock.now();
                 attend(&vigil, &sentinel, &ear).await;
@@ -264,8 +287,7 @@ fn handle_message(vigil: &Vigil, message: &Message) {
 
 impl Ear {
     /// Subscribed when this returns.
-    async fn open(vigil: &Vigil, sentinel: &Address) -> Result<Self, TransportError> {
-        let (atlas, lane) = (&vigil.atlas, vigil.lane);
+    async fn open(atlas: &Atlas, lane: OpenLane, sentinel: &Address) -> Result<Self, TransportError> {
         let (questions, messages) = tokio::try_join!(
             open(atlas, sentinel, LinkKind::Commands, lane),
             open(atlas, sentinel, LinkKind::Notices, lane),
@@ -275,9 +297,18 @@ impl Ear {
             ear.messages.subscribe(vec![Str::from_static("+switch-master")], lane.command_timeout).await?;
             ear.probe().await
         };
-        subscribed.await.map_err(|failure| explain(sentinel, service(atlas), failure))?;
-        Ok(ear)
+        match subscribed.await {
+            Ok(()) => Ok(ear),
+            Err(failure) => Err(deaf(explain(sentinel, service(atlas), failure))),
+        }
     }
+}
+
+/// A channel that may not be listened to is not named by the server.
+fn deaf(error: TransportError) -> TransportError {
+    let detail =
+        format!("{}; to hear of failovers it takes +subscribe, +ping, &+switch-master", error.detail);
+    TransportError { detail: detail.into(), ..error }
 }
 
 impl Probe for Ear {

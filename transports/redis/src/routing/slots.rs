@@ -7,13 +7,20 @@
 //!
 //! 1. its epoch is not below that of the claim we hold, or
 //! 2. the node we believe in says in its *own* view that it does not serve the slot, or
-//! 3. the node we believe in is not known any more to the node that was asked.
+//! 3. the node we believe in is not known any more to the node that was asked, or
+//! 4. that node knows that the one we believe in has failed, and knew its claims up to the epoch of the one we hold.
 //!
-//! By 1 an old view changes nothing, whoever tells it. 2 and 3 let a cluster that was reset begin again at epoch 0.
-//! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, with an epoch one higher,
-//! so that no view from before the move takes it back.
+//! By 1 an old view changes nothing, whoever tells it. 2 and 3 let a cluster that was reset begin again at epoch 0. By
+//! 4 nobody waits for a denial by the dead: a view can show a slot at its former master with an epoch that this one
+//! took later, for another slot.
+//! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
+//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
+//! high would outlive the claims of whoever really follows.
 
-use std::{collections::HashSet, ops::RangeInclusive};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
 
 use leasehold::routing::{
     slot::{SLOTS, Slot},
@@ -35,6 +42,8 @@ pub(crate) struct Statement {
     pub(crate) by: NodeId,
     /// Every node it knows, masters and replicas, itself included.
     pub(crate) known: HashSet<NodeId>,
+    /// Those of them that have failed, by the word of most masters, with their configuration epochs.
+    pub(crate) failed: HashMap<NodeId, u64>,
     pub(crate) masters: Vec<Claims>,
 }
 
@@ -48,6 +57,8 @@ pub(crate) struct SlotTable {
 struct Claim {
     node: NodeId,
     epoch: u64,
+    /// Who has given the slot away in a redirect, at this epoch at the latest.
+    given_by: Option<NodeId>,
 }
 
 impl Default for SlotTable {
@@ -61,7 +72,7 @@ impl SlotTable {
     pub(crate) fn merge(&mut self, statement: &Statement) -> bool {
         let mut changed = false;
         for master in &statement.masters {
-            let new = Claim { node: master.node, epoch: master.epoch };
+            let new = Claim { node: master.node, epoch: master.epoch, given_by: None };
             for slot in master.slots.iter().cloned().flatten().filter(|slot| *slot < SLOTS) {
                 changed |= self.consider(slot, new, statement);
             }
@@ -71,9 +82,7 @@ impl SlotTable {
 
     fn consider(&mut self, slot: u16, new: Claim, statement: &Statement) -> bool {
         let held = &mut self.claims[usize::from(slot)];
-        let believed = held.is_none_or(|held| {
-            new.epoch >= held.epoch || statement.by == held.node || !statement.known.contains(&held.node)
-        });
+        let believed = held.is_none_or(|held| held.gives_way_to(new, statement));
         if !believed || *held == Some(new) {
             return false;
         }
@@ -88,11 +97,12 @@ impl SlotTable {
         match held {
             Some(held) if held.node != by => false,
             Some(held) => {
-                *held = Claim { node: to, epoch: held.epoch + 1 };
+                let given_by = (to != by).then_some(by);
+                *held = Claim { node: to, given_by, ..*held };
                 to != by
             }
             None => {
-                *held = Some(Claim { node: to, epoch: 0 });
+                *held = Some(Claim { node: to, epoch: 0, given_by: None });
                 true
             }
         }
@@ -112,6 +122,19 @@ impl SlotTable {
     }
 }
 
+impl Claim {
+    fn gives_way_to(&self, new: Self, by: &Statement) -> bool {
+        // Nothing is new about the same node at the epoch at which the slot was given to it.
+        let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
+        let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| *epoch >= self.epoch);
+        let is_taken_back = by.by == new.node && self.given_by == Some(new.node) && new.epoch >= self.epoch;
+        !is_old || is_taken_back || by.by == self.node || !by.known.contains(&self.node) || has_failed()
+    }
+}
+
+#[cfg(test)]
+mod chance;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +149,12 @@ mod tests {
             epoch: *epoch,
             slots: vec![slots.clone()],
         };
-        Statement { by, known: HashSet::from([X, Y, Z]), masters: masters.iter().map(claims).collect() }
+        Statement {
+            by,
+            known: HashSet::from([X, Y, Z]),
+            failed: HashMap::new(),
+            masters: masters.iter().map(claims).collect(),
+        }
     }
 
     fn owner(table: &SlotTable, slot: u16) -> Option<NodeId> {

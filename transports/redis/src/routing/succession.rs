@@ -47,6 +47,7 @@ impl Succession {
         known: usize,
         now: Instant,
     ) -> bool {
+        self.words.retain(|_, heard| now - heard.at <= LATELY);
         self.words.insert(sentinel.clone(), Heard { word: word.clone(), at: now });
         let takes_over = self.master.is_none() && self.left.as_ref() != Some(&word.address);
         let later = word.epoch > self.epoch || (word.epoch == self.epoch && takes_over);
@@ -81,6 +82,9 @@ impl Succession {
 }
 
 const LATELY: Duration = Duration::from_secs(12);
+
+#[cfg(test)]
+mod chance;
 
 #[cfg(test)]
 mod tests {
@@ -151,6 +155,16 @@ mod tests {
         assert!(!succession.handle_word(&address(12), word(1, 4), 3, at(1)), "the one that was left");
         assert!(succession.handle_word(&address(11), word(2, 4), 3, at(1)));
         assert_eq!(succession.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l6_the_words_of_sentinels_that_left_are_forgotten() {
+        let mut succession = settled();
+        for sentinel in 0..100 {
+            let now = at(100 + 10 * u64::from(sentinel));
+            succession.handle_word(&address(20 + sentinel), word(1, 3), 3, now);
+        }
+        assert_eq!(succession.words.len(), 2);
     }
 
     #[test]

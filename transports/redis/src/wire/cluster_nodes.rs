@@ -3,7 +3,7 @@
 //! `CLUSTER NODES` is the only answer that carries configuration epochs, and every version has it. Which of a node's
 //! names clients should use (`cluster-preferred-endpoint-type`) only `CLUSTER SLOTS` knows.
 
-use std::{collections::HashMap, ops::RangeInclusive};
+use std::{collections::HashMap, ops::RangeInclusive, str::FromStr};
 
 use fred::types::Resp3Frame as Frame;
 
@@ -18,6 +18,8 @@ pub(crate) struct Described {
     pub(crate) is_master: bool,
     /// Failed, unreachable by anybody, or not yet a member.
     pub(crate) is_out: bool,
+    /// Failed, by the word of most masters.
+    pub(crate) is_failed: bool,
     pub(crate) epoch: u64,
     pub(crate) slots: Vec<RangeInclusive<u16>>,
 }
@@ -36,7 +38,7 @@ fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> 
     let words: Vec<&str> = line.split(' ').collect();
     let [id, endpoint, flags, _, _, _, epoch, _, slots @ ..] = words.as_slice() else { return None };
     let flag = |wanted: &str| flags.split(',').any(|flag| flag == wanted);
-    let epoch = epoch.parse().ok()?;
+    let epoch = plain(epoch)?;
     let Some(address) = preferred.get(id).cloned().or_else(|| address(endpoint, asked)) else {
         return Some(None);
     };
@@ -45,6 +47,7 @@ fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> 
         is_myself: flag("myself"),
         is_master: flag("master"),
         is_out: flag("fail") || flag("handshake") || flag("noaddr"),
+        is_failed: flag("fail"),
         epoch,
         slots: slots.iter().filter_map(|slot| range(slot)).collect(),
     }))
@@ -55,7 +58,7 @@ fn address(endpoint: &str, asked: &Address) -> Option<Address> {
     let place = endpoint.split(['@', ',']).next()?;
     let (host, port) = place.rsplit_once(':')?;
     let host = if host.is_empty() { &asked.host } else { host };
-    let port = port.parse().ok().filter(|port| *port > 0)?;
+    let port = plain(port).filter(|port| *port > 0)?;
     Some(Address::new(host, port))
 }
 
@@ -65,7 +68,12 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
         return None;
     }
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    Some(first.parse().ok()?..=last.parse().ok()?)
+    Some(plain(first)?..=plain(last)?)
+}
+
+/// A number as servers write it: `+7` and `007` are damage.
+fn plain<T: FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|number: &T| number.to_string() == text)
 }
 
 /// [[first, last, [endpoint, port, id, ...], ...], ...]: node id to the address that clients should use.
@@ -81,6 +89,9 @@ fn endpoint<'a>(node: &'a Frame, asked: &Address) -> Option<(&'a str, Address)> 
     let host = reply::text(host).filter(|host| !host.is_empty()).unwrap_or(&asked.host);
     (host != "?").then(|| Some((reply::text(id)?, Address::new(host, port))))?
 }
+
+#[cfg(test)]
+mod chance;
 
 #[cfg(test)]
 mod tests {

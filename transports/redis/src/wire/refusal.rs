@@ -78,13 +78,17 @@ const BY_CODE: &[Row] = &[
 
 /// By a phrase anywhere in the text.
 const BY_PHRASE: &[Row] = &[
+    // Inside scripts: the first until 7.0, for a command, a key or a channel; the second since.
     (
-        "can't run this command or subcommand",
+        "The user executing the script can't",
         ErrorKind::Denied,
         "grant the rights that the README of leasehold-redis lists",
     ),
+    ("ACL failure in script", ErrorKind::Denied, "grant the rights that the README of leasehold-redis lists"),
     ("max number of clients reached", ErrorKind::NotReady, "see maxclients"),
     ("access a non local key in a cluster node", ErrorKind::NotReady, "a slot is being moved; ask again"),
+    // CLUSTERDOWN as a script hears it.
+    ("while the cluster is down", ErrorKind::NotReady, "see CLUSTER INFO"),
     (
         "unknown command",
         ErrorKind::Misconfigured,
@@ -153,6 +157,19 @@ mod tests {
             (
                 "@user_script: 17: The user executing the script can't run this command or subcommand",
                 ErrorKind::Denied,
+            ),
+            (
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+                ErrorKind::Denied,
+            ),
+            (
+                "ERR ACL failure in script: User ours has no permissions to run the 'time' command",
+                ErrorKind::Denied,
+            ),
+            ("ERR Script attempted to execute a command while the cluster is down", ErrorKind::NotReady),
+            (
+                "ERR Script attempted to execute a write command while the cluster is down and readonly",
+                ErrorKind::NotReady,
             ),
             (
                 "DENIED Redis is running in protected mode because protected mode is enabled",

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
 
 /** The command line: where Redis is and how Redisson shall see it. All not named here is Redisson's default. */
 record Options(List<String> urls, String topology, String master, long watchdogMs) {
@@ -52,10 +53,12 @@ record Options(List<String> urls, String topology, String master, long watchdogM
         config.setLockWatchdogTimeout(watchdogMs);
         String[] nodes = urls.toArray(String[]::new);
         switch (topology) {
+            // A replica is behind, and an old counter looks like a lost update: reads go to the master, too.
             case "sentinel" -> config.useSentinelServers().setMasterName(master).addSentinelAddress(nodes)
+                    .setReadMode(ReadMode.MASTER)
                     // A test may well run one sentinel; Redisson would refuse to start with fewer than two.
                     .setCheckSentinelsList(false);
-            case "cluster" -> config.useClusterServers().addNodeAddress(nodes);
+            case "cluster" -> config.useClusterServers().addNodeAddress(nodes).setReadMode(ReadMode.MASTER);
             default -> config.useSingleServer().setAddress(nodes[0]);
         }
         return config;

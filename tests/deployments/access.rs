@@ -1,0 +1,193 @@
+//! The rights that the README lists are enough for everything on each topology, and no server was asked for more. Each of
+//! them that is missing is named at start: by the error of `build()`, or by the audit.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use leasehold::{AuditLevel, Engine};
+use leasehold_redis::{Address, NoticeKind, Password, RedisConfig, RedisTransport, Secret};
+use leasehold_tests::harness::{
+    cluster::RedisCluster,
+    node::Node,
+    raw_client::RawClient,
+    redis_server::RedisServer,
+    sentinel::{RedisSentinel, SERVICE},
+    server_version::ServerVersion,
+};
+
+use crate::{
+    lanes::Lanes,
+    tour::{PREFIX, tour},
+};
+
+/// What the README says a user must be allowed: for all, and what a cluster needs besides.
+fn documented(user: &str) -> Vec<Vec<String>> {
+    let readme = include_str!("../../transports/redis/README.md");
+    let rules = readme.lines().filter_map(|line| line.strip_prefix(&format!("ACL SETUSER {user} ")));
+    let rules: Vec<Vec<String>> =
+        rules.map(|rule| rule.split_whitespace().map(str::to_owned).collect()).collect();
+    assert!(!rules.is_empty(), "{user}");
+    rules
+}
+
+/// Connections to all servers of a kind, as somebody who may do everything.
+struct Admin(Vec<RawClient>);
+
+impl Admin {
+    fn of(nodes: &[Arc<Node>]) -> Self {
+        Self(nodes.iter().map(|node| node.client().expect("a connection")).collect())
+    }
+
+    fn grant(&mut self, user: &str, rule: &[String]) {
+        let words = ["ACL", "SETUSER", user].into_iter().chain(rule.iter().map(String::as_str));
+        let words: Vec<&str> = words.collect();
+        for server in &mut self.0 {
+            let granted = server.command(&words).expect("a reply");
+            assert!(granted.is_ok(), "{words:?}: {granted:?}");
+        }
+    }
+
+    /// What was asked for in vain, as the servers have logged it.
+    fn denied(&mut self) -> BTreeSet<String> {
+        let logs = self.0.iter_mut().map(|server| server.command(&["ACL", "LOG"]).expect("a reply"));
+        let entries: Vec<Vec<String>> =
+            logs.flat_map(|log| log.items().iter().map(|entry| entry.texts()).collect::<Vec<_>>()).collect();
+        entries.iter().filter_map(|entry| Some(entry.get(object(entry)? + 1)?.clone())).collect()
+    }
+
+    /// The audit looks at settings if it may, and says so if it may not.
+    fn has_denied_nothing_but_settings(&mut self) {
+        let denied = self.denied();
+        assert!(denied.iter().all(|object| object.starts_with("config")), "{denied:?}");
+    }
+}
+
+fn object(entry: &[String]) -> Option<usize> {
+    entry.iter().position(|word| word == "object")
+}
+
+fn secret() -> Option<Password> {
+    Some(Password::Value(Secret::new("secret")))
+}
+
+fn logged_in(config: RedisConfig) -> RedisConfig {
+    RedisConfig { username: Some("leasehold".into()), password: secret(), ..config }
+}
+
+/// Without each right in turn: it is named at start.
+async fn each_missing_is_named(admin: &mut Admin, rule: &[String], login: impl Fn(&str) -> RedisConfig) {
+    let mut named = [0, 0];
+    for right in rule.iter().filter(|right| right.starts_with(['+', '~', '&'])) {
+        let user = format!("without{}", right.replace(['+', '|', '~', '&', '*'], "-"));
+        let others: Vec<String> = rule.iter().filter(|other| *other != right).cloned().collect();
+        admin.grant(&user, &others);
+        let (place, said) = said_at_start(login(&user)).await;
+        assert!(is_named(right, &said), "{right}: {said}");
+        named[place] += 1;
+    }
+    println!("of missing rights {} were named by build() and {} by the audit", named[0], named[1]);
+    assert_eq!(named[0] + named[1], rule.iter().filter(|right| right.starts_with(['+', '~', '&'])).count());
+}
+
+fn is_named(right: &str, said: &str) -> bool {
+    let bare = right.trim_start_matches('+').trim_end_matches('*');
+    match right.starts_with('+') {
+        // As the audit says it, or as the server does.
+        true => said.split([' ', ',', ';']).any(|word| word == right || word == format!("'{bare}'")),
+        false => said.contains(bare),
+    }
+}
+
+/// By whom, and what.
+async fn said_at_start(config: RedisConfig) -> (usize, String) {
+    let builder = Engine::builder(RedisTransport::new(config)).name_prefix(PREFIX);
+    match builder.unavailable_after(Duration::from_secs(2)).build().await {
+        Err(error) => (0, error.to_string()),
+        Ok(engine) => {
+            let report = engine.audit().await;
+            let faults = report.findings().iter().filter(|finding| finding.level == AuditLevel::Error);
+            let found: Vec<String> =
+                faults.filter(|fault| fault.subject == "rights").map(|fault| fault.found.clone()).collect();
+            assert!(!found.is_empty(), "{report}");
+            (1, found.join("; "))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_are_enough_on_a_single_server() {
+    for version in ServerVersion::ALL {
+        let server = RedisServer::builder().version(version).start().expect("a server");
+        let mut admin = Admin(vec![server.client().expect("a connection")]);
+        admin.grant("leasehold", &documented("leasehold")[0]);
+        tour(&logged_in(RedisConfig::single("127.0.0.1", server.port()))).await;
+        admin.has_denied_nothing_but_settings();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_right_that_is_missing_on_a_single_server_is_named_at_start() {
+    let server = RedisServer::start().expect("a server");
+    let mut admin = Admin(vec![server.client().expect("a connection")]);
+    let config = logged_in(RedisConfig::single("127.0.0.1", server.port()));
+    let login = |user: &str| RedisConfig { username: Some(user.into()), ..config.clone() };
+    each_missing_is_named(&mut admin, &documented("leasehold")[0], login).await;
+}
+
+/// Users of the same rights on servers and sentinels.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_are_enough_with_sentinels_and_each_missing_is_named_at_start() {
+    let deployment = RedisSentinel::start().expect("servers");
+    let (mut servers, mut sentinels) = (Admin::of(deployment.servers()), Admin::of(deployment.sentinels()));
+    let (of_servers, of_sentinels) = (&documented("leasehold")[0], &documented("sentinel")[0]);
+    servers.grant("leasehold", of_servers);
+    sentinels.grant("sentinel", of_sentinels);
+    let addresses = deployment.sentinel_addresses();
+    let addresses = addresses.iter().map(|address| address.parse().expect("an address"));
+    let config = RedisConfig {
+        sentinel_username: Some("sentinel".into()),
+        sentinel_password: secret(),
+        ..logged_in(RedisConfig::sentinel(addresses, SERVICE))
+    };
+    tour(&config).await;
+    servers.has_denied_nothing_but_settings();
+    assert_eq!(sentinels.denied(), BTreeSet::new());
+    let login = |user: &str| RedisConfig { username: Some(user.into()), ..config.clone() };
+    each_missing_is_named(&mut servers, of_servers, login).await;
+    let login = |user: &str| RedisConfig { sentinel_username: Some(user.into()), ..config.clone() };
+    each_missing_is_named(&mut sentinels, of_sentinels, login).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_are_enough_on_a_cluster_and_each_missing_is_named_at_start() {
+    for version in [ServerVersion::Debian, ServerVersion::Valkey91] {
+        let cluster = RedisCluster::builder().version(version).replicas_each(0).start().expect("a cluster");
+        let mut admin = Admin::of(&cluster.nodes());
+        let rule = documented("leasehold").concat();
+        admin.grant("leasehold", &rule);
+        let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
+        let config = logged_in(RedisConfig::cluster(nodes));
+        tour(&config).await;
+        on_the_way(&cluster, &config).await;
+        admin.has_denied_nothing_but_settings();
+        // Classic and sharded notices, so that each right is needed.
+        let both = RedisConfig { notices: NoticeKind::Both, ..config };
+        tour(&both).await;
+        let login = |user: &str| RedisConfig { username: Some(user.into()), ..both.clone() };
+        each_missing_is_named(&mut admin, &rule, login).await;
+    }
+}
+
+/// A lock whose slot is being moved is asked for at both ends.
+async fn on_the_way(cluster: &RedisCluster, config: &RedisConfig) {
+    let lanes = Lanes::open(config.clone()).await;
+    let hold = lanes.held("locks:moves").await;
+    let slot = hold.key.slot().number();
+    let source = cluster.master_of(slot).expect("a master");
+    let masters = cluster.masters().expect("masters");
+    let target = masters.iter().find(|node| node.port() != source.port()).expect("another");
+    let migration = cluster.begin_migration(slot, target).expect("begun");
+    migration.move_key(b"locks:moves").expect("moved");
+    assert!(lanes.is_renewed(&[&hold]).await);
+    assert!(lanes.is_released(&hold).await);
+    migration.finish().expect("finished");
+}

@@ -1,0 +1,11 @@
+//! Redis deployments as they are and as they change: what their servers answer, slots that move, nodes that come and go,
+//! kinds of notices, rights, TLS.
+#![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
+
+mod lanes;
+mod tour;
+
+mod access;
+mod connecting;
+mod encryption;
+mod refusals;

@@ -1,0 +1,42 @@
+//! How often servers have sent a request elsewhere, as they count it themselves.
+
+use std::ops::Sub;
+
+use leasehold_tests::harness::node::Node;
+
+use crate::deployment::Deployment;
+
+/// `INFO errorstats` of all servers, added up. No client but ours is ever sent elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Redirects {
+    pub(crate) moved: u64,
+    pub(crate) asked: u64,
+    /// Of several keys, some are here and some are not.
+    pub(crate) try_again: u64,
+}
+
+impl Redirects {
+    pub(crate) fn told_by(deployment: &Deployment) -> Self {
+        let nodes = deployment.nodes();
+        let sum = |code| nodes.iter().filter(|node| node.runs()).map(|node| told(node, code)).sum();
+        Self { moved: sum("MOVED"), asked: sum("ASK"), try_again: sum("TRYAGAIN") }
+    }
+}
+
+impl Sub for Redirects {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            moved: self.moved - earlier.moved,
+            asked: self.asked - earlier.asked,
+            try_again: self.try_again - earlier.try_again,
+        }
+    }
+}
+
+/// `errorstat_ASK:count=12`
+fn told(node: &Node, code: &str) -> u64 {
+    let field = node.info("errorstats", &format!("errorstat_{code}")).expect("an answer");
+    field.map_or(0, |field| field.strip_prefix("count=").expect("a count").parse().expect("a number"))
+}

@@ -1,0 +1,205 @@
+//! An operator has a replica take over while a thread of Java's and a task of ours take turns at one number: both go on.
+//!
+//! A cluster loses nothing by it. Sentinels do: the old master takes writes that the new one never sees, a lock or a
+//! number among them. How many is printed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use leasehold::{Engine, Lease};
+use leasehold_tests::harness::{
+    deployment::{Deployment, Topology},
+    polling::holds_within,
+    resp::Value,
+};
+
+use crate::{
+    ground::{Ground, SOON},
+    java::Java,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l5_java_and_we_go_on_after_sentinels_switch() {
+    let turns = take_turns_over_a_switch(Topology::Sentinel).await;
+    assert!(turns.counted <= turns.most(), "{turns:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_java_and_we_go_on_after_a_cluster_switches_and_no_update_is_lost() {
+    let turns = take_turns_over_a_switch(Topology::Cluster).await;
+    assert!((turns.least()..=turns.most()).contains(&turns.counted), "{turns:?}");
+    assert_eq!((turns.lost, turns.ours.unclear), (0, 0), "{turns:?}");
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Turns {
+    java: Count,
+    ours: Count,
+    /// The number in the end.
+    counted: u64,
+    /// Leases of ours.
+    lost: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    done: u64,
+    /// An addition of which nobody knows whether it was written.
+    unclear: u64,
+}
+
+impl Turns {
+    fn least(&self) -> u64 {
+        self.java.done + self.ours.done
+    }
+
+    fn most(&self) -> u64 {
+        self.least() + self.java.unclear + self.ours.unclear
+    }
+}
+
+async fn take_turns_over_a_switch(topology: Topology) -> Turns {
+    let Ground { java, engine, servers, name, raw: _raw } =
+        Ground::with_its_own_servers(topology, Duration::from_secs(3)).await;
+    let number = Number { key: format!("stock-{{{name}}}"), servers: servers.clone() };
+    let (javas, ours, over) =
+        (Arc::<Tally>::default(), Arc::<Tally>::default(), Arc::<AtomicBool>::default());
+    let thread = thread::spawn({
+        let (tally, over, command) =
+            (javas.clone(), over.clone(), format!("increment t {name} {} 1 1000", number.key));
+        move || increment_by_java(&java, &command, &tally, &over)
+    });
+    let task =
+        tokio::spawn(increment_by_us(engine.clone(), name, number.clone(), ours.clone(), over.clone()));
+    tokio::task::block_in_place(|| {
+        both_go_on(&[&javas, &ours]);
+        let began = Instant::now();
+        servers.fail_over(&number.key).expect("another master");
+        println!("{topology:?}: all agree about another master after {:?}", began.elapsed());
+        both_go_on(&[&javas, &ours]);
+        println!("{topology:?}: both have taken {TURNS} turns after {:?}", began.elapsed());
+    });
+    over.store(true, Ordering::SeqCst);
+    task.await.expect("no panic");
+    thread.join().expect("no panic");
+    let counted = number.read().expect("a number");
+    let turns = Turns { java: javas.count(), ours: ours.count(), counted, lost: engine.snapshot().lost };
+    println!("{topology:?}: {turns:?}, updates lost: {}", turns.least().saturating_sub(counted));
+    turns
+}
+
+/// Each takes some turns from now on.
+fn both_go_on(tallies: &[&Arc<Tally>]) {
+    let before: Vec<u64> = tallies.iter().map(|tally| tally.count().done).collect();
+    let on = || tallies.iter().zip(&before).all(|(tally, before)| tally.count().done >= before + TURNS);
+    assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?}");
+}
+
+fn increment_by_java(java: &Java, command: &str, tally: &Tally, over: &AtomicBool) {
+    while !over.load(Ordering::SeqCst) {
+        match java.call(command) {
+            Ok(_) => tally.done.fetch_add(1, Ordering::SeqCst),
+            Err(story) => {
+                println!("Java threw {story}");
+                tally.unclear.fetch_add(1, Ordering::SeqCst)
+            }
+        };
+    }
+}
+
+async fn increment_by_us(
+    engine: Engine,
+    name: String,
+    number: Number,
+    tally: Arc<Tally>,
+    over: Arc<AtomicBool>,
+) {
+    while !over.load(Ordering::SeqCst) {
+        let lease = match engine.lock(&name).acquire().await {
+            Ok(lease) => lease,
+            Err(why) => {
+                println!("we were refused: {why}");
+                continue;
+            }
+        };
+        match number.add_one(&lease) {
+            Added::Yes => tally.done.fetch_add(1, Ordering::SeqCst),
+            Added::No => 0,
+            Added::Unclear => tally.unclear.fetch_add(1, Ordering::SeqCst),
+        };
+        if let Err(why) = lease.release().await {
+            println!("our release: {why}");
+        }
+        // Java is on its way to the lock when it has been told; without a pause it would seldom be the first.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    done: AtomicU64,
+    unclear: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self) -> Count {
+        Count { done: self.done.load(Ordering::SeqCst), unclear: self.unclear.load(Ordering::SeqCst) }
+    }
+}
+
+/// The number, wherever it is.
+#[derive(Clone)]
+struct Number {
+    key: String,
+    servers: Arc<Deployment>,
+}
+
+enum Added {
+    Yes,
+    No,
+    Unclear,
+}
+
+impl Number {
+    fn read(&self) -> Option<u64> {
+        match self.servers.master_of(&self.key).ok()?.command(&["GET", &self.key]).ok()? {
+            Value::Bulk(None) => Some(0),
+            reply => reply.text()?.parse().ok(),
+        }
+    }
+
+    /// Tries on while the lease is held: whoever is asked may be no master any more.
+    fn add_one(&self, lease: &Lease) -> Added {
+        let Some(old) = while_held(lease, || self.read()) else { return Added::No };
+        let mut unanswered = false;
+        let write = ["SET", &self.key, &(old + 1).to_string()];
+        let written = while_held(lease, || {
+            let reply = self.servers.master_of(&self.key).ok()?.command(&write);
+            unanswered |= reply.is_err();
+            reply.ok().filter(Value::is_ok)
+        });
+        match (written, unanswered) {
+            (Some(_), _) => Added::Yes,
+            (None, true) => Added::Unclear,
+            (None, false) => Added::No,
+        }
+    }
+}
+
+fn while_held<T>(lease: &Lease, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    while lease.is_held() {
+        if let Some(done) = attempt() {
+            return Some(done);
+        }
+    }
+    None
+}
+
+const TURNS: u64 = 30;
