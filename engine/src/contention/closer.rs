@@ -285,15 +285,14 @@ async fn release(works: &Works, patient: &mut Patient) {
 
 fn finish(works: &Works, mut patient: Patient) {
     let now = works.clock.now();
-    if now > patient.closing.gone_by {
-        patient.closing.may_hold = false;
-        let Patient { key, closing, answered_by, .. } = &mut patient;
-        let is_gone = |clock| {
-            let serves = works.calls.is_serving(clock, key.slot());
-            !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
-        };
-        closing.open.forget_gone(now, is_gone);
-    }
+    let Patient { key, closing, answered_by, .. } = &mut patient;
+    closing.may_hold &= now <= closing.gone_by;
+    let is_gone = |clock| {
+        let serves = works.calls.is_serving(clock, key.slot());
+        !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
+    };
+    // Each by its own time: what a later server has confirmed since keeps the lock for longer, not the send open.
+    closing.open.forget_gone(now, is_gone);
     if !patient.closing.may_hold && patient.closing.open.is_closed() {
         works.closer.discharge(&patient);
         works.events.totals.closing.sub(1);
