@@ -7,7 +7,7 @@ use leasehold_tests::harness::{
 };
 
 pub(super) enum Servers {
-    Single(RedisServer),
+    Single(Box<RedisServer>),
     Cluster(Box<RedisCluster>),
 }
 
@@ -23,7 +23,7 @@ pub(super) struct ServerUsage {
 
 impl Servers {
     pub(super) fn single() -> Self {
-        Self::Single(RedisServer::start().expect("a redis-server"))
+        Self::Single(Box::new(RedisServer::start().expect("a redis-server")))
     }
 
     pub(super) fn cluster() -> Self {
