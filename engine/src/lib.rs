@@ -15,7 +15,7 @@ pub mod key;
 mod lanes;
 mod lease;
 mod losses;
-mod metrics;
+pub mod metrics;
 pub mod owner;
 mod primitives;
 mod renewal;
