@@ -59,7 +59,8 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let held = now - lease.granted_at;
     works.events.totals.held.sub(1);
     works.events.totals.lost.add(1);
-    let at_deadline = matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
+    let at_deadline =
+        matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
     let late = at_deadline.then(|| now - lease.deadline());
     works.events.lost(works.events.class(lease.terms.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
@@ -89,12 +90,7 @@ pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>, how: GivenBack
     }
 }
 
-fn send_release(
-    works: &Arc<Works>,
-    lease: &Arc<LeaseCore>,
-    under_way: UnderWay,
-    how: GivenBack,
-) -> Receipt {
+fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay, how: GivenBack) -> Receipt {
     if lease.was_taken() {
         works.events.totals.held.sub(1);
         works.events.totals.released.add(1);

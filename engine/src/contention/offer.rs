@@ -32,7 +32,7 @@ impl Offer {
         Self { lease: Some(lease), works, contended }
     }
 
-    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back. 
+    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back.
     pub(crate) fn take(mut self) -> Option<TakenLease> {
         let lease = self.lease.take()?;
         let now = self.works.clock.now();

@@ -46,7 +46,13 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     pub(crate) fn begin(works: &Arc<Works>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
         slot.releases += 1;
-        Self { works: works.clone(), key: key.clone(), released: None, ended: false, _errand: works.errands.begin() }
+        Self {
+            works: works.clone(),
+            key: key.clone(),
+            released: None,
+            ended: false,
+            _errand: works.errands.begin(),
+        }
     }
 
     fn end(&mut self, tell: impl FnOnce(&mut Slot)) {

@@ -128,7 +128,8 @@ impl Lease {
     /// Dropping it gives up the answer; the release goes on.
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt = handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
+        let receipt =
+            handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
         async move {
             let _alive = handle;

@@ -67,7 +67,8 @@ impl Classes {
         };
         classes.get(DEFAULT_CLASS);
         classes.know(ClassId::OTHER, OTHER_CLASS);
-        classes.rules = rules.iter().map(|(prefix, class)| (prefix.as_str().into(), classes.get(class))).collect();
+        classes.rules =
+            rules.iter().map(|(prefix, class)| (prefix.as_str().into(), classes.get(class))).collect();
         classes.rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         classes
     }
@@ -144,7 +145,10 @@ mod tests {
         let rules = rules.into_iter().map(|(prefix, class)| (prefix.to_owned(), class.to_owned()));
         let classes = Classes::new(&rules.collect());
         let class = |lock| classes.class(classes.by_rule(lock)).name();
-        assert_eq!(["orders:1", "orders:eu:1", "jobs:1", "x"].map(class), ["orders", "orders-eu", "orders", "default"]);
+        assert_eq!(
+            ["orders:1", "orders:eu:1", "jobs:1", "x"].map(class),
+            ["orders", "orders-eu", "orders", "default"]
+        );
     }
 
     #[test]

@@ -56,7 +56,8 @@ pub struct Label {
 impl Descriptor {
     /// Whether it has the label `class`.
     pub(crate) const fn has_class(&self) -> bool {
-        !self.labels.is_empty() && self.labels[0].name.len() == CLASS.name.len()
+        !self.labels.is_empty()
+            && self.labels[0].name.len() == CLASS.name.len()
             && self.labels[0].values.is_empty()
             && self.labels[0].name.as_bytes()[0] == CLASS.name.as_bytes()[0]
     }

@@ -91,7 +91,8 @@ impl Sketch {
     }
 
     fn evict(&mut self) -> Weight {
-        let lightest = self.locks.iter().min_by_key(|(_, weight)| weight.waited).map(|(name, _)| name.clone());
+        let lightest =
+            self.locks.iter().min_by_key(|(_, weight)| weight.waited).map(|(name, _)| name.clone());
         let weight = lightest.and_then(|name| self.locks.remove(&name)).unwrap_or_default();
         Weight { waited: weight.waited, error: weight.waited, waits: 0 }
     }

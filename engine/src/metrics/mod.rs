@@ -24,5 +24,7 @@ pub use hot::ContendedLock;
 pub(crate) use hot::{HotLocks, run as name_hot_locks};
 pub(crate) use numbers::Numbers;
 pub use reading::{Distribution, Family, Metrics, Sample, Value};
-pub use recorder::{Ask, AskAnswer, AskCause, EngineThread, Operation, Recorder, ReleaseOutcome, RenewalOutcome};
+pub use recorder::{
+    Ask, AskAnswer, AskCause, EngineThread, Operation, Recorder, ReleaseOutcome, RenewalOutcome,
+};
 pub(crate) use tally::Events;

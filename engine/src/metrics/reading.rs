@@ -18,7 +18,7 @@ pub struct Metrics {
     pub(super) numbers: Arc<Numbers>,
     classes: Arc<Classes>,
     works: Weak<Works>,
-    backend: &'static str,
+    pub(super) backend: &'static str,
 }
 
 /// One metric with all its values.
@@ -88,26 +88,11 @@ impl Metrics {
             if descriptor.has_class() { self.classes.iter().map(Some).collect() } else { vec![None] };
         let each = |class| {
             (0..descriptor.combinations()).map(move |combination| Sample {
-                labels: self.labels(descriptor, class, combination),
+                labels: labels(self.backend, descriptor, class, combination),
                 value: self.value(descriptor, class, combination),
             })
         };
         classes.into_iter().flat_map(each).collect()
-    }
-
-    pub(super) fn labels(
-        &self,
-        descriptor: &Descriptor,
-        class: Option<&LockClass>,
-        combination: usize,
-    ) -> Vec<String> {
-        let mut known = descriptor.values_of(combination).into_iter();
-        let value = |label: &descriptors::Label| match (*label, class) {
-            (descriptors::CLASS, Some(class)) => class.name().to_owned(),
-            (descriptors::BACKEND, _) => self.backend.to_owned(),
-            _ => known.next().unwrap_or_default().to_owned(),
-        };
-        descriptor.labels.iter().map(value).collect()
     }
 
     fn value(&self, descriptor: &Descriptor, class: Option<&LockClass>, combination: usize) -> Value {
@@ -143,6 +128,22 @@ impl Metrics {
         };
         vec![Sample { labels: descriptor.labels.iter().map(label).collect(), value }]
     }
+}
+
+/// The values of a metric's labels, in their order.
+pub(super) fn labels(
+    backend: &str,
+    descriptor: &Descriptor,
+    class: Option<&LockClass>,
+    combination: usize,
+) -> Vec<String> {
+    let mut known = descriptor.values_of(combination).into_iter();
+    let value = |label: &descriptors::Label| match (*label, class) {
+        (descriptors::CLASS, Some(class)) => class.name().to_owned(),
+        (descriptors::BACKEND, _) => backend.to_owned(),
+        _ => known.next().unwrap_or_default().to_owned(),
+    };
+    descriptor.labels.iter().map(value).collect()
 }
 
 /// Where gauges are read.

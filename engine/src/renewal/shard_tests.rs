@@ -9,7 +9,8 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+const TERMS: Terms =
+    Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)

@@ -18,6 +18,7 @@ pub struct Heard(Arc<Mutex<Counts>>);
 
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
+    pub all: u64,
     pub waits: u64,
     pub granted: u64,
     pub shared: u64,
@@ -49,6 +50,11 @@ impl Heard {
         self.counts().renewals.get(&outcome).copied().unwrap_or(0)
     }
 
+    /// Events of any kind, but for those of timers.
+    pub fn all(&self) -> u64 {
+        self.counts().all
+    }
+
     /// Renewals without an answer, for whatever reason.
     pub fn renewals_failed(&self) -> u64 {
         let is_failed = |outcome: &RenewalOutcome| matches!(outcome, RenewalOutcome::Failed(_));
@@ -57,7 +63,9 @@ impl Heard {
     }
 
     fn change(&self, change: impl FnOnce(&mut Counts)) {
-        change(&mut self.0.lock().expect("no panic under it"));
+        let mut counts = self.0.lock().expect("no panic under it");
+        counts.all += 1;
+        change(&mut counts);
     }
 }
 
@@ -124,5 +132,20 @@ impl Recorder for Heard {
     }
     fn released(&self, _: &LockClass, _: Duration, outcome: ReleaseOutcome) {
         self.change(|counts| *counts.releases.entry(outcome).or_default() += 1);
+    }
+    fn renewed(&self, _: usize, _: Duration, _: bool) {
+        self.change(|_| {});
+    }
+    fn margin_left(&self, _: &LockClass, _: f64) {
+        self.change(|_| {});
+    }
+    fn renewal_late(&self, _: Duration) {
+        self.change(|_| {});
+    }
+    fn subscription_gap(&self) {
+        self.change(|_| {});
+    }
+    fn reconnected(&self, _: &str) {
+        self.change(|_| {});
     }
 }

@@ -7,9 +7,12 @@ use crate::{
     fencing::FencingToken,
     lease::state::LossReason,
     metrics::{
-        Ask, AskAnswer, AskCause, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome, RenewalOutcome,
-        descriptors::{ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT,
-            RESULT, THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE},
+        Ask, AskAnswer, AskCause, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome,
+        RenewalOutcome,
+        descriptors::{
+            ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT,
+            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE,
+        },
     },
     transport::{Effect, ErrorKind, TransportError},
 };
@@ -74,7 +77,8 @@ impl Recorder for Numbers {
 
     fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
         let operation = operation_at(operation);
-        let result = if trouble.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
+        let result =
+            if trouble.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
         self.put(place::BACKEND_COMMAND, None, operation * RESULT.values.len() + result, nanos(took));
         let Some(trouble) = trouble else { return };
         let error = operation * ERROR.values.len() + error_at(trouble.kind);

@@ -61,7 +61,14 @@ impl Recorder for WithUser {
         self.numbers.released(class, held, outcome);
         self.user.released(class, held, outcome);
     }
-    fn lost(&self, class: &LockClass, reason: LossReason, token: FencingToken, held: Duration, late: Option<Duration>) {
+    fn lost(
+        &self,
+        class: &LockClass,
+        reason: LossReason,
+        token: FencingToken,
+        held: Duration,
+        late: Option<Duration>,
+    ) {
         self.numbers.lost(class, reason, token, held, late);
         self.user.lost(class, reason, token, held, late);
     }
