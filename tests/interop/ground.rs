@@ -1,7 +1,6 @@
 //! Servers, a JVM and an engine of ours, with a proxy in front of each server that counts what passes.
 
 use std::{
-    env,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
