@@ -14,6 +14,9 @@ pub(crate) fn measure(table: &mut Table) {
     let pair = instructions("pair", 2_000);
     table.add("P13", "memory pair on the current runtime: instructions", Spread::exactly(pair), "instr");
     table.at_most(PAIR_INSTRUCTIONS_MAX);
+    let recorded = instructions("pair_recorded", 2_000);
+    table.add("P14", "the same with metrics: more instructions", Spread::exactly(recorded - pair), "instr");
+    table.at_most(RECORDED_INSTRUCTIONS_MAX);
     let allocations = allocations_of_pairs(1_000);
     table.add(
         "P13",
@@ -41,7 +44,8 @@ pub(crate) fn measure(table: &mut Table) {
 /// What the process does under `--count JOB TIMES`.
 pub(crate) fn run_job(job: &str, times: usize) {
     match job {
-        "pair" => on_paused_runtime(pairs(times)),
+        "pair" => on_paused_runtime(async { pairs(engine().await, times).await }),
+        "pair_recorded" => on_paused_runtime(async { pairs(recording_engine().await, times).await }),
         "renewals" => on_paused_runtime(renewals(times)),
         "wheel" => wheel_ops::turn(times),
         other => panic!("no job is called {other}"),
@@ -58,8 +62,12 @@ async fn engine() -> Engine {
     building.await.expect("the memory transport is always there")
 }
 
-async fn pairs(times: usize) {
-    let engine = engine().await;
+async fn recording_engine() -> Engine {
+    let building = Engine::builder(MemoryTransport::new()).metrics().on_current_runtime().build();
+    building.await.expect("the memory transport is always there")
+}
+
+async fn pairs(engine: Engine, times: usize) {
     let lock = engine.lock("orders:42");
     for _ in 0..times {
         let lease = lock.acquire().await.expect("nobody else wants it");
@@ -111,6 +119,8 @@ fn allocations_of_renewals(times: usize) -> f64 {
 }
 
 const PAIR_INSTRUCTIONS_MAX: f64 = 21_000.0;
+/// Five events.
+const RECORDED_INSTRUCTIONS_MAX: f64 = 350.0;
 const PAIR_ALLOCATIONS_MAX: f64 = 10.0;
 const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_800.0;
 const RENEWAL_ALLOCATIONS_MAX: f64 = 0.05;

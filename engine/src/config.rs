@@ -1,6 +1,6 @@
 //! The engine's settings, with their defaults and what contradicts what.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub struct EngineConfig {
     pub leases_max: usize,
     /// How many callers may be queued in one engine. Default 100,000.
     pub callers_max: usize,
+    /// Which class locks count as in metrics, by the beginnings of their names (the prefix above left out); the longest
+    /// that fits decides. For example `"orders:" = "orders"`. Default: none, all are of the class `default`.
+    pub classes: BTreeMap<String, String>,
 }
 
 impl Default for EngineConfig {
@@ -43,6 +46,7 @@ impl Default for EngineConfig {
             batches_in_flight_max: 4,
             leases_max: 1_000_000,
             callers_max: 100_000,
+            classes: BTreeMap::new(),
         }
     }
 }

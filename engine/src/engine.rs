@@ -10,13 +10,14 @@ use crate::{
     clock::Instant,
     contention::{
         caller::ScopeId,
-        ending,
+        ending::{self, GivenBack},
         release::{self, UnderWay},
         table::Slot,
     },
     error::ReleaseError,
     lease::{shared::LeaseCore, state::LossReason},
     losses::Losses,
+    metrics::{ContendedLock, Metrics},
     primitives::lock::{Lock, ReentryScope},
     transport::Transport,
     works::Works,
@@ -147,8 +148,20 @@ impl Engine {
             renewals: totals.renewals.value(),
             renewals_failed: totals.renewals_failed.value(),
             asks: totals.asks.value(),
-            connected: is_connected(works),
+            connected: works.is_connected(),
         }
+    }
+
+    /// All metrics of this engine, if it was built with [`EngineBuilder::metrics`].
+    pub fn metrics(&self) -> Option<Metrics> {
+        let works = self.works();
+        works.events.numbers.clone().map(|numbers| Metrics::new(numbers, works))
+    }
+
+    /// The locks that callers of this engine waited for longest in the last one to two minutes, the most contended
+    /// first; at most 128. The first five are logged once a minute (`leasehold::contention`, INFO).
+    pub fn most_contended(&self) -> Vec<ContendedLock> {
+        self.works().hot.top()
     }
 
     /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
@@ -216,12 +229,6 @@ impl Seen {
     }
 }
 
-fn is_connected(works: &Works) -> bool {
-    [works.calls.topology(), works.renewals.topology()]
-        .into_iter()
-        .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
-}
-
 async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
     let leases = lose_everything(works);
     let mut releases = release_all(works, &leases);
@@ -248,7 +255,7 @@ fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<
         let under_way = works.table.with(&lease.key, |slot| UnderWay::begin(works, &lease.key, slot));
         releases.spawn(async move {
             let _permit = room.acquire_owned().await;
-            match release::send(under_way, &lease).await {
+            match release::send(under_way, &lease, GivenBack::ByCall).await {
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => {
                     Some(lease.key.name().to_owned())
                 }

@@ -37,6 +37,6 @@ pub use lease::{
     state::{LeaseState, LossReason, TTL_MIN, margin},
 };
 pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
-pub use metrics::{Recorder, ReleaseOutcome, RenewalOutcome};
+pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
 pub use primitives::lock::{Holder, Lock, ReentryScope};
 pub use transport::{AuditLevel, Finding};

@@ -88,9 +88,6 @@ pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joine
         Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone(), false))),
         Next::Held => Ok(Joined::Held),
         Next::Wait { start } => {
-            if !ahead {
-                works.events.wait_started();
-            }
             if start {
                 driver::start(works, &call.key);
             }
@@ -118,7 +115,7 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
             call.asked.check_against(terms)?;
-            Ok(Admitted::Queue(terms))
+            Ok(Admitted::Queue(Terms { class: call.terms.class, ..terms }))
         }
         ScopeView::Stranger
             if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) =>
@@ -171,7 +168,6 @@ impl Drop for Place {
         });
         if left.is_some() {
             self.works.events.totals.callers.sub(1);
-            self.works.events.cancelled();
         }
     }
 }

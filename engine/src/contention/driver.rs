@@ -1,13 +1,13 @@
 //! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
 //! what the entry decides. One task per entry, on the calls thread.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
 use super::{
     attempt::Closing,
-    caller::{Leaving, Refusal},
+    caller::Leaving,
     closer,
     ears::{Ears, News},
     ending,
@@ -21,6 +21,7 @@ use crate::{
     clock::Instant,
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
+    metrics::{self, AskAnswer},
     renewal::{found_ttl::Baseline, inbox::Order},
     transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
     works::Works,
@@ -37,10 +38,17 @@ async fn drive(mut belt: Seatbelt) {
     let (works, key) = (belt.works.clone(), belt.key.clone());
     let mut ears: Option<Ears> = None;
     let mut woken = Woken::Otherwise;
+    let mut noticed = None;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
+        if news.notices > 0 {
+            noticed = Some(works.clock.now());
+        }
+        if news.gaps {
+            works.events.subscription_gap();
+        }
         match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
-            Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+            Todo::Ask(ask) => ask_server(&works, &key, ask, noticed.take()).await,
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
                 woken = Box::pin(take_turn(&works, &key, oldest, until, &poke)).await
@@ -92,7 +100,7 @@ fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -
         };
         (todo, leaving, closing)
     });
-    dismiss(works, leaving, now);
+    dismiss(works, leaving);
     close(works, key, closing);
     todo
 }
@@ -157,7 +165,7 @@ async fn take_turn(
     }
 }
 
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
+async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask, noticed: Option<Instant>) {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
@@ -165,12 +173,30 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     let answer = send(works, key, &ask, sent, execute_by).await;
     let now = works.clock.now();
     works.note_round_trip(now - sent);
-    works.events.asked(now - sent);
+    tell_ask(works, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         Box::pin(closer::give_back(works, key, closing)).await;
     }
+}
+
+fn tell_ask(
+    works: &Works,
+    ask: &Ask,
+    answer: &Result<AcquireReply, TransportError>,
+    took: Duration,
+    since_notice: Option<Duration>,
+) {
+    let answer = match answer {
+        Ok(AcquireReply::Granted { .. }) => Ok(AskAnswer::Granted),
+        Ok(AcquireReply::Held { .. }) => Ok(AskAnswer::Held),
+        Ok(AcquireReply::TooLate { .. }) => Ok(AskAnswer::TooLate),
+        Err(trouble) => Err(trouble),
+    };
+    let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
+    let told = metrics::Ask { cause: ask.cause, took, answer, since_notice };
+    works.events.asked(works.events.class(ask.class), &told);
 }
 
 async fn send(
@@ -226,9 +252,6 @@ fn handle_answer(
     let Exchange { cause, sent, execute_by, received: now } = *exchange;
     #[cfg(leasehold_fault)]
     let sent = if Fault::LateDeadline.is_on() { now } else { sent };
-    if let Err(trouble) = &answer {
-        works.events.unanswered("acquire", trouble);
-    }
     let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     let pace = works.pace(key.slot());
     let (verdict, installed) = works.table.with(key, |slot| {
@@ -249,7 +272,7 @@ fn handle_answer(
             "a peer holds this lock without expiry; callers poll until it is gone"
         );
     }
-    dismiss(works, leaving, now);
+    dismiss(works, leaving);
     if granted {
         return closing;
     }
@@ -291,15 +314,9 @@ fn deliver(works: &Arc<Works>, installed: Installed, contended: bool) {
     }
 }
 
-fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>, now: Instant) {
+fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>) {
     works.events.totals.callers.sub(leaving.len() as u64);
     for Leaving { caller, refusal } in leaving {
-        match &refusal {
-            Refusal::Held => works.events.refused(),
-            Refusal::TimedOut => works.events.timed_out(now - caller.joined),
-            Refusal::Unavailable(trouble) => works.events.failed(trouble.as_ref()),
-            Refusal::Failed(trouble) => works.events.failed(Some(trouble)),
-        }
         let _ = caller.seat.send(Answer::Refused(refusal));
     }
 }

@@ -19,6 +19,15 @@ pub(crate) enum Receipt {
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
+/// How a holder gives its lease back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenBack {
+    /// It asked for the answer.
+    ByCall,
+    /// It dropped the lease.
+    ByDrop,
+}
+
 /// Ends a lease as lost, unless it has ended, and tells everybody.
 pub(crate) fn lose(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if lease.lose(reason) {
@@ -50,7 +59,10 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let held = now - lease.granted_at;
     works.events.totals.held.sub(1);
     works.events.totals.lost.add(1);
-    works.events.lost(reason, lease.token, held);
+    let at_deadline =
+        matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
+    let late = at_deadline.then(|| now - lease.deadline());
+    works.events.lost(works.events.class(lease.terms.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
         tracing::error!(lock = lease.key.name(), %reason, token = %lease.token, "a lease was lost");
     }
@@ -64,21 +76,21 @@ pub(crate) fn give_back(works: &Arc<Works>, lease: &Arc<LeaseCore>) {
         LetGo::StillHeld | LetGo::WasLost(_) => {}
         LetGo::Ended(under_way) => {
             works.events.grant_without_caller();
-            drop(send_release(works, lease, under_way));
+            drop(send_release(works, lease, under_way, GivenBack::ByDrop));
         }
     }
 }
 
 /// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
-pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Receipt {
+pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>, how: GivenBack) -> Receipt {
     match release::let_go(works, lease) {
         LetGo::StillHeld => Receipt::Done(Ok(())),
         LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-        LetGo::Ended(under_way) => send_release(works, lease, under_way),
+        LetGo::Ended(under_way) => send_release(works, lease, under_way, how),
     }
 }
 
-fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay) -> Receipt {
+fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay, how: GivenBack) -> Receipt {
     if lease.was_taken() {
         works.events.totals.held.sub(1);
         works.events.totals.released.add(1);
@@ -86,7 +98,7 @@ fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay)
     release::cancel_renewal(works, lease);
     let (sender, receiver) = oneshot::channel();
     let ended = lease.clone();
-    works.spawn(async move { drop(sender.send(release::send(under_way, &ended).await)) });
+    works.spawn(async move { drop(sender.send(release::send(under_way, &ended, how).await)) });
     // The next caller is asked for behind the release, on the same connection.
     works.table.with(&lease.key, |slot| slot.poke());
     Receipt::Pending(receiver)

@@ -21,4 +21,5 @@ pub(crate) mod release;
 mod resend;
 pub(crate) mod table;
 pub(crate) mod turns;
+pub(crate) mod wait;
 mod wards;

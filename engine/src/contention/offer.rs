@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::ending;
 use crate::{
+    clock::Instant,
     lease::shared::{LeaseCore, Taken},
     works::Works,
 };
@@ -15,21 +16,27 @@ pub(crate) struct Offer {
     contended: bool,
 }
 
+/// A lease that a caller has taken.
+pub(crate) struct TakenLease {
+    pub(crate) lease: Arc<LeaseCore>,
+    /// Nobody had taken it before.
+    pub(crate) first: bool,
+    pub(crate) at: Instant,
+    /// It was not to be had at the first ask.
+    pub(crate) contended: bool,
+}
+
 impl Offer {
     /// `contended`: the lock was not to be had at the first ask.
     pub(crate) fn new(lease: Arc<LeaseCore>, works: Arc<Works>, contended: bool) -> Self {
         Self { lease: Some(lease), works, contended }
     }
 
-    pub(crate) fn is_contended(&self) -> bool {
-        self.contended
-    }
-
-    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back. `true`: nobody
-    /// had taken the lease before.
-    pub(crate) fn take(mut self) -> Option<(Arc<LeaseCore>, bool)> {
+    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back.
+    pub(crate) fn take(mut self) -> Option<TakenLease> {
         let lease = self.lease.take()?;
-        let taken = lease.take(self.works.clock.now());
+        let now = self.works.clock.now();
+        let taken = lease.take(now);
         match taken {
             Taken::First => self.works.events.totals.held.add(1),
             Taken::Again => {}
@@ -38,7 +45,7 @@ impl Offer {
                 return None;
             }
         }
-        Some((lease, taken == Taken::First))
+        Some(TakenLease { lease, first: taken == Taken::First, at: now, contended: self.contended })
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     contention::{
-        ending::{self, Receipt},
+        ending::{self, GivenBack, Receipt},
         release,
     },
     engine::Handle,
@@ -128,7 +128,8 @@ impl Lease {
     /// Dropping it gives up the answer; the release goes on.
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt = handle.as_ref().map(|handle| ending::release(handle.works(), &self.core));
+        let receipt =
+            handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
         async move {
             let _alive = handle;
@@ -151,7 +152,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(ending::release(handle.works(), &self.core));
+            drop(ending::release(handle.works(), &self.core, GivenBack::ByDrop));
         }
     }
 }

@@ -54,6 +54,41 @@ pub struct Label {
 }
 
 impl Descriptor {
+    /// Whether it has the label `class`.
+    pub(crate) const fn has_class(&self) -> bool {
+        !self.labels.is_empty()
+            && self.labels[0].name.len() == CLASS.name.len()
+            && self.labels[0].values.is_empty()
+            && self.labels[0].name.as_bytes()[0] == CLASS.name.as_bytes()[0]
+    }
+
+    /// How many combinations the labels have whose values are known beforehand.
+    pub(crate) const fn combinations(&self) -> usize {
+        let (mut combinations, mut label) = (1, 0);
+        while label < self.labels.len() {
+            if !self.labels[label].values.is_empty() {
+                combinations *= self.labels[label].values.len();
+            }
+            label += 1;
+        }
+        combinations
+    }
+
+    /// The values of those labels in a combination. The last label varies fastest.
+    pub(crate) fn values_of(&self, combination: usize) -> Vec<&'static str> {
+        let mut rest = combination;
+        let known = self.labels.iter().rev().filter(|label| !label.values.is_empty());
+        let mut values: Vec<_> = known
+            .map(|label| {
+                let value = label.values[rest % label.values.len()];
+                rest /= label.values.len();
+                value
+            })
+            .collect();
+        values.reverse();
+        values
+    }
+
     /// The name for OpenTelemetry, chosen so that its translation gives [`name`](Self::name) exactly: translators put a
     /// `_total` behind a counter and `_seconds` behind the unit `s`.
     pub fn otel_name(&self) -> String {

@@ -7,13 +7,15 @@ use crate::{
     contention::{
         arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
-        offer::Offer,
+        offer::TakenLease,
         table::Answer,
+        wait::Wait,
     },
     engine::Handle,
     error::{AcquireError, InspectError, Invalid, RunError},
     key::{LockKey, NameFault},
     lease::{Lease, shared::Terms},
+    metrics::ClassId,
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
     works::Works,
 };
@@ -28,6 +30,7 @@ use crate::{
 pub struct Lock {
     handle: Handle,
     key: Result<Arc<LockKey>, (String, NameFault)>,
+    class: ClassId,
     wait: Option<Duration>,
     asked: Asked,
     scope: Option<ReentryScope>,
@@ -62,7 +65,16 @@ impl Lock {
     pub(crate) fn new(handle: Handle, name: &str) -> Self {
         let key =
             LockKey::new(&handle.works().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
-        Self { handle, key, wait: None, asked: Asked::default(), scope: None }
+        let class = handle.works().events.classes.by_rule(name);
+        Self { handle, key, class, wait: None, asked: Asked::default(), scope: None }
+    }
+
+    /// What the lock counts as in metrics: one of at most 64 names an engine, made when it is first used. Default: as the
+    /// rules of [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`. What is one too many counts
+    /// as `_other`. The class of a lease is that of its caller.
+    pub fn class(mut self, name: &str) -> Self {
+        self.class = self.handle.works().events.classes.get(name);
+        self
     }
 
     /// How long [`acquire`](Self::acquire) waits for a lock that is held. Default: without limit.
@@ -263,7 +275,8 @@ impl Lock {
         if self.asked.max_hold == Some(Duration::ZERO) {
             return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
         }
-        Ok(Terms { ttl, renewed: !self.asked.no_renewal, max_hold: self.asked.max_hold })
+        let (renewed, max_hold) = (!self.asked.no_renewal, self.asked.max_hold);
+        Ok(Terms { ttl, renewed, max_hold, class: self.class })
     }
 
     fn checked_scope(&self) -> Result<Option<ScopeId>, Invalid> {
@@ -278,12 +291,21 @@ impl Lock {
         Ok(Some(scope.id))
     }
 
-    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
+        let works = self.handle.works();
+        let wait = Wait::begin(works, &call);
+        let outcome = self.outcome(&call).await;
+        wait.end(&outcome);
+        let taken = outcome?;
+        Ok(taken.map(|taken| Lease::new(taken.lease, self.handle.clone())))
+    }
+
+    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
+    async fn outcome(&self, call: &Call) -> Result<Option<TakenLease>, AcquireError> {
         let works = self.handle.works();
         let mut ahead = false;
         loop {
-            let offer = match arrival::join(works, &call, ahead)? {
+            let offer = match arrival::join(works, call, ahead)? {
                 Joined::Held => return Ok(None),
                 Joined::Shared(offer) => offer,
                 Joined::Queued(answer, place) => {
@@ -291,29 +313,18 @@ impl Lock {
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
                         Answer::Offer(offer) => offer,
-                        Answer::Refused(refusal) => return self.refused(refusal, &call),
+                        Answer::Refused(refusal) => return self.refused(refusal, call),
                     }
                 }
             };
-            if let Some(lease) = self.take(offer, &call) {
+            if let Some(lease) = offer.take() {
                 return Ok(Some(lease));
             }
             ahead = true;
         }
     }
 
-    fn take(&self, offer: Offer, call: &Call) -> Option<Lease> {
-        let contended = offer.is_contended();
-        let (lease, first) = offer.take()?;
-        if first {
-            let works = self.handle.works();
-            works.events.totals.granted.add(1);
-            works.events.granted(works.clock.now() - call.joined, contended);
-        }
-        Some(Lease::new(lease, self.handle.clone()))
-    }
-
-    fn refused(&self, refusal: Refusal, call: &Call) -> Result<Option<Lease>, AcquireError> {
+    fn refused(&self, refusal: Refusal, call: &Call) -> Result<Option<TakenLease>, AcquireError> {
         let works = self.handle.works();
         match refusal {
             Refusal::Held => Ok(None),

@@ -14,5 +14,6 @@ mod pile;
 pub(crate) mod shard;
 pub(crate) mod slab;
 mod spread;
+pub(crate) mod tally;
 pub(crate) mod wheel;
 pub(crate) mod wishes;

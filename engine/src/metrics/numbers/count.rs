@@ -1,0 +1,231 @@
+//! Which event counts where.
+
+use std::time::Duration;
+
+use super::{Numbers, place};
+use crate::{
+    fencing::FencingToken,
+    lease::state::LossReason,
+    metrics::{
+        Ask, AskAnswer, AskCause, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome,
+        RenewalOutcome,
+        descriptors::{
+            ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT,
+            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE,
+        },
+    },
+    transport::{Effect, ErrorKind, TransportError},
+};
+
+impl Recorder for Numbers {
+    fn wait_started(&self, class: &LockClass) {
+        self.add(place::ACQUIRE_STARTED, Some(class), 0, 1);
+    }
+
+    fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {
+        const ACQUIRED: usize = at(ACQUIRE_OUTCOME, "acquired");
+        const WAITED: usize = at(WAIT_OUTCOME, "acquired");
+        self.add(place::ACQUIRES, Some(class), ACQUIRED, 1);
+        self.put(place::ACQUIRE_WAIT, Some(class), WAITED, nanos(waited));
+        if contended {
+            self.add(place::ACQUIRE_CONTENDED, Some(class), 0, 1);
+        }
+    }
+
+    fn shared(&self, class: &LockClass) {
+        const REENTRANT: usize = at(ACQUIRE_OUTCOME, "reentrant");
+        self.add(place::ACQUIRES, Some(class), REENTRANT, 1);
+    }
+
+    fn refused(&self, class: &LockClass) {
+        const BUSY: usize = at(ACQUIRE_OUTCOME, "busy");
+        self.add(place::ACQUIRES, Some(class), BUSY, 1);
+    }
+
+    fn timed_out(&self, class: &LockClass, waited: Duration) {
+        const TIMEOUT: usize = at(ACQUIRE_OUTCOME, "timeout");
+        const WAITED: usize = at(WAIT_OUTCOME, "timeout");
+        self.add(place::ACQUIRES, Some(class), TIMEOUT, 1);
+        self.put(place::ACQUIRE_WAIT, Some(class), WAITED, nanos(waited));
+    }
+
+    fn failed(&self, class: &LockClass, _: Option<&TransportError>) {
+        const FAILED: usize = at(ACQUIRE_OUTCOME, "error");
+        self.add(place::ACQUIRES, Some(class), FAILED, 1);
+    }
+
+    fn cancelled(&self, class: &LockClass) {
+        const CANCELLED: usize = at(ACQUIRE_OUTCOME, "cancelled");
+        self.add(place::ACQUIRES, Some(class), CANCELLED, 1);
+    }
+
+    fn grant_without_caller(&self) {
+        self.add(place::GRANTS_WITHOUT_CALLER, None, 0, 1);
+    }
+
+    fn asked(&self, class: &LockClass, ask: &Ask<'_>) {
+        self.add(place::ACQUIRE_ATTEMPTS, Some(class), 0, 1);
+        self.answered(Operation::Acquire, ask.took, ask.answer.err());
+        if let Some(source) = source(ask.cause) {
+            let result = result(ask.answer);
+            self.add(place::WAKEUPS, Some(class), source * WAKEUP_RESULT.values.len() + result, 1);
+        }
+        if let (Some(since), Ok(AskAnswer::Granted)) = (ask.since_notice, ask.answer) {
+            self.put(place::WAKEUP_TO_ACQUIRE, Some(class), 0, nanos(since));
+        }
+    }
+
+    fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
+        let operation = operation_at(operation);
+        let result =
+            if trouble.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
+        self.put(place::BACKEND_COMMAND, None, operation * RESULT.values.len() + result, nanos(took));
+        let Some(trouble) = trouble else { return };
+        let error = operation * ERROR.values.len() + error_at(trouble.kind);
+        self.add(place::BACKEND_ERRORS, None, error, 1);
+        if trouble.effect != Effect::None {
+            self.add(place::ATTEMPTS_UNKNOWN, None, operation, 1);
+        }
+    }
+
+    fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
+        let outcome = match outcome {
+            ReleaseOutcome::Released => const { at(RELEASE_OUTCOME, "released") },
+            ReleaseOutcome::Dropped => const { at(RELEASE_OUTCOME, "dropped") },
+            ReleaseOutcome::AlreadyLost => const { at(RELEASE_OUTCOME, "already_lost") },
+            ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
+            ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },
+        };
+        self.add(place::RELEASES, Some(class), outcome, 1);
+        self.put(place::HOLD, Some(class), 0, nanos(held));
+    }
+
+    fn lost(
+        &self,
+        class: &LockClass,
+        reason: LossReason,
+        _: FencingToken,
+        held: Duration,
+        late: Option<Duration>,
+    ) {
+        let reason = match reason {
+            LossReason::Expired => const { at(LOSS_REASON, "expired") },
+            LossReason::NotOurs => const { at(LOSS_REASON, "not_ours") },
+            LossReason::MaxHold => const { at(LOSS_REASON, "max_hold") },
+            LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
+            LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
+        };
+        self.add(place::LEASES_LOST, Some(class), reason, 1);
+        self.put(place::HOLD, Some(class), 0, nanos(held));
+        if let Some(late) = late {
+            self.put(place::LEASE_LOST_DETECTED, None, 0, nanos(late));
+        }
+    }
+
+    fn jeopardy(&self, class: &LockClass) {
+        self.add(place::LEASE_JEOPARDY, Some(class), 0, 1);
+    }
+
+    fn renewed(&self, members: usize, took: Duration, answered: bool) {
+        let result = if answered { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
+        self.put(place::RENEW, None, result, nanos(took));
+        self.put(place::RENEW_BATCH_SIZE, None, 0, members as u64);
+    }
+
+    fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {
+        const FAILED: usize = at(RENEWAL_RESULT, "unreachable"); // and the other errors, in their order
+        let result = match outcome {
+            RenewalOutcome::Renewed => const { at(RENEWAL_RESULT, "renewed") },
+            RenewalOutcome::NotOurs => const { at(RENEWAL_RESULT, "not_ours") },
+            RenewalOutcome::TooLate => const { at(RENEWAL_RESULT, "too_late") },
+            RenewalOutcome::Failed(kind) => FAILED + error_at(kind),
+        };
+        self.add(place::RENEWALS, Some(class), result, count);
+    }
+
+    fn margin_left(&self, class: &LockClass, share: f64) {
+        self.put(place::RENEW_MARGIN, Some(class), 0, (share.max(0.0) * 1e9) as u64);
+    }
+
+    fn renewal_late(&self, late: Duration) {
+        self.put(place::RENEW_LATENESS, None, 0, nanos(late));
+    }
+
+    fn found_ttl(&self, class: &LockClass, _: Duration, _: Duration, _: Duration) {
+        self.add(place::TTL_SURPRISES, Some(class), 0, 1);
+    }
+
+    fn no_expiry(&self) {
+        self.add(place::PEERS_WITHOUT_EXPIRY, None, 0, 1);
+    }
+
+    fn subscription_gap(&self) {
+        self.add(place::SUBSCRIPTION_GAPS, None, 0, 1);
+    }
+
+    fn reconnected(&self, _: &str) {
+        self.add(place::BACKEND_RECONNECTS, None, 0, 1);
+    }
+
+    fn timer_late(&self, thread: EngineThread, late: Duration) {
+        let thread = match thread {
+            EngineThread::Calls => const { at(THREAD, "calls") },
+            EngineThread::Renewal => const { at(THREAD, "renewal") },
+        };
+        self.put(place::RUNTIME_STALL, None, thread, nanos(late));
+    }
+}
+
+fn source(cause: AskCause) -> Option<usize> {
+    Some(match cause {
+        AskCause::Arrival => return None,
+        AskCause::Notice => const { at(WAKEUP_SOURCE, "notice") },
+        AskCause::Turn => const { at(WAKEUP_SOURCE, "turn") },
+        AskCause::Expiry => const { at(WAKEUP_SOURCE, "expiry") },
+        AskCause::SafetyPoll => const { at(WAKEUP_SOURCE, "safety_poll") },
+        AskCause::Resync => const { at(WAKEUP_SOURCE, "resync") },
+        AskCause::Retry => const { at(WAKEUP_SOURCE, "retry") },
+    })
+}
+
+fn result(answer: Result<AskAnswer, &TransportError>) -> usize {
+    match answer {
+        Ok(AskAnswer::Granted) => const { at(WAKEUP_RESULT, "acquired") },
+        Ok(AskAnswer::Held) => const { at(WAKEUP_RESULT, "lost_race") },
+        Ok(AskAnswer::TooLate) | Err(_) => const { at(WAKEUP_RESULT, "unanswered") },
+    }
+}
+
+fn operation_at(operation: Operation) -> usize {
+    match operation {
+        Operation::Acquire => const { at(OPERATION, "acquire") },
+        Operation::Release => const { at(OPERATION, "release") },
+        Operation::Renew => const { at(OPERATION, "renew") },
+    }
+}
+
+fn error_at(kind: ErrorKind) -> usize {
+    match kind {
+        ErrorKind::Unreachable => const { at(ERROR, "unreachable") },
+        ErrorKind::TimedOut => const { at(ERROR, "timed_out") },
+        ErrorKind::NotReady => const { at(ERROR, "not_ready") },
+        ErrorKind::Denied => const { at(ERROR, "denied") },
+        ErrorKind::WrongType => const { at(ERROR, "wrong_type") },
+        ErrorKind::Misconfigured => const { at(ERROR, "misconfigured") },
+        ErrorKind::Protocol => const { at(ERROR, "protocol") },
+    }
+}
+
+/// The number of a value among those of its label; a value that is none of them does not compile.
+const fn at(label: Label, value: &str) -> usize {
+    let mut number = 0;
+    while !place::is_same(label.values[number], value) {
+        number += 1;
+    }
+    number
+}
+
+// In 64 bits: `as_nanos` has 128, which costs in every sum.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
+}
