@@ -46,11 +46,11 @@ impl Crew {
     }
 
     pub(crate) fn lease_lock(&self, number: usize) -> Lock {
-        self.engine.lock(format!("fleet:{}:{number}", self.run))
+        self.engine.lock(format!("fleet:{}:{number}", self.run)).class("leases")
     }
 
     pub(crate) fn contended_lock(&self, key: usize) -> Lock {
-        self.engine.lock(format!("{CONTENDED}{key}"))
+        self.engine.lock(format!("{CONTENDED}{key}")).class("contended")
     }
 
     /// Which of the contended keys has this name.

@@ -1,6 +1,6 @@
 //! The command line. Pure.
 
-use std::{fmt, ops::RangeInclusive, time::Duration};
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 /// What one run does. Not `Debug`: the URL may carry a password.
 pub(crate) struct Options {
@@ -14,6 +14,10 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Where grants, releases and losses are written.
     pub(crate) log: Option<String>,
+    /// Where `/metrics` and `/health` are served.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Where metrics are sent by OTLP.
+    pub(crate) otlp: Option<String>,
     pub(crate) json: bool,
     pub(crate) allow_loss: bool,
 }
@@ -49,6 +53,8 @@ impl Default for Options {
             ttl: None,
             time: Duration::from_secs(15),
             log: None,
+            metrics: None,
+            otlp: None,
             json: false,
             allow_loss: false,
         }
@@ -95,6 +101,8 @@ impl Options {
             "--ttl-ms" => self.ttl = Some(Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?)),
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
             "--log" => self.log = Some(value),
+            "--metrics" => self.metrics = Some(address(flag, value)?),
+            "--otlp" => self.otlp = Some(value),
             _ => return Err(unknown(flag)),
         }
         Ok(())
@@ -137,6 +145,16 @@ fn no_value(flag: &str, value: Option<String>) -> Result<bool, Wrong> {
             Err(Wrong::new(flag, Some(value), "takes no value; leave out what stands behind the ="))
         }
     }
+}
+
+fn address(flag: &str, value: String) -> Result<SocketAddr, Wrong> {
+    value.parse().map_err(|_| {
+        Wrong::new(
+            flag,
+            Some(value),
+            "give an address and a port, as 127.0.0.1:9464; port 0 takes a free one",
+        )
+    })
 }
 
 fn count(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
@@ -187,6 +205,9 @@ cargo fleet [OPTIONS]
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
                    the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds
                    of CLOCK_BOOTTIME, the same for all processes of a machine. Whole when the run has ended
+  --metrics ADDR   serves /metrics (Prometheus) and /health (JSON) there: 127.0.0.1:9464, say
+  --otlp URL       sends the same metrics by OTLP: http://127.0.0.1:4318/v1/metrics, say; once a minute, or every
+                   OTEL_METRIC_EXPORT_INTERVAL milliseconds, and at the end
   --help           this
 
 What the audit finds about the servers is printed first, on stderr, as the status lines are.
@@ -197,7 +218,7 @@ Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, o
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 9] = [
+const TAKES_A_VALUE: [&str; 11] = [
     "--url",
     "--config",
     "--leases",
@@ -207,6 +228,8 @@ const TAKES_A_VALUE: [&str; 9] = [
     "--ttl-ms",
     "--seconds",
     "--log",
+    "--metrics",
+    "--otlp",
 ];
 const LEASES_MAX: u64 = 10_000_000;
 const CONTENDERS_MAX: u64 = 1_000_000;

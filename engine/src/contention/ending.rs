@@ -8,7 +8,10 @@ use super::release::{self, LetGo, UnderWay};
 use crate::{
     clock::Instant,
     error::ReleaseError,
-    lease::{shared::LeaseCore, state::LossReason},
+    lease::{
+        shared::LeaseCore,
+        state::{self, LossReason},
+    },
     losses::Loss,
     works::Works,
 };
@@ -64,7 +67,15 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let late = at_deadline.then(|| now - lease.deadline());
     works.events.lost(works.events.class(lease.terms.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
-        tracing::error!(lock = lease.key.name(), %reason, token = %lease.token, "a lease was lost");
+        tracing::error!(
+            lock = lease.key.name(),
+            class = works.events.class(lease.terms.class).name(),
+            %reason,
+            token = %lease.token,
+            margin = ?state::margin(lease.terms.ttl),
+            noticed_after_deadline = ?late,
+            "a lease was lost"
+        );
     }
     let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
     works.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::{Span, field::Empty};
+
 use super::{arrival::Call, offer::TakenLease};
 use crate::{clock::Instant, error::AcquireError, key::LockKey, metrics::ClassId, works::Works};
 
@@ -12,18 +14,36 @@ pub(crate) struct Wait<'a> {
     class: ClassId,
     since: Instant,
     over: bool,
+    span: Span,
 }
 
 impl<'a> Wait<'a> {
     pub(crate) fn begin(works: &'a Works, call: &Call) -> Self {
         let class = call.terms.class;
         works.events.wait_started(works.events.class(class));
-        Self { works, key: call.key.clone(), class, since: call.joined, over: false }
+        let span = tracing::debug_span!(
+            "lock.acquire",
+            otel.kind = "client",
+            otel.status_code = Empty,
+            lock.class = works.events.class(class).name(),
+            lock.name = call.key.name(),
+            lock.outcome = Empty,
+            lock.wait_ms = Empty,
+            lock.contended = Empty,
+            lock.fencing_token = Empty,
+        );
+        Self { works, key: call.key.clone(), class, since: call.joined, over: false, span }
+    }
+
+    /// What the call does happens in this span.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
     }
 
     /// The call is over.
     pub(crate) fn end(mut self, outcome: &Result<Option<TakenLease>, AcquireError>) {
         self.over = true;
+        self.tell_span(outcome);
         let events = &self.works.events;
         let class = events.class(self.class);
         match outcome {
@@ -40,6 +60,27 @@ impl<'a> Wait<'a> {
         }
     }
 
+    fn tell_span(&self, outcome: &Result<Option<TakenLease>, AcquireError>) {
+        if self.span.is_disabled() {
+            return;
+        }
+        let word = match outcome {
+            Ok(Some(taken)) => {
+                self.span.record("lock.wait_ms", (taken.at - self.since).as_secs_f64() * 1e3);
+                self.span.record("lock.contended", taken.contended);
+                self.span.record("lock.fencing_token", tracing::field::display(taken.lease.token));
+                if taken.first { "acquired" } else { "reentrant" }
+            }
+            Ok(None) => "busy",
+            Err(AcquireError::TimedOut { .. }) => "timeout",
+            Err(_) => {
+                self.span.record("otel.status_code", "ERROR");
+                "error"
+            }
+        };
+        self.span.record("lock.outcome", word);
+    }
+
     fn tell_granted(&self, taken: &TakenLease) {
         let waited = taken.at - self.since;
         if taken.contended {
@@ -53,6 +94,7 @@ impl<'a> Wait<'a> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if !self.over {
+            self.span.record("lock.outcome", "cancelled");
             self.works.events.cancelled(self.works.events.class(self.class));
         }
     }

@@ -1,6 +1,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::{
     shared::LeaseCore,
@@ -131,7 +132,13 @@ impl Lease {
         let receipt =
             handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
-        async move {
+        let span = tracing::debug_span!(
+            "lock.release",
+            otel.kind = "client",
+            lock.name = self.core.key.name(),
+            lock.fencing_token = %self.core.token,
+        );
+        let answered = async move {
             let _alive = handle;
             match receipt {
                 Some(Receipt::Done(result)) => result,
@@ -141,7 +148,8 @@ impl Lease {
                     .unwrap_or_else(|_| Err(release::unknown(core.gone_by(), now.unwrap_or_default(), None))),
                 None => Ok(()),
             }
-        }
+        };
+        answered.instrument(span)
     }
 
     fn handle(&self) -> &Handle {

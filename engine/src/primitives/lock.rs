@@ -2,6 +2,8 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use tracing::Instrument;
+
 use crate::{
     clock::Instant,
     contention::{
@@ -294,7 +296,7 @@ impl Lock {
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
         let works = self.handle.works();
         let wait = Wait::begin(works, &call);
-        let outcome = self.outcome(&call).await;
+        let outcome = self.outcome(&call).instrument(wait.span()).await;
         wait.end(&outcome);
         let taken = outcome?;
         Ok(taken.map(|taken| Lease::new(taken.lease, self.handle.clone())))

@@ -4,10 +4,12 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::{
     batch::Batch,
     flights::Flights,
+    grumble::Grumble,
     inbox::Order,
     shard::{Happening, Shard, TICK},
     tally::Tally,
@@ -21,7 +23,7 @@ use crate::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
     },
-    transport::Renewal,
+    transport::{Renewal, TransportError},
     works::Works,
 };
 
@@ -70,6 +72,7 @@ struct Driver {
     hurried: HashSet<ClockId>,
     /// Kept for its room.
     tally: Tally,
+    grumble: Grumble,
 }
 
 /// Runs until the engine ends.
@@ -119,6 +122,7 @@ impl Driver {
             known: Arc::default(),
             hurried: HashSet::new(),
             tally: Tally::default(),
+            grumble: Grumble::default(),
         }
     }
 
@@ -210,7 +214,9 @@ impl Driver {
     fn send(&mut self, shard: usize, batch: Batch, sent: Instant) {
         self.flights.start(batch.node);
         let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
-        tokio::spawn(async move {
+        // Of nobody's span: whoever asked for these leases may be done long since.
+        let span = tracing::trace_span!(parent: None, "lock.renew", node = batch.node.0, leases = batch.members.len());
+        let flight = async move {
             let Batch { node, members } = batch;
             let mut flight = Flight { landing, landed: Some(Landed::empty(shard, node, sent)) };
             let members = match lane {
@@ -218,7 +224,8 @@ impl Driver {
                 None => members,
             };
             flight.land(members);
-        });
+        };
+        tokio::spawn(flight.instrument(span));
     }
 
     fn handle_landed(&mut self, landed: Landed) {
@@ -229,10 +236,19 @@ impl Driver {
         let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
         self.shards[shard].handle_answers(batch.members, sent, now, &topology, &mut tally);
         self.tell_tally(members, now - sent, &tally);
+        if let Some(trouble) = &tally.trouble {
+            self.complain(tally.failed, trouble, now);
+        }
         tally.clear();
         self.tally = tally;
         self.tell_happenings();
         self.dispatch(now);
+    }
+
+    fn complain(&mut self, failed: u64, trouble: &TransportError, now: Instant) {
+        if let Some(failed) = self.grumble.add(failed, now) {
+            tracing::warn!(failed, %trouble, "renewals are not confirmed; asking again until their deadlines");
+        }
     }
 
     fn tell_tally(&self, members: usize, took: Duration, tally: &Tally) {

@@ -8,6 +8,7 @@ pub(crate) mod belt;
 pub(crate) mod driver;
 mod flights;
 pub(crate) mod found_ttl;
+mod grumble;
 pub(crate) mod inbox;
 mod phase;
 mod pile;
