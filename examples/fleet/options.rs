@@ -6,6 +6,8 @@ use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 pub(crate) struct Options {
     pub(crate) place: Place,
     pub(crate) leases: usize,
+    /// How many lock classes the leases are spread over.
+    pub(crate) classes: usize,
     pub(crate) contenders: usize,
     pub(crate) keys: usize,
     pub(crate) hold: Duration,
@@ -47,6 +49,7 @@ impl Default for Options {
         Self {
             place: Place::Memory,
             leases: 10_000,
+            classes: 1,
             contenders: 64,
             keys: 16,
             hold: Duration::from_millis(5),
@@ -95,6 +98,7 @@ impl Options {
             "--url" => self.set_place(flag, Place::Url(value))?,
             "--config" => self.set_place(flag, Place::File(value))?,
             "--leases" => self.leases = count(flag, value, 0..=LEASES_MAX)?,
+            "--classes" => self.classes = count(flag, value, 1..=CLASSES_MAX)?,
             "--contenders" => self.contenders = count(flag, value, 0..=CONTENDERS_MAX)?,
             "--keys" => self.keys = count(flag, value, 1..=KEYS_MAX)?,
             "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
@@ -195,6 +199,7 @@ cargo fleet [OPTIONS]
   --url URL        the server: redis://[[user]:password@]host[:port][/database]
   --config FILE    servers and settings: a leasehold.toml, see examples/config; without both, in memory
   --leases N       leases held and renewed                            [10000]
+  --classes C      lock classes the leases are spread over; above 64 they overflow    [1]
   --contenders M   tasks that contend for the keys                    [64]
   --keys K         keys they contend for                              [16]
   --hold-ms MS     how long a contender holds                         [5]
@@ -218,10 +223,11 @@ Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, o
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 11] = [
+const TAKES_A_VALUE: [&str; 12] = [
     "--url",
     "--config",
     "--leases",
+    "--classes",
     "--contenders",
     "--keys",
     "--hold-ms",
@@ -232,6 +238,7 @@ const TAKES_A_VALUE: [&str; 11] = [
     "--otlp",
 ];
 const LEASES_MAX: u64 = 10_000_000;
+const CLASSES_MAX: u64 = 1_000;
 const CONTENDERS_MAX: u64 = 1_000_000;
 const KEYS_MAX: u64 = 1_000_000;
 const TTL_MIN_MS: u64 = 1_000;
@@ -252,11 +259,11 @@ mod tests {
 
     #[test]
     fn every_option_is_read_in_both_spellings() {
-        let line = "--url redis://h --leases 1 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 --seconds 6 --json \
-                    --allow-loss --log=held.jsonl";
+        let line = "--url redis://h --leases 1 --classes 9 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 \
+                    --seconds 6 --json --allow-loss --log=held.jsonl";
         let options = parse(line).expect("good options");
         assert!(matches!(options.place, Place::Url(url) if url == "redis://h"));
-        assert_eq!((options.leases, options.contenders, options.keys), (1, 2, 3));
+        assert_eq!((options.leases, options.classes, options.contenders, options.keys), (1, 9, 2, 3));
         assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
         assert_eq!(options.ttl, Some(Duration::from_secs(5)));
         assert!(options.json && options.allow_loss);

@@ -41,12 +41,16 @@ pub(crate) fn annotations() -> Vec<String> {
 pub(crate) fn variables() -> Vec<(String, String)> {
     let all = boards();
     let variables = all.iter().flat_map(|board| list(&board["templating"]["list"]));
-    variables.filter(|variable| variable["type"] == "query").map(|variable| source(&variable["query"]["query"])).collect()
+    variables
+        .filter(|variable| variable["type"] == "query")
+        .map(|variable| source(&variable["query"]["query"]))
+        .collect()
 }
 
 fn source(query: &Value) -> (String, String) {
     let inside = text(query).strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
-    let (series, label) = inside.and_then(|inside| inside.rsplit_once(", ")).expect("label_values(series, label)");
+    let (series, label) =
+        inside.and_then(|inside| inside.rsplit_once(", ")).expect("label_values(series, label)");
     (at_all(series), label.to_owned())
 }
 
@@ -54,7 +58,11 @@ fn boards() -> Vec<Value> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/boards"));
     let names = ["overview", "contention", "leases", "backend"];
     let files = names.map(|name| folder.join(format!("leasehold-{name}.json")));
-    assert_eq!(fs::read_dir(folder).expect("the boards").count(), files.len(), "a board this test does not read");
+    assert_eq!(
+        fs::read_dir(folder).expect("the boards").count(),
+        files.len(),
+        "a board this test does not read"
+    );
     files.map(|file| serde_json::from_str(&fs::read_to_string(file).expect("a board")).expect("JSON")).into()
 }
 

@@ -105,7 +105,8 @@ impl Walk<'_> {
 
     fn selector(&mut self, selector: &VectorSelector, in_range: bool) -> BTreeSet<String> {
         let name = selector.name.as_deref().unwrap_or_else(|| panic!("{}: no name", self.text));
-        let series = self.known.get(name).unwrap_or_else(|| panic!("{}: there is no {name}", self.text)).clone();
+        let series =
+            self.known.get(name).unwrap_or_else(|| panic!("{}: there is no {name}", self.text)).clone();
         let whole = MEANT_AS_A_WHOLE.contains(&name);
         assert!(in_range || whole || !series.grows, "{}: {name} only grows: take its rate", self.text);
         let matchers = selector.matchers.matchers.clone();

@@ -26,7 +26,8 @@ fn page() -> String {
     for metric in &ALL {
         let showing = panels.iter().filter(|(metrics, _)| metrics.contains(&metric.name));
         let places: Vec<_> = showing.map(|(_, panel)| format!("{} › {}", panel.board, panel.title)).collect();
-        let cells = [format!("`{}`", metric.name), kind(metric).to_owned(), labels(metric), metric.help.to_owned()];
+        let cells =
+            [format!("`{}`", metric.name), kind(metric).to_owned(), labels(metric), metric.help.to_owned()];
         writeln!(page, "| {} | {} |", cells.join(" | "), places.join("<br>")).expect("a text");
     }
     page + "\n## Labels\n\n| label | values |\n|---|---|\n" + &values()

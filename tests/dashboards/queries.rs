@@ -26,11 +26,17 @@ fn panels_ask_for_metrics_labels_and_values_that_there_are() {
 
 // By class where all metrics of the query have classes: what is compared with a number of the process is a whole.
 fn assert_chosen(panel: &Panel, selector: &Selector, all: &[Selector]) {
-    let by_class = all.iter().all(|one| one.series.labels.contains("class")) && !panel.title.contains("most allowed");
+    let by_class =
+        all.iter().all(|one| one.series.labels.contains("class")) && !panel.title.contains("most allowed");
     let wanted = ["job", "instance"].into_iter().chain(by_class.then_some("class"));
     for label in wanted {
         let exempt = label == "class" && panel.title == "Subscriptions";
-        assert!(exempt || selector.asks_by(label), "{} / {} does not follow ${label}", panel.board, panel.title);
+        assert!(
+            exempt || selector.asks_by(label),
+            "{} / {} does not follow ${label}",
+            panel.board,
+            panel.title
+        );
     }
 }
 
@@ -48,8 +54,7 @@ fn annotations_and_variables_ask_for_what_there_is() {
 #[test]
 fn every_metric_has_a_panel() {
     let known = catalogue::exported();
-    let shown: BTreeSet<_> =
-        boards::panels().iter().flat_map(|panel| metrics_of(panel, &known)).collect();
+    let shown: BTreeSet<_> = boards::panels().iter().flat_map(|panel| metrics_of(panel, &known)).collect();
     let missing: Vec<_> = ALL.iter().map(|metric| metric.name).filter(|name| !shown.contains(name)).collect();
     assert!(missing.is_empty(), "no panel shows {missing:?}");
 }

@@ -24,7 +24,8 @@ fn read(file: &str, opening: &str) -> Vec<Rule> {
     let mut rules = Vec::new();
     while let Some(line) = lines.next() {
         if let Some(name) = line.strip_prefix(opening) {
-            let expression = lines.next().and_then(|next| next.strip_prefix("expr: '")).expect("its expression");
+            let expression =
+                lines.next().and_then(|next| next.strip_prefix("expr: '")).expect("its expression");
             rules.push(Rule { name: unquoted(name), expression: unquoted(expression) });
         }
     }
