@@ -10,6 +10,8 @@ class Play:
     def __init__(self, scene, stage):
         self.scene, self.stage, self.faults = scene, stage, []
         self.name = "Leasehold" + scene.alert
+        # Seconds. The slowest alert needs seven minutes as shipped, and six to clear.
+        self.patience = 60 + 840 // stage.pace
 
     def set_up(self, prometheus):
         self.prometheus = prometheus
@@ -23,7 +25,7 @@ class Play:
 
     def _perform(self):
         scene, say = self.scene, self.stage.say
-        if not until(self._scraped, PATIENCE):
+        if not until(self._scraped, self.patience):
             return self.faults.append(f"{self.name}: its fleet is not scraped: {open(scene.fleet.log).read()[-2000:]}")
         if self._is_firing():
             self.faults.append(f"{self.name} fires before it is caused")
@@ -36,7 +38,7 @@ class Play:
             self._look_at_panel(caused)
         scene.undo()
         ended = time.time()
-        if not until(lambda: self.prometheus.is_over(self.name, scene.alert), PATIENCE):
+        if not until(lambda: self.prometheus.is_over(self.name, scene.alert), self.patience):
             return self.faults.append(f"{self.name} does not clear")
         if fires:
             say(f"{self.name} is over {time.time() - ended:.0f} s after the cause was ended")
@@ -44,8 +46,8 @@ class Play:
     def _cause_until_it_fires(self):
         self.scene.cause()
         if self.scene.every is None:
-            return until(self._is_firing, PATIENCE)
-        for _ in range(PATIENCE // self.scene.every):
+            return until(self._is_firing, self.patience)
+        for _ in range(self.patience // self.scene.every):
             if until(self._is_firing, self.scene.every):
                 return True
             self.scene.cause()
@@ -69,7 +71,3 @@ class Play:
 
     def _is_firing(self):
         return self.prometheus.firing(self.name, self.scene.alert)
-
-
-# Seconds; the slowest alert needs seven minutes as shipped.
-PATIENCE = 900

@@ -3,6 +3,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 
 class Programs:
@@ -16,8 +17,11 @@ class Programs:
     def __exit__(self, *_):
         with self.lock:
             running, self.running = self.running, []
-        for program in running:
-            _end(program)
+        for program in reversed(running):  # a fleet releases at its server
+            _ask_to_end(program)
+        end = time.monotonic() + PATIENCE
+        for program in reversed(running):
+            _see_end(program, end)
 
     def start(self, name, *arguments):
         with self.lock:
@@ -31,7 +35,8 @@ class Programs:
     def end(self, program):
         with self.lock:
             self.running.remove(program)
-        _end(program)
+        _ask_to_end(program)
+        _see_end(program, time.monotonic() + PATIENCE)
 
 
 def free_port():
@@ -40,16 +45,23 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def _end(program):
+def _ask_to_end(program):
     if program.poll() is None:
         program.send_signal(signal.SIGCONT)
         program.terminate()
-        try:
-            program.wait(20)
-        except subprocess.TimeoutExpired:
-            program.kill()
-    program.wait()
+
+
+def _see_end(program, end):
+    try:
+        program.wait(max(0.1, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
 def _interrupt(*_):
     raise KeyboardInterrupt
+
+
+# Seconds that a program may take to end.
+PATIENCE = 10

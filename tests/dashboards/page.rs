@@ -38,6 +38,7 @@ fn kind(metric: &Descriptor) -> &'static str {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Histogram(_) => "histogram",
+        other => panic!("{} is a {other:?}, which this page does not know", metric.name),
     }
 }
 

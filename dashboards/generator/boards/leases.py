@@ -120,7 +120,7 @@ HOLDS = [
     lines(
         "Held, of the most allowed",
         "Leases held, as a share of leases_max. At 1 acquires are refused.",
-        [series("sum by (instance) (leasehold_held{@process}) / on (instance) group_left () max by (instance) (leasehold_leases_max{@process})", "{{instance}}")],
+        [series("sum by (instance) (leasehold_held{@process}) / max by (instance) (leasehold_leases_max{@process})", "{{instance}}")],
         unit="percentunit",
         most=1,
     ),
