@@ -36,7 +36,10 @@ class LeaseLost(Scene):
     calm = ["--leases", 50, "--contenders", 0, "--ttl-ms", 6000]
 
     def cause(self):
+        """Both ways: the server forgets them, and later does not answer in time."""
         self.redis.ask("FLUSHALL")
+        time.sleep(3)
+        self.redis.ask("CLIENT", "PAUSE", 9000)
 
 
 class RenewMarginLow(Scene):
@@ -55,10 +58,10 @@ class RenewMarginLow(Scene):
 class RenewFailureRatio(Scene):
     alert = "RenewFailureRatio"
     calm = ["--leases", 50, "--contenders", 0, "--ttl-ms", 6000]
-    every = 5
+    every = 7
 
     def cause(self):
-        self.redis.ask("CLIENT", "PAUSE", 2000)
+        self.redis.ask("CLIENT", "PAUSE", 4000)
 
 
 class WaitP99High(Scene):
