@@ -1,73 +1,69 @@
-//! `dashboards/METRICS.md` is made of the engine's table. `LEASEHOLD_WRITE=1 cargo test -p leasehold-tests --test
-//! dashboards` writes it anew.
+//! The table in `dashboards/METRICS.md` is made of the engine's own, and of the panels that show each metric.
+//! `LEASEHOLD_WRITE=1 cargo test -p leasehold-tests --test dashboards` writes it anew.
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
-use leasehold::metrics::descriptors::{ALL, Descriptor, Kind, Label};
+use leasehold::metrics::descriptors::{ALL, Descriptor, Kind, Label, Unit};
 
-use crate::{boards, catalogue, queries};
+use crate::{
+    boards::{self, Panel},
+    catalogue, queries,
+};
 
 #[test]
 fn the_page_of_metrics_is_the_engines_table_with_the_panels() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/METRICS.md"));
-    let page = page();
+    let page = fs::read_to_string(path).expect("the page");
+    let (head, rest) = page.split_once(BEGIN).expect("a beginning");
+    let (_, tail) = rest.split_once(END).expect("an end");
+    let expected = format!("{head}{BEGIN}\n\n{}\n{END}{tail}", table());
     if env::var_os("LEASEHOLD_WRITE").is_some() {
-        fs::write(path, &page).expect("the page");
+        fs::write(path, expected).expect("the page");
+    } else {
+        assert!(page == expected, "the table in METRICS.md is not of today; write it with LEASEHOLD_WRITE=1");
     }
-    let kept = fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == page, "METRICS.md is not of today; write it with LEASEHOLD_WRITE=1");
 }
 
-fn page() -> String {
+fn table() -> String {
     let known = catalogue::exported();
     let panels: Vec<_> =
         boards::panels().into_iter().map(|panel| (queries::metrics_of(&panel, &known), panel)).collect();
-    let mut page = HEAD.to_owned();
+    let mut table = HEAD.to_owned();
     for metric in &ALL {
         let showing = panels.iter().filter(|(metrics, _)| metrics.contains(&metric.name));
-        let places: Vec<_> = showing.map(|(_, panel)| format!("{} › {}", panel.board, panel.title)).collect();
-        let cells =
-            [format!("`{}`", metric.name), kind(metric).to_owned(), labels(metric), metric.help.to_owned()];
-        writeln!(page, "| {} | {} |", cells.join(" | "), places.join("<br>")).expect("a text");
+        writeln!(table, "{}", row(metric, showing.map(|(_, panel)| panel)))
+            .expect("a string takes everything");
     }
-    page + "\n## Labels\n\n| label | values |\n|---|---|\n" + &values()
+    table
 }
 
-fn kind(metric: &Descriptor) -> &'static str {
+fn row<'a>(metric: &Descriptor, showing: impl Iterator<Item = &'a Panel>) -> String {
+    let labels: Vec<_> = metric.labels.iter().map(label).collect();
+    let places: Vec<_> = showing.map(|panel| format!("{} › {}", panel.board, panel.title)).collect();
+    let (name, help) = (metric.name, metric.help);
+    format!("| `{name}` | {} | {} | {help} | {} |", kind(metric), labels.join(", "), places.join("<br>"))
+}
+
+fn kind(metric: &Descriptor) -> String {
+    let unit = if metric.unit == Unit::Seconds { ", s" } else { "" };
     match metric.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram(_) => "histogram",
+        Kind::Counter => "counter".to_owned(),
+        Kind::Gauge => format!("gauge{unit}"),
+        Kind::Histogram(bounds) => {
+            let (first, last) = (bounds[0], bounds[bounds.len() - 1]);
+            format!("histogram{unit}, {} bounds from {first} to {last}", bounds.len())
+        }
         other => panic!("{} is a {other:?}, which this page does not know", metric.name),
     }
 }
 
-fn labels(metric: &Descriptor) -> String {
-    metric.labels.iter().map(|label| format!("`{}`", label.name)).collect::<Vec<_>>().join(" ")
-}
-
-// Some names stand for different values on different metrics.
-fn values() -> String {
-    let mut known: Vec<Label> = Vec::new();
-    for label in ALL.iter().flat_map(|metric| metric.labels) {
-        if !label.values.is_empty() && !known.contains(label) {
-            known.push(*label);
-        }
+fn label(label: &Label) -> String {
+    match label.values {
+        [] => format!("`{}`", label.name),
+        values => format!("`{}`: {}", label.name, values.join(" ")),
     }
-    known.iter().map(|label| format!("| `{}` | {} |\n", label.name, quoted(label.values))).collect()
 }
 
-fn quoted(values: &[&str]) -> String {
-    values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(" ")
-}
-
-const HEAD: &str = "\
-# Metrics
-
-Every metric of the engine, in the order of `leasehold::metrics::descriptors::ALL`, of which this page is made.
-`class` is the lock's class (at most 64, then `_other`), `backend` the transport, `node` a server's address; no label
-holds the name of a lock or an owner.
-
-| metric | kind | labels | meaning | shown on |
-|---|---|---|---|---|
-";
+const BEGIN: &str = "<!-- metrics -->";
+const END: &str = "<!-- end of metrics -->";
+const HEAD: &str = "| metric | kind | labels | meaning | shown on |\n|---|---|---|---|---|\n";

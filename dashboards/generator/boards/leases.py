@@ -83,7 +83,7 @@ RENEWALS = [
     ),
     lines(
         "Renewals begun late",
-        "How late a tick of the renewal thread begins. High while commands are fast: this process, not the server.",
+        "How late a batch of renewals is sent, measured by the one of it that was due first. High while commands are fast: this process, not the server.",
         quantiles("leasehold_renew_lateness_seconds", "@process"),
         unit="s",
     ),

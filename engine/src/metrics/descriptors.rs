@@ -319,7 +319,7 @@ pub(crate) const RENEW_LATENESS: Descriptor = seconds(
     "leasehold_renew_lateness_seconds",
     &[],
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0],
-    "How late a tick of the renewal thread begins, which sends the renewals that are due.",
+    "How late a batch of renewals is sent, measured by the one of it that was due first.",
 );
 pub(crate) const ATTEMPTS_UNKNOWN: Descriptor = counter(
     "leasehold_attempts_unknown_total",

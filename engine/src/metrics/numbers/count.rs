@@ -19,76 +19,81 @@ use crate::{
 
 impl Recorder for Numbers {
     fn wait_started(&self, class: &LockClass) {
-        self.add(place::ACQUIRE_STARTED, Some(class), 0, 1);
+        self.of(class).add(place::ACQUIRE_STARTED, 0, 1);
     }
 
     fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {
         const ACQUIRED: usize = at(ACQUIRE_OUTCOME, "acquired");
         const WAITED: usize = at(WAIT_OUTCOME, "acquired");
-        self.add(place::ACQUIRES, Some(class), ACQUIRED, 1);
-        self.put(place::ACQUIRE_WAIT, Some(class), WAITED, nanos(waited));
+        let tally = self.of(class);
+        tally.add(place::ACQUIRES, ACQUIRED, 1);
+        tally.put(place::ACQUIRE_WAIT, WAITED, nanos(waited));
         if contended {
-            self.add(place::ACQUIRE_CONTENDED, Some(class), 0, 1);
+            tally.add(place::ACQUIRE_CONTENDED, 0, 1);
         }
     }
 
     fn shared(&self, class: &LockClass) {
         const REENTRANT: usize = at(ACQUIRE_OUTCOME, "reentrant");
-        self.add(place::ACQUIRES, Some(class), REENTRANT, 1);
+        self.of(class).add(place::ACQUIRES, REENTRANT, 1);
     }
 
     fn refused(&self, class: &LockClass) {
         const BUSY: usize = at(ACQUIRE_OUTCOME, "busy");
-        self.add(place::ACQUIRES, Some(class), BUSY, 1);
+        self.of(class).add(place::ACQUIRES, BUSY, 1);
     }
 
     fn timed_out(&self, class: &LockClass, waited: Duration) {
         const TIMEOUT: usize = at(ACQUIRE_OUTCOME, "timeout");
         const WAITED: usize = at(WAIT_OUTCOME, "timeout");
-        self.add(place::ACQUIRES, Some(class), TIMEOUT, 1);
-        self.put(place::ACQUIRE_WAIT, Some(class), WAITED, nanos(waited));
+        let tally = self.of(class);
+        tally.add(place::ACQUIRES, TIMEOUT, 1);
+        tally.put(place::ACQUIRE_WAIT, WAITED, nanos(waited));
     }
 
     fn failed(&self, class: &LockClass, _: Option<&TransportError>) {
         const FAILED: usize = at(ACQUIRE_OUTCOME, "error");
-        self.add(place::ACQUIRES, Some(class), FAILED, 1);
+        self.of(class).add(place::ACQUIRES, FAILED, 1);
     }
 
     fn cancelled(&self, class: &LockClass) {
         const CANCELLED: usize = at(ACQUIRE_OUTCOME, "cancelled");
-        self.add(place::ACQUIRES, Some(class), CANCELLED, 1);
+        self.of(class).add(place::ACQUIRES, CANCELLED, 1);
     }
 
     fn grant_without_caller(&self) {
-        self.add(place::GRANTS_WITHOUT_CALLER, None, 0, 1);
+        self.of_all().add(place::GRANTS_WITHOUT_CALLER, 0, 1);
     }
 
     fn asked(&self, class: &LockClass, ask: &Ask<'_>) {
-        self.add(place::ACQUIRE_ATTEMPTS, Some(class), 0, 1);
+        let tally = self.of(class);
+        tally.add(place::ACQUIRE_ATTEMPTS, 0, 1);
         self.answered(Operation::Acquire, ask.took, ask.answer.err());
         if let Some(source) = source(ask.cause) {
             let result = result(ask.answer);
-            self.add(place::WAKEUPS, Some(class), source * WAKEUP_RESULT.values.len() + result, 1);
+            tally.add(place::WAKEUPS, source * WAKEUP_RESULT.values.len() + result, 1);
         }
         if let (Some(since), Ok(AskAnswer::Granted)) = (ask.since_notice, ask.answer) {
-            self.put(place::WAKEUP_TO_ACQUIRE, Some(class), 0, nanos(since));
+            tally.put(place::WAKEUP_TO_ACQUIRE, 0, nanos(since));
         }
     }
 
     fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
+        let tally = self.of_all();
         let operation = operation_at(operation);
         let result =
             if trouble.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        self.put(place::BACKEND_COMMAND, None, operation * RESULT.values.len() + result, nanos(took));
+        tally.put(place::BACKEND_COMMAND, operation * RESULT.values.len() + result, nanos(took));
         let Some(trouble) = trouble else { return };
         let error = operation * ERROR.values.len() + error_at(trouble.kind);
-        self.add(place::BACKEND_ERRORS, None, error, 1);
+        tally.add(place::BACKEND_ERRORS, error, 1);
         if trouble.effect != Effect::None {
-            self.add(place::ATTEMPTS_UNKNOWN, None, operation, 1);
+            tally.add(place::ATTEMPTS_UNKNOWN, operation, 1);
         }
     }
 
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
+        let tally = self.of(class);
         let outcome = match outcome {
             ReleaseOutcome::Released => const { at(RELEASE_OUTCOME, "released") },
             ReleaseOutcome::Dropped => const { at(RELEASE_OUTCOME, "dropped") },
@@ -96,8 +101,8 @@ impl Recorder for Numbers {
             ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
             ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },
         };
-        self.add(place::RELEASES, Some(class), outcome, 1);
-        self.put(place::HOLD, Some(class), 0, nanos(held));
+        tally.add(place::RELEASES, outcome, 1);
+        tally.put(place::HOLD, 0, nanos(held));
     }
 
     fn lost(
@@ -108,6 +113,7 @@ impl Recorder for Numbers {
         held: Duration,
         late: Option<Duration>,
     ) {
+        let tally = self.of(class);
         let reason = match reason {
             LossReason::Expired => const { at(LOSS_REASON, "expired") },
             LossReason::NotOurs => const { at(LOSS_REASON, "not_ours") },
@@ -115,21 +121,22 @@ impl Recorder for Numbers {
             LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
             LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
         };
-        self.add(place::LEASES_LOST, Some(class), reason, 1);
-        self.put(place::HOLD, Some(class), 0, nanos(held));
+        tally.add(place::LEASES_LOST, reason, 1);
+        tally.put(place::HOLD, 0, nanos(held));
         if let Some(late) = late {
-            self.put(place::LEASE_LOST_DETECTED, None, 0, nanos(late));
+            self.of_all().put(place::LEASE_LOST_DETECTED, 0, nanos(late));
         }
     }
 
     fn jeopardy(&self, class: &LockClass) {
-        self.add(place::LEASE_JEOPARDY, Some(class), 0, 1);
+        self.of(class).add(place::LEASE_JEOPARDY, 0, 1);
     }
 
     fn renewed(&self, members: usize, took: Duration, answered: bool) {
+        let tally = self.of_all();
         let result = if answered { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        self.put(place::RENEW, None, result, nanos(took));
-        self.put(place::RENEW_BATCH_SIZE, None, 0, members as u64);
+        tally.put(place::RENEW, result, nanos(took));
+        tally.put(place::RENEW_BATCH_SIZE, 0, members as u64);
     }
 
     fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {
@@ -140,31 +147,31 @@ impl Recorder for Numbers {
             RenewalOutcome::TooLate => const { at(RENEWAL_RESULT, "too_late") },
             RenewalOutcome::Failed(kind) => FAILED + error_at(kind),
         };
-        self.add(place::RENEWALS, Some(class), result, count);
+        self.of(class).add(place::RENEWALS, result, count);
     }
 
     fn margin_left(&self, class: &LockClass, share: f64) {
-        self.put(place::RENEW_MARGIN, Some(class), 0, (share.max(0.0) * 1e9) as u64);
+        self.of(class).put(place::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
     }
 
     fn renewal_late(&self, late: Duration) {
-        self.put(place::RENEW_LATENESS, None, 0, nanos(late));
+        self.of_all().put(place::RENEW_LATENESS, 0, nanos(late));
     }
 
     fn found_ttl(&self, class: &LockClass, _: Duration, _: Duration, _: Duration) {
-        self.add(place::TTL_SURPRISES, Some(class), 0, 1);
+        self.of(class).add(place::TTL_SURPRISES, 0, 1);
     }
 
     fn no_expiry(&self) {
-        self.add(place::PEERS_WITHOUT_EXPIRY, None, 0, 1);
+        self.of_all().add(place::PEERS_WITHOUT_EXPIRY, 0, 1);
     }
 
     fn subscription_gap(&self) {
-        self.add(place::SUBSCRIPTION_GAPS, None, 0, 1);
+        self.of_all().add(place::SUBSCRIPTION_GAPS, 0, 1);
     }
 
     fn reconnected(&self, _: &str) {
-        self.add(place::BACKEND_RECONNECTS, None, 0, 1);
+        self.of_all().add(place::BACKEND_RECONNECTS, 0, 1);
     }
 
     fn timer_late(&self, thread: EngineThread, late: Duration) {
@@ -172,7 +179,7 @@ impl Recorder for Numbers {
             EngineThread::Calls => const { at(THREAD, "calls") },
             EngineThread::Renewal => const { at(THREAD, "renewal") },
         };
-        self.put(place::RUNTIME_STALL, None, thread, nanos(late));
+        self.of_all().put(place::RUNTIME_STALL, thread, nanos(late));
     }
 }
 

@@ -9,7 +9,7 @@ mod with_user;
 use std::sync::{Arc, OnceLock};
 
 use super::{CLASSES_MAX, LockClass, descriptors::Descriptor};
-use cells::Cells;
+use cells::{Cell, Cells};
 use place::Place;
 pub(crate) use with_user::WithUser;
 
@@ -49,6 +49,7 @@ impl Numbers {
         self.listener.set(listener).is_ok()
     }
 
+    #[inline]
     fn cells(&self, class: Option<&LockClass>) -> &Cells {
         match class {
             Some(class) => {
@@ -59,15 +60,20 @@ impl Numbers {
         }
     }
 
-    fn add(&self, place: &'static Place, class: Option<&LockClass>, combination: usize, by: u64) {
-        self.cells(class).shard()[place.first + combination].add(by);
+    /// Where an event of this class counts.
+    #[inline]
+    fn of<'a>(&'a self, class: &'a LockClass) -> Tally<'a> {
+        Tally { cells: self.cells(Some(class)).shard(), class: Some(class), numbers: self }
     }
 
-    /// Puts a value into a histogram; in the histogram's own scale.
-    fn put(&self, place: &'static Place, class: Option<&LockClass>, combination: usize, value: u64) {
-        let cells = &self.cells(class).shard()[place.first + combination * place.step..];
-        cells[place.bucket(value)].add(1);
-        cells[place.buckets].add(value);
+    /// Where an event without class counts.
+    #[inline]
+    fn of_all(&self) -> Tally<'_> {
+        Tally { cells: self.of_all.shard(), class: None, numbers: self }
+    }
+
+    #[cold]
+    fn tell(&self, place: &'static Place, class: Option<&LockClass>, combination: usize, value: u64) {
         if let Some(listener) = self.listener.get() {
             listener.heard(place.metric, class, combination, place.unscaled(value));
         }
@@ -85,5 +91,30 @@ impl Numbers {
         let (cells, first) = (self.cells(class), place.first + combination * place.step);
         let counts = (0..place.buckets).map(|bucket| cells.sum(first + bucket)).collect();
         Read { counts, sum: place.unscaled(cells.sum(first + place.buckets)) }
+    }
+}
+
+/// The cells of one class, or of what has none, in the copy of this thread.
+struct Tally<'a> {
+    cells: &'a [Cell],
+    class: Option<&'a LockClass>,
+    numbers: &'a Numbers,
+}
+
+impl Tally<'_> {
+    #[inline]
+    fn add(&self, place: &'static Place, combination: usize, by: u64) {
+        self.cells[place.first + combination].add(by);
+    }
+
+    /// Puts a value into a histogram; in the histogram's own scale.
+    #[inline]
+    fn put(&self, place: &'static Place, combination: usize, value: u64) {
+        let first = place.first + combination * place.step;
+        self.cells[first + place.bucket(value)].add(1);
+        self.cells[first + place.buckets].add(value);
+        if self.numbers.listener.get().is_some() {
+            self.numbers.tell(place, self.class, combination, value);
+        }
     }
 }
