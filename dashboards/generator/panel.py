@@ -4,7 +4,7 @@ from . import colours as palette
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def lines(title, meaning, series, unit="short", colours=None, wide=8, high=8, stacked=False, least=0, most=None):
+def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, stacked=False, least=0, most=None):
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen."""
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
@@ -21,13 +21,21 @@ def lines(title, meaning, series, unit="short", colours=None, wide=8, high=8, st
     }
     panel["fieldConfig"]["overrides"] = palette.overrides(colours or {})
     panel["options"] = {
-        "legend": {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["lastNotNull", "max"]},
+        # A legend shows four rows of a panel; the highest are those that matter.
+        "legend": {
+            "displayMode": "table",
+            "placement": "bottom",
+            "showLegend": True,
+            "calcs": ["lastNotNull", "max"],
+            "sortBy": "Max",
+            "sortDesc": True,
+        },
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     return panel
 
 
-def bars(title, meaning, series, unit="short", colours=None, wide=8, high=8):
+def bars(title, meaning, series, unit="short", colours=None, wide=8, high=9):
     """Events that are rare: each is to be seen, also on a day's view."""
     panel = lines(title, meaning, series, unit, colours, wide, high, stacked=True)
     panel["fieldConfig"]["defaults"]["custom"] |= {"drawStyle": "bars", "fillOpacity": 80, "lineWidth": 1}
@@ -51,7 +59,7 @@ def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=
     return panel
 
 
-def heat(title, meaning, metric, selector, unit="s", wide=8, high=8):
+def heat(title, meaning, metric, selector, unit="s", wide=8, high=9):
     """How a histogram's counts are spread, over time."""
     from .query import series
 
@@ -71,7 +79,7 @@ def heat(title, meaning, metric, selector, unit="s", wide=8, high=8):
     return panel
 
 
-def table(title, meaning, one, unit="short", wide=8, high=8, value="Value"):
+def table(title, meaning, one, unit="short", wide=8, high=9, value="Value"):
     """The present values, highest first."""
     panel = _panel("table", title, meaning, [one | {"format": "table", "instant": True}], unit, wide, high)
     panel["options"] = {"showHeader": True, "cellHeight": "sm", "sortBy": [{"displayName": value, "desc": True}]}
