@@ -4,11 +4,13 @@ from . import colours as palette
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, stacked=False, least=0, most=None):
+def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, stacked=False, least=0, most=None, shade=None):
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen."""
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
     defaults["min"] = least
+    # A class or a process has one colour on all panels; shades of one where all lines mean the same.
+    defaults["color"] = {"mode": "shades", "fixedColor": shade} if shade else {"mode": "palette-classic-by-name"}
     if most is not None:
         defaults["max"] = most
     defaults["custom"] = {
@@ -35,9 +37,9 @@ def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, st
     return panel
 
 
-def bars(title, meaning, series, unit="short", colours=None, wide=8, high=9):
+def bars(title, meaning, series, unit="short", colours=None, wide=8, high=9, shade=None):
     """Events that are rare: each is to be seen, also on a day's view."""
-    panel = lines(title, meaning, series, unit, colours, wide, high, stacked=True)
+    panel = lines(title, meaning, series, unit, colours, wide, high, stacked=True, shade=shade)
     panel["fieldConfig"]["defaults"]["custom"] |= {"drawStyle": "bars", "fillOpacity": 80, "lineWidth": 1}
     return panel
 

@@ -15,6 +15,7 @@ LOSSES = [
         "Leases lost, by class",
         "Planned shutdowns left out.",
         [series('sum by (class) (increase(leasehold_leases_lost_total{@class, reason!="shutdown"}[@rate]))', "{{class}}")],
+        shade=colours.BAD,
     ),
     lines(
         "Told after the deadline",
