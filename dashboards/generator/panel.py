@@ -23,7 +23,7 @@ def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, st
     }
     panel["fieldConfig"]["overrides"] = palette.overrides(colours or {})
     panel["options"] = {
-        # A legend shows four rows of a panel; the highest are those that matter.
+        # A legend has room for three rows or so; the highest are those that matter.
         "legend": {
             "displayMode": "table",
             "placement": "bottom",
