@@ -15,7 +15,8 @@ use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
     contention::{
-        closer::Closer, crowd::Crowd, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, table::Table,
+        closer::Closer, crowd::Crowd, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, rooms::Rooms,
+        table::Table,
     },
     errands::Errands,
     error::AcquireError,
@@ -42,6 +43,7 @@ pub(crate) struct Works {
     pub(crate) inboxes: Inboxes,
     pub(crate) closer: Closer,
     pub(crate) pacer: Pacer,
+    pub(crate) rooms: Rooms,
     pub(crate) crowd: Crowd,
     pub(crate) no_expiry_told: NoExpiryTold,
     pub(crate) losses: Arc<LossRing>,
@@ -71,7 +73,8 @@ impl Works {
             capabilities,
             mint: OwnerMint::new(),
             table: Table::new(),
-            inboxes: Inboxes::new(config.shards),
+            inboxes: Inboxes::new(config.shards, config.inbox_max),
+            rooms: Rooms::new(config.mass_in_flight_max),
             config,
             closer: Closer::new(),
             pacer: Pacer::default(),
@@ -118,7 +121,12 @@ impl Works {
 
     /// A number that this engine has not given out before.
     pub(crate) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+        self.next_ids(1)
+    }
+
+    /// So many of them in a row; the first.
+    pub(crate) fn next_ids(&self, count: u64) -> u64 {
+        self.ids.fetch_add(count, Ordering::Relaxed)
     }
 
     // --- life ---
@@ -173,17 +181,20 @@ impl Works {
     }
 
     /// # Errors
-    /// Once as many leases or callers are there as the settings allow.
-    pub(crate) fn check_limits(&self) -> Result<(), AcquireError> {
-        let totals = &self.events.totals;
-        let limits = [
-            ("leases_max", self.config.leases_max, totals.held.value()),
-            ("callers_max", self.config.callers_max, totals.callers.value()),
-        ];
-        match limits.into_iter().find(|(_, most, now)| *now >= *most as u64) {
-            Some((limit, value, _)) => Err(AcquireError::LimitReached { limit, value }),
-            None => Ok(()),
+    /// Once as many leases, callers, or orders to this slot's shard are there as the settings allow.
+    pub(crate) fn check_limits(&self, slot: Slot) -> Result<(), AcquireError> {
+        let (totals, config) = (&self.events.totals, &self.config);
+        let reached = |limit, value| Err(AcquireError::LimitReached { limit, value });
+        if totals.held.value() >= config.leases_max as u64 {
+            return reached("leases_max", config.leases_max);
         }
+        if totals.callers.value() >= config.callers_max as u64 {
+            return reached("callers_max", config.callers_max);
+        }
+        if self.inboxes.is_full(slot) {
+            return reached("inbox_max", config.inbox_max);
+        }
+        Ok(())
     }
 
     // --- time ---

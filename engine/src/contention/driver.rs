@@ -13,7 +13,9 @@ use super::{
     ending,
     entry::{Ask, Cause, Grant, Step, Verdict},
     offer::Offer,
-    table::{Answer, Seat, Slot},
+    rooms::Room,
+    seat::Seat,
+    table::{Answer, Slot},
 };
 #[cfg(leasehold_fault)]
 use crate::faults::{self, Fault};
@@ -26,21 +28,28 @@ use crate::{
     works::Works,
 };
 
-/// Starts the driver of an entry that was just marked as driven.
-pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
+/// Starts the driver of an entry that was just marked as driven. `room`: what it occupies while it is not answered.
+pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>, room: Option<Room>) {
     works.events.totals.served.add(1);
     works.crowd.join(key.slot());
-    works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
+    works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }, room));
 }
 
-async fn drive(mut belt: Seatbelt) {
+async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
     let (works, key) = (belt.works.clone(), belt.key.clone());
     let mut ears: Option<Ears> = None;
     let mut woken = Woken::Otherwise;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
-        match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
-            Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+        let todo = next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise));
+        if !matches!(todo, Todo::Ask(_)) {
+            room = room.filter(Room::is_troubled); // who waits for somebody else's release occupies nothing
+        }
+        match todo {
+            Todo::Ask(ask) => {
+                let trouble = ask_server(&works, &key, ask).await;
+                room = room.and_then(|room| room.after(trouble));
+            }
             Todo::TakeTurn(oldest, until, poke) => {
                 woken = take_turn(&works, &key, oldest, until, &poke).await
             }
@@ -156,7 +165,8 @@ async fn take_turn(
     }
 }
 
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
+// What kept it from being answered, if that may pass.
+async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<TransportError> {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
@@ -166,10 +176,12 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     works.note_round_trip(now - sent);
     works.events.asked(now - sent);
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
+    let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final()).cloned();
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         closer::give_back(works, key, closing).await;
     }
+    trouble
 }
 
 async fn send(
@@ -286,7 +298,7 @@ fn deliver(works: &Arc<Works>, installed: Installed, contended: bool) {
     works.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for seat in seats {
         // A caller that has gone drops the offer, and the offer gives the lease back.
-        let _ = seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone(), contended)));
+        seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone(), contended)));
     }
 }
 
@@ -299,7 +311,7 @@ fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>, now: Instant) {
             Refusal::Unavailable(trouble) => works.events.failed(trouble.as_ref()),
             Refusal::Failed(trouble) => works.events.failed(Some(trouble)),
         }
-        let _ = caller.seat.send(Answer::Refused(refusal));
+        caller.seat.send(Answer::Refused(refusal));
     }
 }
 

@@ -25,21 +25,46 @@ impl Offer {
         self.contended
     }
 
-    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back. `true`: nobody
-    /// had taken the lease before.
-    pub(crate) fn take(mut self) -> Option<(Arc<LeaseCore>, bool)> {
-        let lease = self.lease.take()?;
+    /// Takes the hold, unless it has ended or its deadline has passed (promise S7), or the engine holds as many leases as
+    /// it may; then it is given back.
+    pub(crate) fn take(mut self) -> Took {
+        let Some(lease) = self.lease.take() else { return Took::TooLate };
+        let counted = !lease.was_taken() && self.count();
+        if !counted && !lease.was_taken() {
+            self.lease = Some(lease);
+            return Took::Full;
+        }
         let taken = lease.take(self.works.clock.now());
+        if counted && taken != Taken::First {
+            self.works.events.totals.held.sub(1);
+        }
         match taken {
-            Taken::First => self.works.events.totals.held.add(1),
-            Taken::Again => {}
+            Taken::First => Took::Lease(lease, true),
+            Taken::Again => Took::Lease(lease, false),
             Taken::TooLate => {
                 self.lease = Some(lease);
-                return None;
+                Took::TooLate
             }
         }
-        Some((lease, taken == Taken::First))
     }
+
+    /// The lease that nobody takes, to be given back by whoever calls this.
+    pub(crate) fn decline(mut self) -> Option<Arc<LeaseCore>> {
+        self.lease.take()
+    }
+
+    // Callers that came before the limit was reached may get their locks after it.
+    fn count(&self) -> bool {
+        self.works.events.totals.held.add_one_up_to(self.works.config.leases_max as u64)
+    }
+}
+
+/// What came of taking an offer.
+pub(crate) enum Took {
+    /// `true`: nobody had taken the lease before.
+    Lease(Arc<LeaseCore>, bool),
+    TooLate,
+    Full,
 }
 
 impl Drop for Offer {

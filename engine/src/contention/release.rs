@@ -120,6 +120,17 @@ pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Res
     outcome(works, lease, told)
 }
 
+/// A release that is not sent by its caller any more: the closer has its owner.
+pub(crate) fn give_up(
+    under_way: UnderWay,
+    lease: &LeaseCore,
+    trouble: TransportError,
+) -> Result<(), ReleaseError> {
+    let works = &under_way.works;
+    works.closer.add(works, &lease.key, lease.to_closing());
+    outcome(works, lease, Told { reply: Err(trouble), unsure: false })
+}
+
 fn outcome(works: &Works, lease: &LeaseCore, told: Told) -> Result<(), ReleaseError> {
     let now = works.clock.now();
     let (told, result) = match told.reply {

@@ -7,13 +7,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::{caller::Refusal, entry::Entry, offer::Offer};
+use super::{caller::Refusal, entry::Entry, offer::Offer, seat::Seat};
 use crate::key::{CarriedHash, LockKey};
-
-/// Where a caller waits for its answer.
-pub(crate) type Seat = oneshot::Sender<Answer>;
 
 /// What a queued caller is told.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::{
     contention::{
         arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
-        offer::Offer,
+        offer::{Offer, Took},
         table::Answer,
     },
     engine::Handle,
@@ -231,39 +231,18 @@ impl Lock {
     }
 
     fn checked_key<E: From<Invalid>>(&self) -> Result<Arc<LockKey>, E> {
-        self.key.clone().map_err(|(name, fault)| {
-            let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
-            Invalid::new("name", format_args!("{shown:?}"), fault.to_string()).into()
-        })
+        self.key.clone().map_err(|(name, fault)| bad_name(&name, &fault.to_string()).into())
     }
 
     fn call(&self, only_try: bool) -> Result<Call, AcquireError> {
         let works = self.handle.works();
         works.check_open()?;
         let joined = works.clock.now();
-        let patience = if only_try { Patience::Try } else { Patience::Wait(self.checked_wait(joined)?) };
+        let wait = checked_wait(self.wait)?.map(|time| joined + time);
+        let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = self.checked_terms(works)?;
+        let terms = checked_terms(works, self.asked)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
-    }
-
-    fn checked_wait(&self, now: Instant) -> Result<Option<Instant>, Invalid> {
-        match self.wait {
-            Some(time) if time > WAIT_MAX => {
-                let remedy = format!("must be at most {WAIT_MAX:?}; leave wait out to wait without limit");
-                Err(Invalid::new("wait", format_args!("{time:?}"), remedy))
-            }
-            wait => Ok(wait.map(|time| now + time)),
-        }
-    }
-
-    fn checked_terms(&self, works: &Works) -> Result<Terms, Invalid> {
-        let ttl = self.asked.ttl.unwrap_or(works.config.ttl());
-        works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
-        if self.asked.max_hold == Some(Duration::ZERO) {
-            return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
-        }
-        Ok(Terms { ttl, renewed: !self.asked.no_renewal, max_hold: self.asked.max_hold })
     }
 
     fn checked_scope(&self) -> Result<Option<ScopeId>, Invalid> {
@@ -291,39 +270,75 @@ impl Lock {
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
                         Answer::Offer(offer) => offer,
-                        Answer::Refused(refusal) => return self.refused(refusal, &call),
+                        Answer::Refused(refusal) => {
+                            return refused(works, refusal, call.joined).map_or(Ok(None), Err);
+                        }
                     }
                 }
             };
-            if let Some(lease) = self.take(offer, &call) {
+            if let Some(lease) = take(&self.handle, offer, call.joined)? {
                 return Ok(Some(lease));
             }
             ahead = true;
         }
     }
+}
 
-    fn take(&self, offer: Offer, call: &Call) -> Option<Lease> {
-        let contended = offer.is_contended();
-        let (lease, first) = offer.take()?;
-        if first {
-            let works = self.handle.works();
-            works.events.totals.granted.add(1);
-            works.events.granted(works.clock.now() - call.joined, contended);
+/// Takes an offer of the engine. `None`: it came too late, and its caller is to be queued again.
+///
+/// # Errors
+/// The engine holds as many leases as it may.
+pub(super) fn take(handle: &Handle, offer: Offer, joined: Instant) -> Result<Option<Lease>, AcquireError> {
+    let (works, contended) = (handle.works(), offer.is_contended());
+    let (lease, first) = match offer.take() {
+        Took::Lease(lease, first) => (lease, first),
+        Took::TooLate => return Ok(None),
+        Took::Full => {
+            let value = works.config.leases_max;
+            return Err(AcquireError::LimitReached { limit: "leases_max", value });
         }
-        Some(Lease::new(lease, self.handle.clone()))
+    };
+    if first {
+        works.events.totals.granted.add(1);
+        works.events.granted(works.clock.now() - joined, contended);
     }
+    Ok(Some(Lease::new(lease, handle.clone())))
+}
 
-    fn refused(&self, refusal: Refusal, call: &Call) -> Result<Option<Lease>, AcquireError> {
-        let works = self.handle.works();
-        match refusal {
-            Refusal::Held => Ok(None),
-            Refusal::TimedOut => Err(AcquireError::TimedOut { waited: works.clock.now() - call.joined }),
-            Refusal::Unavailable(trouble) => {
-                Err(AcquireError::Unavailable { after: works.config.unavailable_after(), trouble })
-            }
-            Refusal::Failed(trouble) => Err(AcquireError::Refused(trouble)),
+/// What a caller that was queued since `joined` is told. `None`: it only tried, and somebody holds the lock.
+pub(super) fn refused(works: &Works, refusal: Refusal, joined: Instant) -> Option<AcquireError> {
+    match refusal {
+        Refusal::Held => None,
+        Refusal::TimedOut => Some(AcquireError::TimedOut { waited: works.clock.now() - joined }),
+        Refusal::Unavailable(trouble) => {
+            Some(AcquireError::Unavailable { after: works.config.unavailable_after(), trouble })
         }
+        Refusal::Failed(trouble) => Some(AcquireError::Refused(trouble)),
     }
+}
+
+pub(super) fn bad_name(name: &str, remedy: &str) -> Invalid {
+    let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+    Invalid::new("name", format_args!("{shown:?}"), remedy)
+}
+
+pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, Invalid> {
+    match wait {
+        Some(time) if time > WAIT_MAX => {
+            let remedy = format!("must be at most {WAIT_MAX:?}; leave wait out to wait without limit");
+            Err(Invalid::new("wait", format_args!("{time:?}"), remedy))
+        }
+        wait => Ok(wait),
+    }
+}
+
+pub(super) fn checked_terms(works: &Works, asked: Asked) -> Result<Terms, Invalid> {
+    let ttl = asked.ttl.unwrap_or(works.config.ttl());
+    works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
+    if asked.max_hold == Some(Duration::ZERO) {
+        return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
+    }
+    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold })
 }
 
 /// One request of the calls lane, made on the calls thread.
