@@ -4,6 +4,7 @@
 //! cargo run --release -p leasehold-benches                        the large run, about three minutes
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
+//! cargo run --release -p leasehold-benches -- --mass              the rows `mass` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 mod commands;
 mod counted;
+mod mass;
 mod pairs;
 mod raw;
 mod rounds;
@@ -31,12 +33,14 @@ pub(crate) struct Size {
     pub(crate) pairs: usize,
     /// Rounds; medians are told.
     pub(crate) rounds: usize,
+    /// Names of one list.
+    pub(crate) names: usize,
     /// Entries of the largest wheel.
     pub(crate) wheel: usize,
 }
 
-const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000 };
-const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 10_000 };
+const LARGE: Size = Size { pairs: 20_000, rounds: 5, names: 100_000, wheel: 1_000_000 };
+const SMALL: Size = Size { pairs: 200, rounds: 1, names: 1_000, wheel: 10_000 };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,14 +50,19 @@ fn main() {
         return counted::run_job(&arguments[job + 1], arguments[job + 2].parse().expect("a number"));
     }
     let mut table = Table::default();
+    let size = if has("--small") { SMALL } else { LARGE };
+    if has("--mass") {
+        mass::measure(&mut table, size);
+        return print!("{table}");
+    }
     counted::measure(&mut table);
     if has("--check") {
         std::process::exit(table.check());
     }
-    let size = if has("--small") { SMALL } else { LARGE };
     wheel_ops::measure(&mut table, size);
     pairs::measure(&mut table, size);
     commands::measure(&mut table, size);
+    mass::measure(&mut table, size);
     print!("{table}");
     if let Some(place) = arguments.iter().position(|argument| argument == "--json") {
         std::fs::write(&arguments[place + 1], table.as_json()).expect("the file can be written");

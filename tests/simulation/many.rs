@@ -117,9 +117,15 @@ async fn lost_replies_cost_time_and_no_lock() {
     assert!(leases.iter().all(Lease::is_held));
     let seen: HashSet<_> = leases.iter().map(|lease| lease.name().to_owned()).collect();
     assert_eq!((seen.len(), ground.transport.inner().stored_holds()), (300, 300));
+    let (mut confirmed, mut unknown) = (0, 0);
     for released in ground.engine.release_all(leases).await {
-        assert!(matches!(released, Ok(()) | Err(ReleaseError::ReleasedOrLost)), "{released:?}");
+        match released {
+            Ok(()) => confirmed += 1,
+            Err(ReleaseError::Unknown { .. }) => unknown += 1,
+            Err(other) => panic!("{other}"),
+        }
     }
+    assert_eq!((confirmed, unknown), (260, 40), "each lost reply is one unknown, and no other");
     ground.settles_within(seconds(5)).await;
     assert_eq!(ground.transport.inner().stored_holds(), 0);
 }

@@ -104,7 +104,7 @@ impl Rooms {
         Self { inner: Mutex::new(inner), news: Notify::new() }
     }
 
-    /// Takes them in, in this order. After the end of the engine they are dropped, which tells whoever waits for them.
+    /// Takes them in, in this order; after the end of the engine, nobody.
     pub(crate) fn add(&self, guests: impl IntoIterator<Item = Guest>) {
         let mut guests: VecDeque<Guest> = guests.into_iter().collect();
         let mut inner = self.lock();
@@ -112,17 +112,18 @@ impl Rooms {
             inner.ready.append(&mut guests);
         }
         drop(inner);
+        guests.into_iter().for_each(Guest::turn_away);
         self.news.notify_one();
     }
 
-    /// Acquires that have not begun are dropped: their callers are told.
+    /// Acquires that have not begun never will; their callers are told.
     pub(crate) fn turn_away(&self) {
         let mut inner = self.lock();
         let (releases, acquires): (Vec<_>, Vec<_>) =
             inner.take_all().into_iter().partition(|guest| matches!(guest, Guest::Release(_)));
         inner.ready.extend(releases);
         drop(inner);
-        drop(acquires);
+        acquires.into_iter().for_each(Guest::turn_away);
         self.news.notify_one();
     }
 
@@ -131,7 +132,7 @@ impl Rooms {
         inner.closed = true;
         let rest = inner.take_all();
         drop(inner);
-        drop(rest);
+        rest.into_iter().for_each(Guest::turn_away);
     }
 
     fn take_next(&self, works: &Arc<Works>) -> Option<(Guest, Room)> {
@@ -163,18 +164,15 @@ impl Inner {
     }
 
     fn enter(&mut self, node: Option<NodeId>, guest: Guest, now: Instant) -> Option<Guest> {
-        if self.wards.is_empty(node) {
-            self.silent_since.insert(node, now);
-        }
+        self.silent_since.entry(node).or_insert(now);
         self.wards.enter(node, guest)
     }
 
     fn leave(&mut self, node: Option<NodeId>) {
-        if let Some(next) = self.wards.leave(node) {
-            self.ready.push_front(next);
-        }
-        if self.wards.is_empty(node) {
-            self.silent_since.remove(&node);
+        match self.wards.leave(node) {
+            Some(next) => self.ready.push_front(next),
+            None if self.wards.is_empty(node) => drop(self.silent_since.remove(&node)),
+            None => {}
         }
     }
 
@@ -207,11 +205,21 @@ impl Guest {
         }
     }
 
+    // A seat or a release that is dropped tells whoever waits for it.
+    fn turn_away(self) {
+        match self {
+            Self::Acquire(arrival) => drop(arrival.seat(Instant::default())),
+            Self::Release(departure) => drop(departure),
+        }
+    }
+
     fn give_up(self, works: &Arc<Works>, trouble: TransportError) {
         match self {
             Self::Acquire(arrival) => {
                 let after = works.config.unavailable_after();
-                arrival.seat(works).tell(Err(AcquireError::Unavailable { after, trouble: Some(trouble) }));
+                arrival
+                    .seat(works.clock.now())
+                    .tell(Err(AcquireError::Unavailable { after, trouble: Some(trouble) }));
             }
             Self::Release(Departure { under_way, lease, answer_to }) => {
                 let _ = answer_to.send(release::give_up(under_way, &lease, trouble));
@@ -222,8 +230,8 @@ impl Guest {
 }
 
 impl Arrival {
-    fn seat(&self, works: &Works) -> PlaceInList {
-        PlaceInList::new(self.place, works.clock.now(), self.list.answers_to.clone())
+    fn seat(&self, joined: Instant) -> PlaceInList {
+        PlaceInList::new(self.place, joined, self.list.answers_to.clone())
     }
 
     // Its ask goes out in a task of its own, which keeps the room.
@@ -233,9 +241,10 @@ impl Arrival {
 
     /// Queues it. `ahead`: at the head, because a grant came too late for it.
     pub(crate) fn queue_up(self, works: &Arc<Works>, ahead: bool, room: Option<Room>) {
-        let mut seat = Some(Seat::InList(self.seat(works)));
+        let now = works.clock.now();
+        let mut seat = Some(Seat::InList(self.seat(now)));
         let id = self.list.caller(self.place);
-        let queued = arrival::queue_up(works, &self.call(works.clock.now()), (id, &mut seat), ahead, room);
+        let queued = arrival::queue_up(works, &self.call(now), (id, &mut seat), ahead, room);
         if let (Err(error), Some(Seat::InList(place))) = (queued, seat) {
             place.tell(Err(error));
         }
