@@ -207,10 +207,11 @@ struct Seen {
 impl Seen {
     fn of(works: &Works, now: Instant) -> Self {
         let mut seen = Self::default();
-        works.table.for_each(|_, slot| {
+        works.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
-            let in_jeopardy = |lease: &&Arc<LeaseCore>| lease.is_in_jeopardy() && lease.is_held(now);
-            seen.jeopardy += slot.entry.local().filter(in_jeopardy).iter().count() as u64;
+        });
+        works.table.for_each_lease(|lease| {
+            seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });
         seen
     }
@@ -261,7 +262,7 @@ fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<
 
 fn report(works: &Works, leases: &[Arc<LeaseCore>], confirmed: &HashSet<String>) -> ShutdownReport {
     let mut open = works.closer.names();
-    works.table.for_each(|key, slot| open.extend(slot.driven.then(|| key.clone())));
+    works.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
     let held =
         leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
     let mut unconfirmed: Vec<String> = held.chain(open.iter().map(|key| key.name().to_owned())).collect();
@@ -273,11 +274,14 @@ fn report(works: &Works, leases: &[Arc<LeaseCore>], confirmed: &HashSet<String>)
 // Entitlement ends before anything is sent; queued callers are told.
 fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
     let (mut leases, mut callers) = (Vec::new(), Vec::new());
-    works.table.for_each(|_, slot: &mut Slot| {
+    // Callers first: what is granted from then on finds nobody, and goes back.
+    works.table.for_each_busy(|_, slot: &mut Slot| {
         callers.extend(slot.entry.depart_all());
-        leases.extend(slot.entry.local().filter(|lease| lease.lose(LossReason::Shutdown)).cloned());
         slot.poke();
     });
+    works
+        .table
+        .for_each_lease(|lease| leases.extend(lease.lose(LossReason::Shutdown).then(|| lease.clone())));
     works.events.totals.callers.sub(callers.len() as u64);
     drop(callers); // dropped seats tell their callers
     leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
