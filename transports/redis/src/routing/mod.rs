@@ -2,6 +2,7 @@
 
 pub(crate) mod atlas;
 mod cluster;
+mod roster;
 mod sentinels;
 mod server;
 mod slots;
