@@ -110,6 +110,11 @@ impl Notices {
         if channel.watches > 0 {
             return false;
         }
+        if channel.seat.is_none() && !channel.queued {
+            // Subscribed nowhere, and there may be no node whose connection would look for it later.
+            self.channels.remove(name);
+            return false;
+        }
         channel.state = None;
         channel.idle_since = now;
         self.idle_count += 1;
@@ -182,17 +187,21 @@ impl Notices {
 
     /// The connection of `node` is gone.
     pub(crate) fn lose(&mut self, node: NodeId) {
-        self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
+        self.channels.values_mut().filter(|channel| channel.seat == Some(node)).for_each(Channel::unsettle);
         self.ended.remove(&node);
         self.left.remove(&node);
-        let mut wanted = Vec::new();
-        for (name, channel) in &mut self.channels {
-            if channel.seat == Some(node) {
-                channel.unsettle();
-                wanted.push(name.clone());
-            }
+        self.stay_lost(node);
+    }
+
+    /// `node` has no connection, and an attempt has failed: only what is watched will be wanted of it, each once.
+    pub(crate) fn stay_lost(&mut self, node: NodeId) {
+        self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
+        let here = self.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
+        let wanted: Vec<Str> = here.map(|(name, _)| name.clone()).collect();
+        self.wanted.remove(&node);
+        if !wanted.is_empty() {
+            self.wanted.insert(node, wanted);
         }
-        self.wanted.insert(node, wanted);
     }
 
     /// Slots may be served by others now.
@@ -378,6 +387,33 @@ mod tests {
         notices.confirm(X, &wanted);
         assert!(a.borrow().in_force);
         assert!(take_ended(&mut notices, at(60_000)).is_empty());
+    }
+
+    #[test]
+    fn l6_while_a_node_cannot_be_reached_only_what_is_watched_is_kept() {
+        let mut notices = notices();
+        let kept = watch(&mut notices, "kept");
+        notices.lose(X);
+        for millis in 0..1_000 {
+            for text in ["a", "b"] {
+                watch(&mut notices, text);
+                notices.unwatch(&name(text), at(millis));
+            }
+            notices.stay_lost(X);
+        }
+        assert_eq!((notices.channels.len(), notices.idle.len(), notices.idle_count), (1, 0, 0));
+        assert_eq!(notices.wanted[&X], [name("kept")]);
+        assert_eq!(*kept.borrow(), WatchState { in_force: false, notices: 0, gaps: 1 });
+    }
+
+    #[test]
+    fn l6_what_is_watched_while_nobody_serves_its_slot_is_forgotten_with_its_last_watch() {
+        let mut notices = notices();
+        for millis in 0..1_000 {
+            notices.watch(&name("a"), slot(7), None);
+            notices.unwatch(&name("a"), at(millis));
+        }
+        assert_eq!((notices.channels.len(), notices.idle.len(), notices.idle_count), (0, 0, 0));
     }
 
     #[test]
