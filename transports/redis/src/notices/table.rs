@@ -23,8 +23,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Notices {
     channels: HashMap<Str, Channel>,
-    /// To be subscribed.
-    wanted: HashMap<NodeId, Vec<Str>>,
+    /// To be subscribed, in this order: one that is refused waits behind all others.
+    wanted: HashMap<NodeId, VecDeque<Str>>,
     /// To be ended: nobody has watched them for a while.
     ended: HashMap<NodeId, Vec<Str>>,
     /// Their slot has moved to another node.
@@ -99,7 +99,7 @@ impl Notices {
 
     fn want(&mut self, seat: Option<NodeId>, name: Str) {
         if let Some(node) = seat {
-            self.wanted.entry(node).or_default().push(name);
+            self.wanted.entry(node).or_default().push_back(name);
         }
     }
 
@@ -139,7 +139,7 @@ impl Notices {
         let Some(names) = wanted.get_mut(&node) else { return Vec::new() };
         let mut taken = Vec::new();
         while taken.len() < max {
-            let Some(name) = names.pop() else { break };
+            let Some(name) = names.pop_front() else { break };
             let Some(channel) = channels.get_mut(&name) else { continue };
             if channel.phase == Phase::Wanted && channel.seat == Some(node) {
                 channel.phase = Phase::Asked;
@@ -166,7 +166,7 @@ impl Notices {
             let Some(channel) = self.channels.get_mut(&name) else { continue };
             if channel.phase == Phase::Asked && channel.seat == Some(node) {
                 channel.phase = Phase::Wanted;
-                self.wanted.entry(node).or_default().push(name);
+                self.wanted.entry(node).or_default().push_back(name);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Notices {
     pub(crate) fn stay_lost(&mut self, node: NodeId) {
         self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
         let here = self.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
-        let wanted: Vec<Str> = here.map(|(name, _)| name.clone()).collect();
+        let wanted: VecDeque<Str> = here.map(|(name, _)| name.clone()).collect();
         self.wanted.remove(&node);
         if !wanted.is_empty() {
             self.wanted.insert(node, wanted);
@@ -226,7 +226,8 @@ impl Notices {
 
     /// Only these nodes are in use.
     pub(crate) fn retain_nodes(&mut self, is_in_use: impl Fn(NodeId) -> bool) {
-        for names in [&mut self.wanted, &mut self.ended, &mut self.left] {
+        self.wanted.retain(|node, _| is_in_use(*node));
+        for names in [&mut self.ended, &mut self.left] {
             names.retain(|node, _| is_in_use(*node));
         }
     }
@@ -471,6 +472,22 @@ mod tests {
         let wanted = take_wanted(&mut notices);
         notices.refuse(X, wanted);
         assert_eq!(take_wanted(&mut notices), [name("a")]);
+    }
+
+    #[test]
+    fn l2_channels_that_are_refused_again_and_again_keep_no_other_waiting() {
+        let mut notices = notices();
+        for text in ["a", "b", "c"] {
+            watch(&mut notices, text);
+        }
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            let wanted = notices.take_wanted(X, 2);
+            asked.extend(wanted.clone());
+            notices.refuse(X, wanted);
+        }
+        let places = ["a", "b", "c", "a", "b", "c"].map(name);
+        assert_eq!(asked, places, "each has its turn");
     }
 
     #[test]

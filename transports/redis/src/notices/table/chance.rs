@@ -123,7 +123,7 @@ impl World {
         let here = self.notices.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
         let kept: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
         assert!(kept.is_subset(&self.watched()), "{kept:?}");
-        let wanted = self.notices.wanted.get(&node).map_or(&[][..], Vec::as_slice);
+        let wanted = self.notices.wanted.get(&node).cloned().unwrap_or_default();
         assert!(wanted.len() == kept.len() && wanted.iter().all(|name| kept.contains(name)));
     }
 
@@ -226,9 +226,8 @@ impl World {
             assert!(channel.queued || channel.watches > 0, "{name} is idle, and nobody will look");
         }
         assert_eq!(table.idle_count, table.channels.values().filter(|channel| channel.watches == 0).count());
-        for nodes in [&table.wanted, &table.ended, &table.left] {
-            assert!(nodes.keys().all(|node| self.is_in_use(*node)), "names of a node that has left");
-        }
+        let mut nodes = table.wanted.keys().chain(table.ended.keys()).chain(table.left.keys());
+        assert!(nodes.all(|node| self.is_in_use(*node)), "names of a node that has left");
     }
 
     /// All is told and done, while one busy name comes and goes.
