@@ -3,11 +3,11 @@
 //! `CLUSTER NODES` is the only answer that carries configuration epochs, and every version has it. Which of a node's
 //! names clients should use (`cluster-preferred-endpoint-type`) only `CLUSTER SLOTS` knows.
 
-use std::{collections::HashMap, ops::RangeInclusive, str::FromStr};
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use fred::types::Resp3Frame as Frame;
 
-use super::reply;
+use super::{place::plain, reply};
 use crate::config::Address;
 
 /// One node as another one describes it.
@@ -69,11 +69,6 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
     }
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     Some(plain(first)?..=plain(last)?)
-}
-
-/// A number as servers write it: `+7` and `007` are damage.
-fn plain<T: FromStr + ToString>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|number: &T| number.to_string() == text)
 }
 
 /// [[first, last, [endpoint, port, id, ...], ...], ...]: node id to the address that clients should use.
