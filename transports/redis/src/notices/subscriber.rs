@@ -372,7 +372,7 @@ mod tests {
             let watch = thread::scope(|scope| {
                 let failover = scope.spawn(|| {
                     together.wait();
-                    atlas.handle_word(&sentinel, promoted, 1, Instant::default());
+                    atlas.handle_word(&sentinel, promoted, 1, Default::default());
                     subscriber.follow(&atlas.map());
                 });
                 together.wait();

@@ -93,18 +93,24 @@ impl Atlas {
         self.doubts.subscribe()
     }
 
-    /// One of `known` sentinels has named the master.
-    pub(crate) fn handle_word(&self, sentinel: &Address, word: MasterWord, known: usize, now: Instant) {
+    /// One of `known` sentinels, asked at the first moment, has named the master by the second.
+    pub(crate) fn handle_word(
+        &self,
+        sentinel: &Address,
+        word: MasterWord,
+        known: usize,
+        (asked, now): (Instant, Instant),
+    ) {
         let mut state = self.lock();
-        if state.succession.handle_word(sentinel, word, known, now) {
+        if state.succession.handle_word(sentinel, word, known, (asked, now)) {
             self.follow_succession(&mut state, now);
         }
     }
 
     /// A sentinel has told a failover.
-    pub(crate) fn handle_switch(&self, switch: &Switch, now: Instant) {
+    pub(crate) fn handle_switch(&self, sentinel: &Address, switch: &Switch, now: Instant) {
         let mut state = self.lock();
-        if state.succession.handle_switch(switch, now) {
+        if state.succession.handle_switch(sentinel, switch, now) {
             tracing::warn!(from = %switch.from, to = %switch.to, "a sentinel tells a failover: leaving the old master");
             self.follow_succession(&mut state, now);
         }

@@ -84,7 +84,7 @@ async fn ask(
     lane: OpenLane,
     known: usize,
 ) -> Result<(), TransportError> {
-    let service = service(atlas);
+    let (service, asked) = (service(atlas), lane.clock.now());
     // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
     let (master, address) = join(
         question(link, "MASTER", service, lane.command_timeout),
@@ -96,7 +96,7 @@ async fn ask(
         let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
-    atlas.handle_word(sentinel, word, known, lane.clock.now());
+    atlas.handle_word(sentinel, word, known, (asked, lane.clock.now()));
     Ok(())
 }
 
@@ -288,7 +288,7 @@ async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
     let mut messages = ear.messages.messages();
     loop {
         match messages.recv().await {
-            Ok(message) => handle_message(vigil, &message),
+            Ok(message) => handle_message(vigil, sentinel, &message),
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
@@ -297,11 +297,11 @@ async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
     }
 }
 
-fn handle_message(vigil: &Vigil, message: &Message) {
+fn handle_message(vigil: &Vigil, sentinel: &Address, message: &Message) {
     let payload = message.value.as_str();
     let switch = payload.as_deref().and_then(Switch::read);
     if let Some(switch) = switch.filter(|switch| switch.service == service(&vigil.atlas)) {
-        vigil.atlas.handle_switch(&switch, vigil.lane.clock.now());
+        vigil.atlas.handle_switch(sentinel, &switch, vigil.lane.clock.now());
     }
 }
 
