@@ -19,6 +19,7 @@ use super::{
     server::Server,
     slots::{Claims, SlotTable, Statement},
     succession::Succession,
+    whereabouts::Whereabouts,
 };
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
@@ -49,6 +50,7 @@ struct Known {
     servers: HashMap<Address, Arc<Server>>,
     next_id: u32,
     slots: SlotTable,
+    whereabouts: Whereabouts,
     /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
     empty: HashSet<NodeId>,
     /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
@@ -125,6 +127,7 @@ impl Atlas {
     /// A node of the cluster, at `asked`, has described it.
     pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) {
         let mut state = self.lock();
+        let view = &state.whereabouts.settle(view);
         let statement = self.statement(&mut state, asked, view);
         let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
         let masters = masters.map(|node| self.number(&mut state, &node.address).id).collect::<Vec<_>>();

@@ -7,6 +7,7 @@ mod sentinels;
 mod server;
 mod slots;
 mod succession;
+mod whereabouts;
 
 pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
 pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening, try_sentinels};
