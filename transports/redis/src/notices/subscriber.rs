@@ -4,6 +4,11 @@
 //! fred drops the server's confirmations, and an error reply to SUBSCRIBE (no right to the channel) would be taken for
 //! the reply to whatever waits next. So every ping carries a number of its own, and a connection that answers with
 //! another one is given up.
+//!
+//! Nor can it be seen here that a server has ended sharded subscriptions by itself, as it does when their slot leaves:
+//! fred 10 drops its `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event for it. The map tells
+//! (`Notices::reseat`). A slot that is back before anybody has looked at the map leaves its watches in force although
+//! nothing will come: until their channel is subscribed again the engine's safety poll alone finds the lock free.
 
 use std::{
     any::Any,
