@@ -5,6 +5,7 @@ pub(crate) mod backoff;
 pub(crate) mod check;
 mod checked;
 mod denial;
+pub(crate) mod dialling;
 mod evaluation;
 mod handshake;
 pub(crate) mod identity;

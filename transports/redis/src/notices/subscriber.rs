@@ -34,7 +34,8 @@ use crate::{
     connection::{
         abilities::Kinds,
         backoff::Backoff,
-        link::{Failure, Link, LinkKind},
+        dialling::LinkKind,
+        link::{Failure, Link},
         watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     },
     routing::{

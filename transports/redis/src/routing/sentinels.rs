@@ -29,7 +29,8 @@ use crate::{
     config::Address,
     connection::{
         backoff::Backoff,
-        link::{Failure, Link, LinkKind, Login, Target},
+        dialling::{LinkKind, Login, Target},
+        link::{Failure, Link},
         watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     },
     lane::{Nodes, Task},
