@@ -144,7 +144,9 @@ impl Atlas {
         let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
         let by = self.number(state, myself).id;
         let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
-        let failed = view.iter().filter(|node| node.is_failed);
+        // One that was set up anew keeps its name, beside the line of the one that it was.
+        let is_in_use = |at: &Address| view.iter().any(|node| !node.is_failed && node.address == *at);
+        let failed = view.iter().filter(|node| node.is_failed && !is_in_use(&node.address));
         let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
         let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
         let claims = masters.map(|node| Claims {

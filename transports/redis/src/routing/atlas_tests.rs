@@ -113,6 +113,16 @@ async fn l5_a_failed_master_that_has_lost_its_name_is_the_same_server() {
     assert_eq!(cluster.ports(), [ASKED, HEIR], "it is the one that has failed");
 }
 
+#[tokio::test]
+async fn l5_a_node_that_was_set_up_anew_under_its_name_is_not_the_one_that_has_failed() {
+    let [asked, anew] = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, Some(UPPER))].map(named);
+    let before =
+        Described { id: "before".into(), is_failed: true, slots: Vec::new(), epoch: 9, ..anew.clone() };
+    let cluster = Cluster::told(&[&[asked.clone(), anew]]);
+    cluster.tell(&[asked, before, named(master(STRUCK, 2, None)), named(master(HEIR, 1, Some(UPPER)))]);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK], "nobody has said that it has failed");
+}
+
 /// The node that describes the cluster.
 const ASKED: u16 = 7_001;
 /// A master that loses its slots.
