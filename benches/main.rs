@@ -5,6 +5,7 @@
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
+//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about nine minutes
 //! ```
 //!
 //! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.
@@ -16,6 +17,7 @@ mod counted;
 mod pairs;
 mod raw;
 mod rounds;
+mod scale;
 mod table;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../engine/src/renewal/wheel.rs"]
@@ -45,7 +47,15 @@ fn main() {
         // Under callgrind: this process does one thing so often, and nothing else.
         return counted::run_job(&arguments[job + 1], arguments[job + 2].parse().expect("a number"));
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--hold") {
+        // One contestant, measured from outside.
+        return scale::run_child(&arguments[job + 1..]);
+    }
     let mut table = Table::default();
+    if has("--scale") {
+        scale::measure(&mut table, scale::LARGE);
+        return tell(&table, &arguments);
+    }
     counted::measure(&mut table);
     if has("--check") {
         std::process::exit(table.check());
@@ -54,6 +64,13 @@ fn main() {
     wheel_ops::measure(&mut table, size);
     pairs::measure(&mut table, size);
     commands::measure(&mut table, size);
+    if has("--small") {
+        scale::measure(&mut table, scale::SMALL);
+    }
+    tell(&table, &arguments);
+}
+
+fn tell(table: &Table, arguments: &[String]) {
     print!("{table}");
     if let Some(place) = arguments.iter().position(|argument| argument == "--json") {
         std::fs::write(&arguments[place + 1], table.as_json()).expect("the file can be written");

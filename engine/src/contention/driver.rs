@@ -41,11 +41,12 @@ async fn drive(mut belt: Seatbelt) {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
         match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
             Todo::Ask(ask) => ask_server(&works, &key, ask).await,
+            // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
-                woken = take_turn(&works, &key, oldest, until, &poke).await
+                woken = Box::pin(take_turn(&works, &key, oldest, until, &poke)).await
             }
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
-            Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
+            Todo::Wait(until, poke) => woken = Box::pin(wait(&works, until, &poke, ears.as_mut())).await,
             Todo::Rest => return belt.unfasten(),
         }
     }
@@ -168,7 +169,7 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) {
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
-        closer::give_back(works, key, closing).await;
+        Box::pin(closer::give_back(works, key, closing)).await;
     }
 }
 
