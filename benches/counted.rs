@@ -111,6 +111,6 @@ fn allocations_of_renewals(times: usize) -> f64 {
 }
 
 const PAIR_INSTRUCTIONS_MAX: f64 = 22_000.0;
-const PAIR_ALLOCATIONS_MAX: f64 = 10.0;
-const RENEWAL_INSTRUCTIONS_MAX: f64 = 3_700.0;
-const RENEWAL_ALLOCATIONS_MAX: f64 = 0.1;
+const PAIR_ALLOCATIONS_MAX: f64 = 12.0;
+const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_800.0;
+const RENEWAL_ALLOCATIONS_MAX: f64 = 0.05;

@@ -9,7 +9,19 @@ use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 use tokio::runtime::Runtime;
 
-use crate::{Size, rounds::Spread, table::Table};
+use crate::{rounds::Spread, table::Table};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    rounds: usize,
+    /// Names of a list.
+    names: usize,
+}
+
+/// About four minutes.
+pub(crate) const LARGE: Size = Size { rounds: 3, names: 100_000 };
+pub(crate) const SMALL: Size = Size { rounds: 1, names: 1_000 };
 
 /// How many are unanswered at a time; the default is among them.
 const IN_FLIGHT: [usize; 4] = [32, 128, 256, 1_024];

@@ -8,7 +8,7 @@ use crate::{
     clock::Instant,
     contention::caller::ScopeId,
     error::ReleaseError,
-    lease::{Lease, shared::LeaseCore},
+    lease::Lease,
     losses::Losses,
     primitives::{
         acquire_all::AcquireAll,
@@ -218,10 +218,11 @@ struct Seen {
 impl Seen {
     fn of(works: &Works, now: Instant) -> Self {
         let mut seen = Self::default();
-        works.table.for_each(|_, slot| {
+        works.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
-            let in_jeopardy = |lease: &&Arc<LeaseCore>| lease.is_in_jeopardy() && lease.is_held(now);
-            seen.jeopardy += slot.entry.local().filter(in_jeopardy).iter().count() as u64;
+        });
+        works.table.for_each_lease(|lease| {
+            seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });
         seen
     }

@@ -53,11 +53,14 @@ pub(crate) async fn run(works: &Arc<Works>, until: Instant) -> ShutdownReport {
 // Entitlement ends before anything is sent; queued callers are told.
 fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
     let (mut leases, mut callers) = (Vec::new(), Vec::new());
-    works.table.for_each(|_, slot: &mut Slot| {
+    // Callers first: what is granted from then on finds nobody, and goes back.
+    works.table.for_each_busy(|_, slot: &mut Slot| {
         callers.extend(slot.entry.depart_all());
-        leases.extend(slot.entry.local().filter(|lease| lease.lose(LossReason::Shutdown)).cloned());
         slot.poke();
     });
+    works
+        .table
+        .for_each_lease(|lease| leases.extend(lease.lose(LossReason::Shutdown).then(|| lease.clone())));
     works.events.totals.callers.sub(callers.len() as u64);
     drop(callers); // dropped seats tell their callers
     leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
@@ -90,7 +93,7 @@ fn is_confirmed(answer: Option<Result<(), ReleaseError>>) -> bool {
 
 fn report(works: &Works, leaving: &mut [Leaving]) -> ShutdownReport {
     let mut open = works.closer.names();
-    works.table.for_each(|key, slot| open.extend(slot.driven.then(|| key.clone())));
+    works.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
     let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
     let mut released = 0;
     for one in leaving {

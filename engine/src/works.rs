@@ -219,14 +219,13 @@ impl Works {
     /// for at 500 asks a second, with up to a tenth of jitter.
     pub(crate) fn pace(&self, slot: Slot) -> Pace {
         let contended = self.contended_beside(slot);
-        let poll =
-            SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
-        let jitter = poll / 10
-            * (self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF) as u32
-            / 256;
+        // In nanoseconds: every call comes here several times, and sums of `Duration` cost more than all the rest of it.
+        let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
+        let chance = self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF;
+        let jitter = poll / 2_560 * chance;
         Pace {
             unavailable_after: self.config.unavailable_after(),
-            safety_poll: poll + jitter,
+            safety_poll: Duration::from_nanos(poll.saturating_add(jitter)),
             round_trip: Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed)),
         }
     }
@@ -286,7 +285,7 @@ const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const ENDED: u8 = 2;
 const SETTLED_LOOK: Duration = Duration::from_millis(5);
-const SAFETY_POLL_MIN: Duration = Duration::from_secs(1);
+const SAFETY_POLL_MIN_NANOS: u64 = 1_000_000_000;
 /// 500 names a second.
-const SAFETY_POLL_SHARE_MICROS: u64 = 2_000;
+const SAFETY_POLL_SHARE_NANOS: u64 = 2_000_000;
 const SAFETY_POLL_MIN_NAMES: u64 = 500;

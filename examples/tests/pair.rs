@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use leasehold_tests::harness::length::is_long;
 use tempfile::TempDir;
 
 use crate::{
@@ -85,8 +86,7 @@ fn held(line: &str) -> Option<usize> {
 
 /// How long there is work before a strike, and after it.
 fn stretch() -> Duration {
-    let long = std::env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1");
-    Duration::from_secs(if long { 20 } else { 3 })
+    Duration::from_secs(if is_long() { 20 } else { 3 })
 }
 
 /// Of each fleet.

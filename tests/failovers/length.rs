@@ -1,6 +1,8 @@
 //! How long the tests run: short in `cargo test`, at full length with `LEASEHOLD_LONG=1`.
 
-use std::{env, time::Duration};
+use std::time::Duration;
+
+use leasehold_tests::harness::length::is_long;
 
 /// How often the fault is repeated, each time on a fresh deployment.
 pub(crate) fn rounds() -> usize {
@@ -15,8 +17,4 @@ pub(crate) fn stretch() -> Duration {
 /// How long a slot stays half moved: every lease is renewed meanwhile, which the longest ttl of 5 s wants after 1.7 s.
 pub(crate) fn dwell() -> Duration {
     if is_long() { Duration::from_secs(10) } else { Duration::from_millis(1_800) }
-}
-
-fn is_long() -> bool {
-    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
 }

@@ -6,10 +6,10 @@ use leasehold_tests::harness::{deployment::Topology, proxy::SeenRequest};
 use crate::{
     commands::Kind,
     contest::Contest,
-    ground::{Ground, on_every_topology, until},
+    ground::{Ground, until},
 };
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     p5_an_uncontended_acquire_and_its_release_are_one_command_each,
     p5_a_lock_known_to_be_held_costs_no_command,
     p10_a_grant_among_n_waiting_processes_costs_at_most_n_plus_two_commands,

@@ -175,29 +175,3 @@ const AT_ONCE: usize = 64;
 const CHANNEL: &str = "redisson_lock__channel:{k}";
 /// A silent server is not suspected.
 const CALM: Duration = Duration::from_secs(15);
-
-/// A test of each behaviour on each topology, with the topology in its name.
-macro_rules! on_every_topology {
-    ($($behaviour:ident),+ $(,)?) => {
-        mod single {
-            $crate::ground::on_one!(Single: $($behaviour),+);
-        }
-        mod sentinel {
-            $crate::ground::on_one!(Sentinel: $($behaviour),+);
-        }
-        mod cluster {
-            $crate::ground::on_one!(Cluster: $($behaviour),+);
-        }
-    };
-}
-pub(crate) use on_every_topology;
-
-macro_rules! on_one {
-    ($topology:ident: $($behaviour:ident),+) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $behaviour() {
-            super::$behaviour(leasehold_tests::harness::deployment::Topology::$topology).await;
-        })+
-    };
-}
-pub(crate) use on_one;

@@ -8,13 +8,13 @@ use tokio::task::JoinHandle;
 
 use crate::{
     commands::{Kind, owner_of_acquire},
-    ground::{Ground, on_every_topology, until},
+    ground::{Ground, until},
     holder_process::HolderProcess,
 };
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process,
     s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on,
 );

@@ -10,10 +10,10 @@ use leasehold_tests::harness::{
 
 use crate::{
     commands::{Kind, latest_of_acquire, owner_of_acquire},
-    ground::{Ground, SECOND, on_every_topology, until},
+    ground::{Ground, SECOND, until},
 };
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     s5_a_first_send_that_arrives_while_its_lease_is_held_counts_nothing,
     s5_a_first_send_that_arrives_in_time_behind_the_release_is_gone_a_second_after_its_latest_time,
     s5_a_first_send_that_arrives_after_its_latest_time_never_appears,

@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 
 use crate::{
     commands::Kind,
-    ground::{Ground, SECOND, on_every_topology, until},
+    ground::{Ground, SECOND, until},
 };
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     l2_a_notice_leads_to_one_ask,
     l2_a_release_without_a_message_is_found_by_the_safety_poll,
     l2_a_release_while_the_subscriber_is_dead_is_found_after_its_return,

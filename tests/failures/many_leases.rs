@@ -1,25 +1,21 @@
 //! Thousands of leases: what they cost, and what a step of its clock does to them.
 
-use std::{env, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use leasehold::{Engine, Lease};
 use leasehold_tests::harness::{
-    clock_shim::ClockShim, deployment::Topology, node::Node, redis_server::RedisServer,
+    clock_shim::ClockShim, deployment::Topology, length, node::Node, redis_server::RedisServer,
     server_table::settles_empty,
 };
 
 use crate::{
     commands::{Kind, owner_of_acquire},
     contest::Contest,
-    ground::{Ground, SECOND, hold, on_every_topology, until},
+    ground::{Ground, SECOND, hold, until},
     tally::Tally,
 };
 
-on_every_topology!(p5_leases_are_renewed_for_three_periods_by_few_commands);
-
-fn is_long() -> bool {
-    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
-}
+leasehold_tests::on_every_topology!(p5_leases_are_renewed_for_three_periods_by_few_commands);
 
 /// What was sent: commands that run inside scripts are not counted here.
 fn scripts_called(ground: &Ground) -> u64 {
@@ -37,7 +33,7 @@ fn scripts_called(ground: &Ground) -> u64 {
 }
 
 async fn p5_leases_are_renewed_for_three_periods_by_few_commands(topology: Topology) {
-    let leases_held: u64 = if topology == Topology::Single || is_long() { 10_000 } else { 3_000 };
+    let leases_held: u64 = if topology == Topology::Single || length::is_long() { 10_000 } else { 3_000 };
     let ground = Ground::of_topology(topology);
     let engine = ground.builder_beside().ttl(6 * SECOND).build().await.expect("an engine");
     let leases = hold(&engine, 0..leases_held as usize).await;

@@ -20,11 +20,13 @@ use leasehold_tests::harness::{
 
 use crate::{
     commands::Kind,
-    ground::{Ground, SECOND, hold, on_every_topology, until},
+    ground::{Ground, SECOND, hold, until},
     tally::Tally,
 };
 
-on_every_topology!(s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut);
+leasehold_tests::on_every_topology!(
+    s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut
+);
 
 const BATCHES: usize = 4;
 const MEMBERS: usize = 100;

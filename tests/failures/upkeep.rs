@@ -7,10 +7,10 @@ use leasehold_tests::harness::deployment::Topology;
 
 use crate::{
     contest::Contest,
-    ground::{Ground, SECOND, on_every_topology, until},
+    ground::{Ground, SECOND, until},
 };
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     s1_scripts_flushed_in_a_loop_cost_nothing_but_time,
     l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks,
 );

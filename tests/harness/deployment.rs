@@ -217,6 +217,35 @@ fn is_the_sentinels_own(left: &Leftover) -> bool {
     *left == Leftover::Channel("__sentinel__:hello".into())
 }
 
+/// A test of each behaviour on each topology, with the topology in its name. A behaviour is an async function of a
+/// [`Topology`].
+#[macro_export]
+macro_rules! on_every_topology {
+    ($($behaviour:ident),+ $(,)?) => {
+        mod single {
+            $crate::on_one_topology!(Single: $($behaviour),+);
+        }
+        mod sentinel {
+            $crate::on_one_topology!(Sentinel: $($behaviour),+);
+        }
+        mod cluster {
+            $crate::on_one_topology!(Cluster: $($behaviour),+);
+        }
+    };
+}
+
+/// A part of [`on_every_topology!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! on_one_topology {
+    ($topology:ident: $($behaviour:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $behaviour() {
+            super::$behaviour($crate::harness::deployment::Topology::$topology).await;
+        })+
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
+//! * [`length`] says whether the long runs are wanted.
 //! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
 //!
 //! Nothing here waits for a fixed time: [`polling`] looks for a fact under a deadline.
@@ -24,6 +25,7 @@ pub mod clock_shim;
 pub mod cluster;
 pub mod deployment;
 pub mod frames;
+pub mod length;
 pub mod node;
 pub mod polling;
 pub mod port;

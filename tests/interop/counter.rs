@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use leasehold::Engine;
-use leasehold_tests::harness::{deployment::Topology, raw_client::RawClient};
+use leasehold_tests::harness::{deployment::Topology, length, raw_client::RawClient};
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, is_long, on_every_topology};
+use crate::ground::Ground;
 
-on_every_topology!(s1_8_java_threads_and_8_tasks_of_ours_add_to_a_number_and_no_update_is_lost);
+leasehold_tests::on_every_topology!(
+    s1_8_java_threads_and_8_tasks_of_ours_add_to_a_number_and_no_update_is_lost
+);
 
 async fn s1_8_java_threads_and_8_tasks_of_ours_add_to_a_number_and_no_update_is_lost(topology: Topology) {
-    let rounds = if topology == Topology::Single || is_long() { 250 } else { 50 };
+    let rounds = if topology == Topology::Single || length::is_long() { 250 } else { 50 };
     let mut ground = Ground::new(topology, Duration::from_secs(30)).await;
     let (name, counter) = (ground.name.clone(), ground.counter());
     let add = |thread| format!("increment t{thread} {name} {counter} {rounds}");

@@ -8,11 +8,11 @@ use std::{
 
 use leasehold_tests::harness::{deployment::Topology, talker::Talker};
 
-use crate::ground::{Ground, SOON, Side, asks, on_every_topology};
+use crate::ground::{Ground, SOON, Side, asks};
 
 const TTL: Duration = Duration::from_secs(2);
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     l1_a_jvm_that_halts_leaves_its_lock_to_us_at_its_ttl,
     l1_a_process_of_ours_that_is_killed_leaves_its_lock_to_java_at_its_ttl,
 );

@@ -10,11 +10,11 @@ use leasehold_tests::harness::{
     polling::{found_within, holds_within},
 };
 
-use crate::ground::{Ground, SOON, Side, asks, on_every_topology};
+use crate::ground::{Ground, SOON, Side, asks};
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives,
     no_lease_time_and_no_release_we_hold_for_as_long_as_the_lease_lives,
     javas_lease_time_is_shorter_than_its_work_we_get_the_lock_and_its_unlock_reports_the_loss,

@@ -1,7 +1,6 @@
 //! Servers, a JVM and an engine of ours, with a proxy in front of each server that counts what passes.
 
 use std::{
-    env,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -181,36 +180,5 @@ fn next_tag() -> String {
     NEXT.fetch_add(1, Ordering::Relaxed).to_string()
 }
 
-/// Whether counts are in full on every topology.
-pub fn is_long() -> bool {
-    env::var("LEASEHOLD_LONG").is_ok_and(|text| text == "1")
-}
-
 /// Far above what anything takes that is not meant to wait.
 pub const SOON: Duration = Duration::from_secs(20);
-
-/// A test of each behaviour on each topology, with the topology in its name.
-macro_rules! on_every_topology {
-    ($($behaviour:ident),+ $(,)?) => {
-        mod single {
-            $crate::ground::on_one!(Single: $($behaviour),+);
-        }
-        mod sentinel {
-            $crate::ground::on_one!(Sentinel: $($behaviour),+);
-        }
-        mod cluster {
-            $crate::ground::on_one!(Cluster: $($behaviour),+);
-        }
-    };
-}
-pub(crate) use on_every_topology;
-
-macro_rules! on_one {
-    ($topology:ident: $($behaviour:ident),+) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $behaviour() {
-            super::$behaviour(leasehold_tests::harness::deployment::Topology::$topology).await;
-        })+
-    };
-}
-pub(crate) use on_one;

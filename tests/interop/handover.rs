@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use leasehold_tests::harness::{deployment::Topology, polling::holds_within};
 
-use crate::ground::{Ground, SOON, Side, on_every_topology};
+use crate::ground::{Ground, SOON, Side};
 
 const TTL: Duration = Duration::from_secs(30);
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     l2_java_unlocks_and_we_are_granted_by_one_acquire_after_its_message,
     l2_we_release_and_java_is_granted_by_our_message_and_not_by_the_ttl,
 );

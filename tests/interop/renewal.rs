@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use leasehold::AcquireError;
 use leasehold_tests::harness::deployment::Topology;
 
-use crate::ground::{Ground, on_every_topology};
+use crate::ground::Ground;
 
 const TTL: Duration = Duration::from_millis(1_500);
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     javas_watchdog_keeps_us_out_for_over_two_of_its_periods,
     our_renewal_keeps_java_out_for_over_two_of_our_ttls,
 );

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold_tests::harness::checkers::process_changes;
+use leasehold_tests::harness::length;
 use leasehold_tests::harness::seed::seed;
 
-use crate::length::is_long;
 use crate::lineup::{Entrant, Lineup, Outcome};
 use crate::servers::Servers;
 
@@ -57,7 +57,7 @@ fn assert_turns(outcome: &Outcome, grants: usize) {
 
 /// On other topologies than the first.
 fn in_short() -> u64 {
-    if is_long() { FULL_S } else { 5 }
+    if length::is_long() { FULL_S } else { 5 }
 }
 
 const FULL_S: u64 = 20;

@@ -5,6 +5,5 @@
 mod exclusion;
 mod fairness;
 mod faults;
-mod length;
 mod lineup;
 mod servers;

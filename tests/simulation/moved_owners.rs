@@ -54,3 +54,20 @@ async fn s5_an_owner_is_closed_while_another_node_answers_for_a_slot_in_migratio
     cluster.answer_elsewhere(0, 1);
     settles_within(&engine, seconds(12)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn s5_an_unanswered_renewal_counts_by_its_own_time_and_not_by_that_of_later_ones() {
+    let cluster = Cluster::new(3);
+    let engine = builder(&cluster).build().await.expect("an engine");
+    let lease = engine.lock(name_in(0, 0)).ttl(seconds(12)).acquire().await.expect("free");
+    cluster.hang(0);
+    pass(seconds(5)).await;
+    cluster.migrate(0, 1);
+    pass(seconds(25)).await;
+    assert!(
+        lease.is_held() && engine.snapshot().renewals_failed > 0,
+        "renewed by node 1, once not by node 0"
+    );
+    lease.release().await.expect("it was ours");
+    settles_within(&engine, seconds(1)).await;
+}

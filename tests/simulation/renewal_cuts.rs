@@ -10,6 +10,8 @@ use crate::ground::{Heard, Traffic, What, builder, millis, now, pass, seconds};
 
 const LEASES: usize = 1_000;
 const RENEW_AFTER: std::time::Duration = seconds(10);
+/// A crowded tick gives renewals to earlier ones, within an eighth of the period.
+const SPREAD_MAX: std::time::Duration = millis(1_250);
 
 #[tokio::test(start_paused = true)]
 async fn before_a_batch_ran() {
@@ -54,7 +56,7 @@ async fn one_batch_meets(fault: Fault) {
     let mut early = 0;
     for renewal in &sent {
         let before = last.insert(renewal.owner, renewal.at).unwrap_or(granted);
-        early += usize::from(renewal.at - before < RENEW_AFTER);
+        early += usize::from(renewal.at - before < RENEW_AFTER - SPREAD_MAX);
     }
     assert_eq!(early, failed as usize, "{fault:?}: only a failed one is repeated before its time");
     drop(leases);

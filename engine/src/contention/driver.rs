@@ -50,11 +50,12 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
                 let trouble = ask_server(&works, &key, ask).await;
                 room = room.and_then(|room| room.after(trouble));
             }
+            // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
-                woken = take_turn(&works, &key, oldest, until, &poke).await
+                woken = Box::pin(take_turn(&works, &key, oldest, until, &poke)).await
             }
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
-            Todo::Wait(until, poke) => woken = wait(&works, until, &poke, ears.as_mut()).await,
+            Todo::Wait(until, poke) => woken = Box::pin(wait(&works, until, &poke, ears.as_mut())).await,
             Todo::Rest => return belt.unfasten(),
         }
     }
@@ -166,7 +167,7 @@ async fn take_turn(
 }
 
 // What kept it from being answered, if that may pass.
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<TransportError> {
+async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<Box<TransportError>> {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
@@ -176,10 +177,11 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<
     works.note_round_trip(now - sent);
     works.events.asked(now - sent);
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
-    let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final()).cloned();
+    let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final());
+    let trouble = trouble.cloned().map(Box::new);
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
-        closer::give_back(works, key, closing).await;
+        Box::pin(closer::give_back(works, key, closing)).await;
     }
     trouble
 }

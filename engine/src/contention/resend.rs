@@ -27,7 +27,15 @@ pub(crate) struct Told {
 /// Sends a release until it is answered, for at most one command timeout.
 pub(crate) async fn send(works: &Arc<Works>, release: &Release) -> Told {
     let give_up = works.clock.now() + works.config.command_timeout();
-    let mut told = Told { reply: send_once(works, release.clone()).await, unsure: false };
+    let told = Told { reply: send_once(works, release.clone()).await, unsure: false };
+    match told.reply {
+        Ok(_) => told,
+        // Boxed: it is rare, and would make the task of every release larger.
+        Err(_) => Box::pin(insist(works, release, give_up, told)).await,
+    }
+}
+
+async fn insist(works: &Arc<Works>, release: &Release, give_up: Instant, mut told: Told) -> Told {
     let mut pause = PAUSE_MIN;
     while let Err(trouble) = &told.reply {
         let next = works.clock.now() + pause;

@@ -88,7 +88,7 @@ pub(crate) struct Departure {
 pub(crate) struct Room {
     works: Arc<Works>,
     node: Option<NodeId>,
-    trouble: Option<TransportError>,
+    trouble: Option<Box<TransportError>>,
 }
 
 impl Rooms {
@@ -271,7 +271,7 @@ impl Departure {
         works.spawn(async move {
             let result = release::send(under_way, &lease).await;
             let trouble = match &result {
-                Err(ReleaseError::Unknown { trouble, .. }) => trouble.clone(),
+                Err(ReleaseError::Unknown { trouble, .. }) => trouble.clone().map(Box::new),
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
             };
             drop(room.after(trouble));
@@ -284,7 +284,7 @@ impl Departure {
 
 impl Room {
     /// What a send has come to: with a definite answer the room is free.
-    pub(crate) fn after(mut self, trouble: Option<TransportError>) -> Option<Self> {
+    pub(crate) fn after(mut self, trouble: Option<Box<TransportError>>) -> Option<Self> {
         self.trouble = trouble;
         Some(self).filter(Self::is_troubled)
     }
@@ -310,7 +310,7 @@ impl Drop for Room {
         drop(inner);
         works.rooms.news.notify_one();
         if let Some(trouble) = self.trouble.take() {
-            hopeless.into_iter().for_each(|guest| guest.give_up(works, trouble.clone()));
+            hopeless.into_iter().for_each(|guest| guest.give_up(works, (*trouble).clone()));
         }
     }
 }

@@ -1,0 +1,66 @@
+//! Many leases in one process, beside one task per lease that sends one script each: processor time of the client and
+//! of the servers, commands, bytes, memory, lateness.
+//!
+//! Each contestant is a process of its own, which this one starts, so that what it costs can be told from what measuring
+//! costs. It says on its standard output when its window begins and ends; the servers are read at both.
+
+mod child;
+mod crowd;
+mod hold;
+mod naive;
+mod servers;
+mod usage;
+
+pub(crate) use child::run as run_child;
+
+use crate::{rounds::Spread, table::Table};
+use child::{Contestant, Job, Names};
+use servers::Servers;
+
+/// How much is held, and for how long one window is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScaleSize {
+    pub(crate) leases: usize,
+    pub(crate) ttl_ms: u64,
+    /// The largest crowd on the memory transport.
+    pub(crate) crowd: usize,
+}
+
+/// What the performance page names.
+pub(crate) const LARGE: ScaleSize = ScaleSize { leases: 100_000, ttl_ms: 30_000, crowd: 1_000_000 };
+/// In seconds; shows that it works.
+pub(crate) const SMALL: ScaleSize = ScaleSize { leases: 500, ttl_ms: 1_500, crowd: 2_000 };
+
+pub(crate) fn measure(table: &mut Table, size: ScaleSize) {
+    crowd::measure(table, size);
+    contest(table, size, "one server", &Servers::single(), Names::Random);
+    contest(table, size, "3 masters, random names", &Servers::cluster(), Names::Random);
+    contest(table, size, "3 masters, 1,000 hash tags", &Servers::cluster(), Names::Tagged);
+}
+
+/// Ours, then the baseline, on the same servers.
+fn contest(table: &mut Table, size: ScaleSize, place: &str, servers: &Servers, names: Names) {
+    let job = |contestant| Job { contestant, url: servers.url(), size, names };
+    let ours = child::measure(&job(Contestant::Ours), servers);
+    servers.empty();
+    let theirs = child::measure(&job(Contestant::Naive), servers);
+    servers.empty();
+    let leases = size.leases;
+    let mut add = |what: &str, figure: f64, unit| {
+        table.add("P11", format!("{leases} leases, {place}: {what}"), Spread::exactly(figure), unit);
+    };
+    add("client", ours.client_percent(), "% core");
+    add("servers", ours.server_percent(), "% core");
+    add("commands sent a renewal", ours.commands / ours.renewals, "commands");
+    add("bytes to the servers a renewal", ours.bytes_in / ours.renewals, "bytes");
+    add("bytes from the servers a renewal", ours.bytes_out / ours.renewals, "bytes");
+    add("renewed late by, 99.9 % within", ours.late_ms, "ms");
+    add("nearest to the deadline", ours.nearest, "of ttl");
+    add("memory a lease", ours.bytes_a_lease, "bytes");
+    add("leases lost", ours.lost, "leases");
+    add("taken in", ours.taken_seconds, "s");
+    add("baseline's client / ours, a renewal", theirs.client_micros() / ours.client_micros(), "times");
+    add("baseline's servers / ours, a renewal", theirs.server_micros() / ours.server_micros(), "times");
+    add("baseline's memory a lease", theirs.bytes_a_lease, "bytes");
+    assert_eq!(ours.lost, 0.0, "a lease was lost");
+}
