@@ -3,9 +3,9 @@
 use leasehold::{AcquireError, Engine, EngineConfig};
 use leasehold_tests::harness::deployment::Topology;
 
-use crate::ground::{Ground, SECOND, on_every_topology, until};
+use crate::ground::{Ground, SECOND, until};
 
-on_every_topology!(
+leasehold_tests::on_every_topology!(
     each_of_many_has_its_own_outcome_and_all_of_them_are_given_back,
     l7_many_that_are_dropped_or_shut_down_in_the_middle_leave_no_key,
 );
