@@ -6,7 +6,7 @@
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --mass              the rows `mass` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
-//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about nine minutes
+//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about seven minutes
 //! ```
 //!
 //! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.

@@ -31,11 +31,11 @@ pub struct EngineConfig {
     /// node, all calls together. Enough to keep a server busy across a round trip; a single caller waits behind so many
     /// commands at most. Default 256.
     pub mass_in_flight_max: usize,
-    /// How many leases one engine holds at most: its memory (about 300 bytes each, with a name of 32 bytes), and the
+    /// How many leases one engine holds at most: its memory (below 1 KiB each, with a name of 32 bytes), and the
     /// renewals that its one renewal thread can do in a third of a ttl. Beyond it
     /// [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
-    /// How many callers may be queued in one engine: about 1 KiB each, and all of them want to ask again when a server
+    /// How many callers may be queued in one engine: each takes memory, and all of them want to ask again when a server
     /// comes back. Beyond it [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
     pub callers_max: usize,
     /// How many leases may begin, end or be renewed by hand in one shard before the renewal thread takes notice, which it
