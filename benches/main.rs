@@ -4,8 +4,9 @@
 //! cargo run --release -p leasehold-benches                        the large run, about three minutes
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
+//! cargo run --release -p leasehold-benches -- --mass              the rows `mass` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
-//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about nine minutes
+//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about seven minutes
 //! ```
 //!
 //! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.
@@ -14,6 +15,7 @@
 
 mod commands;
 mod counted;
+mod mass;
 mod pairs;
 mod raw;
 mod rounds;
@@ -52,6 +54,10 @@ fn main() {
         return scale::run_child(&arguments[job + 1..]);
     }
     let mut table = Table::default();
+    if has("--mass") {
+        mass::measure(&mut table, mass::LARGE);
+        return tell(&table, &arguments);
+    }
     if has("--scale") {
         scale::measure(&mut table, scale::LARGE);
         return tell(&table, &arguments);
@@ -65,6 +71,7 @@ fn main() {
     pairs::measure(&mut table, size);
     commands::measure(&mut table, size);
     if has("--small") {
+        mass::measure(&mut table, mass::SMALL);
         scale::measure(&mut table, scale::SMALL);
     }
     tell(&table, &arguments);

@@ -23,12 +23,25 @@ pub struct EngineConfig {
     pub restart_grace_ms: u64,
     /// Parts of the renewal scheduler. They spread the contention of registering and bound the work of a tick. Default 8.
     pub shards: usize,
-    /// How many renewal batches may be unanswered on one node. Default 4.
+    /// How many renewal batches may be unanswered on one node. More would only queue up in front of the server, where the
+    /// most urgent cannot go first any more. Default 4.
     pub batches_in_flight_max: usize,
-    /// How many leases one engine holds at most. Default 1,000,000.
+    /// How many names of [`acquire_all`](crate::Engine::acquire_all) and leases of
+    /// [`release_all`](crate::Engine::release_all) and [`shutdown`](crate::Engine::shutdown) may be unanswered on one
+    /// node, all calls together. Enough to keep a server busy across a round trip; a single caller waits behind so many
+    /// commands at most. Default 256.
+    pub mass_in_flight_max: usize,
+    /// How many leases one engine holds at most: its memory (below 1 KiB each, with a name of 32 bytes), and the
+    /// renewals that its one renewal thread can do in a third of a ttl. Beyond it
+    /// [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
-    /// How many callers may be queued in one engine. Default 100,000.
+    /// How many callers may be queued in one engine: each takes memory, and all of them want to ask again when a server
+    /// comes back. Beyond it [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
     pub callers_max: usize,
+    /// How many leases may begin, end or be renewed by hand in one shard before the renewal thread takes notice, which it
+    /// does every 50 ms. It is reached only if that thread stands still, or gets no time, while callers go on: nothing new
+    /// is begun then, rather than memory filled. Beyond it `LimitReached`. Default 100,000.
+    pub inbox_max: usize,
     /// Which class locks count as in metrics, by the beginnings of their names (the prefix above left out); the longest
     /// that fits decides. For example `"orders:" = "orders"`. Default: none, all are of the class `default`.
     pub classes: BTreeMap<String, String>,
@@ -44,8 +57,10 @@ impl Default for EngineConfig {
             restart_grace_ms: 0,
             shards: 8,
             batches_in_flight_max: 4,
+            mass_in_flight_max: 256,
             leases_max: 1_000_000,
             callers_max: 100_000,
+            inbox_max: 100_000,
             classes: BTreeMap::new(),
         }
     }
@@ -90,8 +105,10 @@ impl EngineConfig {
             ("command_timeout_ms", self.command_timeout_ms),
             ("shards", self.shards as u64),
             ("batches_in_flight_max", self.batches_in_flight_max as u64),
+            ("mass_in_flight_max", self.mass_in_flight_max as u64),
             ("leases_max", self.leases_max as u64),
             ("callers_max", self.callers_max as u64),
+            ("inbox_max", self.inbox_max as u64),
         ];
         if let Some((field, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(Invalid::new(field, 0, "must be at least 1"));

@@ -1,24 +1,21 @@
 //! The engine: a cheap handle to everything.
 
-use std::{collections::HashSet, fmt, future::Future, sync::Arc, time::Duration};
-
-use tokio::{sync::Semaphore, task::JoinSet};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
     audit::{self, AuditReport},
     builder::EngineBuilder,
     clock::Instant,
-    contention::{
-        caller::ScopeId,
-        ending::{self, GivenBack},
-        release::{self, UnderWay},
-        table::Slot,
-    },
+    contention::{caller::ScopeId, ending::GivenBack},
     error::ReleaseError,
-    lease::{shared::LeaseCore, state::LossReason},
+    lease::Lease,
     losses::Losses,
     metrics::{ContendedLock, Metrics},
-    primitives::lock::{Lock, ReentryScope},
+    primitives::{
+        acquire_all::AcquireAll,
+        lock::{Lock, ReentryScope},
+    },
+    shutdown::{self, ShutdownReport},
     transport::Transport,
     works::Works,
 };
@@ -94,15 +91,6 @@ pub struct Snapshot {
     pub connected: bool,
 }
 
-/// What a shutdown could not confirm.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShutdownReport {
-    /// Leases that were released and confirmed.
-    pub released: usize,
-    /// The names of locks whose release was not confirmed in time; their ttl ends them.
-    pub unconfirmed: Vec<String>,
-}
-
 impl Engine {
     /// Begins to build an engine over a transport.
     pub fn builder(transport: impl Transport) -> EngineBuilder {
@@ -117,6 +105,28 @@ impl Engine {
     /// name is an error of the call that uses it.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Many independent locks at once, side by side on each node, each with its own outcome; see [`AcquireAll`].
+    pub fn acquire_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> AcquireAll {
+        AcquireAll::new(self.handle.clone(), names)
+    }
+
+    /// Gives many leases back. From this call on none of them is held, whatever the answers, which come in the order of
+    /// the leases. The releases go to each node side by side, `mass_in_flight_max` of them unanswered at a time, the
+    /// earliest deadline first.
+    ///
+    /// # Errors
+    /// Each lease has its own, as [`Lease::release`]. Once a node has answered none of them for `unavailable_after`, all
+    /// that are left there are [`Unknown`](ReleaseError::Unknown) and go on in the background.
+    ///
+    /// # Cancel safety
+    /// Dropping it gives up the answers; the releases go on.
+    pub fn release_all(
+        &self,
+        leases: Vec<Lease>,
+    ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
+        Lease::release_all(&self.handle, leases, GivenBack::ByCall)
     }
 
     /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
@@ -179,8 +189,9 @@ impl Engine {
     }
 
     /// Ends the engine in good order: new and queued acquires get `ShuttingDown`, every lease becomes lost
-    /// ([`LossReason::Shutdown`]) before its release is sent, and the answer lists what was not confirmed within
-    /// `timeout`. A second call returns an empty report at once.
+    /// ([`LossReason::Shutdown`](crate::LossReason::Shutdown)) before its release is sent, and the answer lists what was
+    /// not confirmed within `timeout`. The releases go out as those of [`release_all`](Self::release_all): 100,000 of
+    /// them take seconds. A second call returns an empty report at once.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; what was begun goes on until the last handle is gone.
@@ -193,7 +204,7 @@ impl Engine {
         let until = works.clock.now() + timeout;
         works.spawn({
             let works = works.clone();
-            async move { drop(sender.send(shut_down(&works, until).await)) }
+            async move { drop(sender.send(shutdown::run(&works, until).await)) }
         });
         let report = report.await.unwrap_or_default();
         works.end();
@@ -220,75 +231,12 @@ struct Seen {
 impl Seen {
     fn of(works: &Works, now: Instant) -> Self {
         let mut seen = Self::default();
-        works.table.for_each(|_, slot| {
+        works.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
-            let in_jeopardy = |lease: &&Arc<LeaseCore>| lease.is_in_jeopardy() && lease.is_held(now);
-            seen.jeopardy += slot.entry.local().filter(in_jeopardy).iter().count() as u64;
+        });
+        works.table.for_each_lease(|lease| {
+            seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });
         seen
     }
 }
-
-async fn shut_down(works: &Arc<Works>, until: Instant) -> ShutdownReport {
-    let leases = lose_everything(works);
-    let mut releases = release_all(works, &leases);
-    let mut confirmed = HashSet::new();
-    let confirm = async {
-        while let Some(done) = releases.join_next().await {
-            confirmed.extend(done.ok().flatten());
-        }
-        works.settled().await;
-    };
-    tokio::select! {
-        () = confirm => {}
-        () = works.clock.sleep_until(until) => {}
-    }
-    report(works, &leases, &confirmed)
-}
-
-// Each answers with the name, if it was confirmed.
-fn release_all(works: &Arc<Works>, leases: &[Arc<LeaseCore>]) -> JoinSet<Option<String>> {
-    let mut releases = JoinSet::new();
-    let room = Arc::new(Semaphore::new(RELEASES_IN_FLIGHT_MAX));
-    for lease in leases {
-        let (lease, room) = (lease.clone(), room.clone());
-        let under_way = works.table.with(&lease.key, |slot| UnderWay::begin(works, &lease.key, slot));
-        releases.spawn(async move {
-            let _permit = room.acquire_owned().await;
-            match release::send(under_way, &lease, GivenBack::ByCall).await {
-                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => {
-                    Some(lease.key.name().to_owned())
-                }
-                Err(ReleaseError::Unknown { .. }) => None,
-            }
-        });
-    }
-    releases
-}
-
-fn report(works: &Works, leases: &[Arc<LeaseCore>], confirmed: &HashSet<String>) -> ShutdownReport {
-    let mut open = works.closer.names();
-    works.table.for_each(|key, slot| open.extend(slot.driven.then(|| key.clone())));
-    let held =
-        leases.iter().map(|lease| lease.key.name().to_owned()).filter(|name| !confirmed.contains(name));
-    let mut unconfirmed: Vec<String> = held.chain(open.iter().map(|key| key.name().to_owned())).collect();
-    unconfirmed.sort_unstable();
-    unconfirmed.dedup();
-    ShutdownReport { released: confirmed.len(), unconfirmed }
-}
-
-// Entitlement ends before anything is sent; queued callers are told.
-fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
-    let (mut leases, mut callers) = (Vec::new(), Vec::new());
-    works.table.for_each(|_, slot: &mut Slot| {
-        callers.extend(slot.entry.depart_all());
-        leases.extend(slot.entry.local().filter(|lease| lease.lose(LossReason::Shutdown)).cloned());
-        slot.poke();
-    });
-    works.events.totals.callers.sub(callers.len() as u64);
-    drop(callers); // dropped seats tell their callers
-    leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
-    leases
-}
-
-const RELEASES_IN_FLIGHT_MAX: usize = 1_024;

@@ -122,6 +122,13 @@ pub enum RenewError {
     Lost(LossReason),
     /// No definite answer; the deadline has not moved. The engine goes on renewing.
     Unknown(TransportError),
+    /// A limit of the engine is reached: nothing was sent. The engine goes on renewing.
+    LimitReached {
+        /// The setting.
+        limit: &'static str,
+        /// Its value.
+        value: usize,
+    },
     /// The engine has ended.
     ShuttingDown,
 }
@@ -244,6 +251,9 @@ impl fmt::Display for RenewError {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Lost(reason) => write!(f, "the lease is lost: {reason}"),
             Self::Unknown(trouble) => write!(f, "the renewal was not confirmed: {trouble}"),
+            Self::LimitReached { limit, value } => {
+                write!(f, "{limit} = {value} is reached; ask again in a moment")
+            }
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
         }
     }
@@ -296,7 +306,7 @@ impl Error for RenewError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unknown(trouble) => Some(trouble),
-            Self::Invalid(_) | Self::Lost(_) | Self::ShuttingDown => None,
+            Self::Invalid(_) | Self::Lost(_) | Self::LimitReached { .. } | Self::ShuttingDown => None,
         }
     }
 }

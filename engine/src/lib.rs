@@ -20,6 +20,7 @@ pub mod owner;
 mod primitives;
 mod renewal;
 pub mod routing;
+mod shutdown;
 mod threads;
 pub mod transport;
 mod works;
@@ -27,7 +28,7 @@ mod works;
 pub use audit::AuditReport;
 pub use builder::EngineBuilder;
 pub use config::EngineConfig;
-pub use engine::{Engine, ShutdownReport, Snapshot};
+pub use engine::{Engine, Snapshot};
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
 };
@@ -38,5 +39,9 @@ pub use lease::{
 };
 pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
 pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
-pub use primitives::lock::{Holder, Lock, ReentryScope};
+pub use primitives::{
+    acquire_all::{AcquireAll, Acquiring},
+    lock::{Holder, Lock, ReentryScope},
+};
+pub use shutdown::ShutdownReport;
 pub use transport::{AuditLevel, Finding};

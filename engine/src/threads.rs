@@ -8,7 +8,13 @@ use std::{io, sync::Arc, thread};
 
 use tokio::runtime::{self, Handle};
 
-use crate::{clock::Clock, contention::closer, error::BuildError, metrics, renewal, works::Works};
+use crate::{
+    clock::Clock,
+    contention::{closer, rooms},
+    error::BuildError,
+    metrics, renewal,
+    works::Works,
+};
 
 /// Runtimes that are made but not running yet.
 pub(crate) enum Threads {
@@ -55,6 +61,7 @@ impl Threads {
     /// Sets them going. They end when the engine does.
     pub(crate) fn start(self, works: &Arc<Works>) -> Result<(), BuildError> {
         works.spawn_until(works.gone(), closer::run(works.clone()));
+        works.spawn_until(works.gone(), rooms::run(works.clone()));
         works.spawn_until(works.ended(), renewal::belt::run(works.clone()));
         works.spawn_until(works.ended(), metrics::name_hot_locks(works.clone()));
         let (renewing, ended) = (renewal::driver::run(works.clone()), works.ended());

@@ -15,7 +15,8 @@ use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
     contention::{
-        closer::Closer, crowd::Crowd, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, table::Table,
+        closer::Closer, crowd::Crowd, entry::Pace, no_expiry::NoExpiryTold, pacer::Pacer, rooms::Rooms,
+        table::Table,
     },
     errands::Errands,
     error::AcquireError,
@@ -42,6 +43,7 @@ pub(crate) struct Works {
     pub(crate) inboxes: Inboxes,
     pub(crate) closer: Closer,
     pub(crate) pacer: Pacer,
+    pub(crate) rooms: Rooms,
     pub(crate) crowd: Crowd,
     pub(crate) no_expiry_told: NoExpiryTold,
     pub(crate) losses: Arc<LossRing>,
@@ -72,7 +74,8 @@ impl Works {
             capabilities,
             mint: OwnerMint::new(),
             table: Table::new(),
-            inboxes: Inboxes::new(config.shards),
+            inboxes: Inboxes::new(config.shards, config.inbox_max),
+            rooms: Rooms::new(config.mass_in_flight_max),
             config,
             closer: Closer::new(),
             pacer: Pacer::default(),
@@ -120,7 +123,12 @@ impl Works {
 
     /// A number that this engine has not given out before.
     pub(crate) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+        self.next_ids(1)
+    }
+
+    /// So many of them in a row; the first.
+    pub(crate) fn next_ids(&self, count: u64) -> u64 {
+        self.ids.fetch_add(count, Ordering::Relaxed)
     }
 
     // --- life ---
@@ -175,17 +183,20 @@ impl Works {
     }
 
     /// # Errors
-    /// Once as many leases or callers are there as the settings allow.
-    pub(crate) fn check_limits(&self) -> Result<(), AcquireError> {
-        let totals = &self.events.totals;
-        let limits = [
-            ("leases_max", self.config.leases_max, totals.held.value()),
-            ("callers_max", self.config.callers_max, totals.callers.value()),
-        ];
-        match limits.into_iter().find(|(_, most, now)| *now >= *most as u64) {
-            Some((limit, value, _)) => Err(AcquireError::LimitReached { limit, value }),
-            None => Ok(()),
+    /// Once as many leases, callers, or orders to this slot's shard are there as the settings allow.
+    pub(crate) fn check_limits(&self, slot: Slot) -> Result<(), AcquireError> {
+        let (totals, config) = (&self.events.totals, &self.config);
+        let reached = |limit, value| Err(AcquireError::LimitReached { limit, value });
+        if totals.held.value() >= config.leases_max as u64 {
+            return reached("leases_max", config.leases_max);
         }
+        if totals.callers.value() >= config.callers_max as u64 {
+            return reached("callers_max", config.callers_max);
+        }
+        if self.inboxes.is_full(slot) {
+            return reached("inbox_max", config.inbox_max);
+        }
+        Ok(())
     }
 
     /// Whether both lanes are open and every slot is served by a connected node.
@@ -217,14 +228,13 @@ impl Works {
     /// for at 500 asks a second, with up to a tenth of jitter.
     pub(crate) fn pace(&self, slot: Slot) -> Pace {
         let contended = self.contended_beside(slot);
-        let poll =
-            SAFETY_POLL_MIN.max(Duration::from_micros(contended.saturating_mul(SAFETY_POLL_SHARE_MICROS)));
-        let jitter = poll / 10
-            * (self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF) as u32
-            / 256;
+        // In nanoseconds: every call comes here several times, and sums of `Duration` cost more than all the rest of it.
+        let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
+        let chance = self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF;
+        let jitter = poll / 2_560 * chance;
         Pace {
             unavailable_after: self.config.unavailable_after(),
-            safety_poll: poll + jitter,
+            safety_poll: Duration::from_nanos(poll.saturating_add(jitter)),
             round_trip: Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed)),
         }
     }
@@ -284,7 +294,7 @@ const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const ENDED: u8 = 2;
 const SETTLED_LOOK: Duration = Duration::from_millis(5);
-const SAFETY_POLL_MIN: Duration = Duration::from_secs(1);
+const SAFETY_POLL_MIN_NANOS: u64 = 1_000_000_000;
 /// 500 names a second.
-const SAFETY_POLL_SHARE_MICROS: u64 = 2_000;
+const SAFETY_POLL_SHARE_NANOS: u64 = 2_000_000;
 const SAFETY_POLL_MIN_NAMES: u64 = 500;

@@ -16,6 +16,7 @@ mod holders;
 mod late_requests;
 mod lost_notices;
 mod many_leases;
+mod many_locks;
 mod renewal_batches;
 mod replies;
 mod server_runs;

@@ -265,3 +265,62 @@ async fn wake_ups_and_renewals_are_told_apart() {
     assert_eq!(numbers.one("leasehold_backend_command_seconds", &["memory", "renew", "ok"]), renewed);
     assert_eq!(numbers.one("leasehold_backend_up", &["memory", "memory"]), 1.0);
 }
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("n{number}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_name_of_a_list_is_a_wait_of_its_own_of_its_own_class() {
+    let classes = [("n1".to_owned(), "ones".to_owned())].into();
+    let config = leasehold::EngineConfig { classes, ..Default::default() };
+    let ground = ground_with(|builder| builder.config(config).metrics()).await;
+    let held = ground.engine.lock("n0").class("x").acquire().await.unwrap();
+    let list = names(20).into_iter().chain([String::new()]);
+    let outcomes = ground.engine.acquire_all(list).wait(seconds(1)).await;
+    let heard = ground.heard.counts();
+    assert_eq!((heard.waits, heard.granted, heard.timed_out, heard.failed), (21, 20, 1, 0));
+    check(&ground);
+    let numbers = Numbers::of(&ground.engine);
+    assert_eq!(numbers.one("leasehold_held", &["ones"]), 11.0, "n1 and n10 to n19");
+    assert_eq!(numbers.one("leasehold_acquire_total", &["default", "timeout"]), 1.0);
+    drop((outcomes, held));
+    ground.settles_within(seconds(1)).await;
+    check(&ground);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_dropped_in_the_middle_was_cancelled_and_its_grants_are_counted_apart() {
+    let ground = counted().await;
+    let held = ground.engine.lock("n0").acquire().await.unwrap();
+    let mut acquiring = ground.engine.acquire_all(names(1_000)).class("x").start();
+    let (_, taken) = acquiring.next().await.unwrap();
+    pass(millis(10)).await; // granted meanwhile; nobody has taken them
+    drop(acquiring);
+    pass(millis(10)).await;
+    let heard = ground.heard.counts();
+    assert_eq!((heard.waits, heard.granted, heard.cancelled), (1_001, 2, 999));
+    assert!(heard.without_caller > 0, "{heard:?}");
+    check(&ground);
+    drop((taken, held));
+    ground.settles_within(seconds(1)).await;
+    check(&ground);
+    let numbers = Numbers::of(&ground.engine);
+    assert_eq!(numbers.one("leasehold_release_total", &["x", "dropped"]), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_a_list_that_are_told_of_a_shutdown_have_failed() {
+    let ground = counted().await;
+    let other = ground.other().await;
+    let _held = other.lock("n0").acquire().await.unwrap();
+    let engine = ground.engine.clone();
+    let outcomes = tokio::spawn(async move { engine.acquire_all(names(100)).await.len() });
+    pass(millis(10)).await;
+    let report = ground.engine.shutdown(seconds(5)).await;
+    assert_eq!(report.released, 99);
+    assert_eq!(outcomes.await.unwrap(), 100);
+    let heard = ground.heard.counts();
+    assert_eq!((heard.waits, heard.granted, heard.failed), (100, 99, 1));
+    check(&ground);
+}

@@ -18,6 +18,7 @@ mod late_sends;
 mod liveness;
 mod looking;
 mod losses;
+mod many;
 mod migrations;
 mod moved_owners;
 mod node_by_node;

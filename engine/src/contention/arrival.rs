@@ -9,6 +9,8 @@ use super::{
     driver,
     entry::ScopeView,
     offer::Offer,
+    rooms::Room,
+    seat::Seat,
     table::{Answer, Slot},
 };
 use crate::{
@@ -56,11 +58,13 @@ pub(crate) struct Place {
     answered: bool,
 }
 
-/// What to do once the table is unlocked.
-enum Next {
+/// What came of it once the table is unlocked.
+pub(crate) enum Next {
     Share(Arc<LeaseCore>),
     Held,
-    Wait { start: bool },
+    Wait,
+    /// Whoever asked has gone; nothing was queued.
+    Gone,
 }
 
 /// Queues a caller; `ahead`: at the head, because a grant came too late for it.
@@ -70,32 +74,58 @@ enum Next {
 pub(crate) fn join(works: &Arc<Works>, call: &Call, ahead: bool) -> Result<Joined, AcquireError> {
     let (seat, answer) = oneshot::channel();
     let id = CallerId(works.next_id());
-    let next = works.table.with(&call.key, |slot| -> Result<Next, AcquireError> {
-        works.check_open()?;
-        let caller = match admit(works, call, slot)? {
-            Admitted::Queue(terms) => {
-                Caller { id, terms, patience: call.patience, joined: call.joined, scope: call.scope, seat }
-            }
-            Admitted::Share(lease) => return Ok(Next::Share(lease)),
-            Admitted::Held => return Ok(Next::Held),
-        };
-        works.events.totals.callers.add(1);
-        slot.entry.join(caller, ahead);
-        slot.poke();
-        Ok(Next::Wait { start: !std::mem::replace(&mut slot.driven, true) })
-    })?;
-    match next {
+    match queue_up(works, call, (id, &mut Some(Seat::Own(seat))), ahead, None)? {
         Next::Share(lease) => Ok(Joined::Shared(Offer::new(lease, works.clone(), false))),
         Next::Held => Ok(Joined::Held),
-        Next::Wait { start } => {
-            if start {
-                driver::start(works, &call.key);
-            }
-            Ok(Joined::Queued(
-                answer,
-                Place { works: works.clone(), key: call.key.clone(), id, answered: false },
-            ))
-        }
+        Next::Wait | Next::Gone => Ok(Joined::Queued(
+            answer,
+            Place { works: works.clone(), key: call.key.clone(), id, answered: false },
+        )),
+    }
+}
+
+/// The same with a seat of the caller's own, which is left to it unless it is needed. `room`: what its ask occupies until
+/// it is answered.
+///
+/// # Errors
+/// As [`join`].
+pub(crate) fn queue_up(
+    works: &Arc<Works>,
+    call: &Call,
+    (id, seat): (CallerId, &mut Option<Seat>),
+    ahead: bool,
+    room: Option<Room>,
+) -> Result<Next, AcquireError> {
+    let (next, start) = works.table.with(&call.key, |slot| -> Result<(Next, bool), AcquireError> {
+        works.check_open()?;
+        let terms = match admit(works, call, slot)? {
+            Admitted::Queue(terms) => terms,
+            Admitted::Share(lease) => return Ok((Next::Share(lease), false)),
+            Admitted::Held => return Ok((Next::Held, false)),
+        };
+        // Under the lock, so that who goes at the same time either is not queued or finds its caller here.
+        let Some(seat) = seat.take_if(|seat| !seat.is_abandoned()) else { return Ok((Next::Gone, false)) };
+        let Call { patience, joined, scope, .. } = *call;
+        works.events.totals.callers.add(1);
+        slot.entry.join(Caller { id, terms, patience, joined, scope, seat }, ahead);
+        slot.poke();
+        Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
+    })?;
+    if start {
+        driver::start(works, &call.key, room);
+    }
+    Ok(next)
+}
+
+/// Takes a caller that does not wait for its answer any more out of the queue.
+pub(crate) fn leave(works: &Works, key: &Arc<LockKey>, id: CallerId) {
+    let left = works.table.with(key, |slot| {
+        let caller = slot.entry.depart(id);
+        slot.poke();
+        caller
+    });
+    if left.is_some() {
+        works.events.totals.callers.sub(1);
     }
 }
 
@@ -122,7 +152,7 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         {
             Ok(Admitted::Held)
         }
-        ScopeView::Stranger => works.check_limits().map(|()| Admitted::Queue(call.terms)),
+        ScopeView::Stranger => works.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
     }
 }
 
@@ -158,16 +188,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.answered {
-            return;
-        }
-        let left = self.works.table.with(&self.key, |slot| {
-            let caller = slot.entry.depart(self.id);
-            slot.poke();
-            caller
-        });
-        if left.is_some() {
-            self.works.events.totals.callers.sub(1);
+        if !self.answered {
+            leave(&self.works, &self.key, self.id);
         }
     }
 }

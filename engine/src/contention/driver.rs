@@ -13,7 +13,9 @@ use super::{
     ending,
     entry::{Ask, Cause, Grant, Step, Verdict},
     offer::Offer,
-    table::{Answer, Seat, Slot},
+    rooms::Room,
+    seat::Seat,
+    table::{Answer, Slot},
 };
 #[cfg(leasehold_fault)]
 use crate::faults::{self, Fault};
@@ -27,14 +29,14 @@ use crate::{
     works::Works,
 };
 
-/// Starts the driver of an entry that was just marked as driven.
-pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>) {
+/// Starts the driver of an entry that was just marked as driven. `room`: what it occupies while it is not answered.
+pub(crate) fn start(works: &Arc<Works>, key: &Arc<LockKey>, room: Option<Room>) {
     works.events.totals.served.add(1);
     works.crowd.join(key.slot());
-    works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }));
+    works.spawn(drive(Seatbelt { works: works.clone(), key: key.clone(), fastened: true }, room));
 }
 
-async fn drive(mut belt: Seatbelt) {
+async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
     let (works, key) = (belt.works.clone(), belt.key.clone());
     let mut ears: Option<Ears> = None;
     let mut woken = Woken::Otherwise;
@@ -47,8 +49,15 @@ async fn drive(mut belt: Seatbelt) {
         if news.gaps {
             works.events.subscription_gap();
         }
-        match next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise)) {
-            Todo::Ask(ask) => ask_server(&works, &key, ask, noticed.take()).await,
+        let todo = next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise));
+        if !matches!(todo, Todo::Ask(_)) {
+            room = room.filter(Room::is_troubled); // who waits for somebody else's release occupies nothing
+        }
+        match todo {
+            Todo::Ask(ask) => {
+                let trouble = ask_server(&works, &key, ask, noticed.take()).await;
+                room = room.and_then(|room| room.after(trouble));
+            }
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
                 woken = Box::pin(take_turn(&works, &key, oldest, until, &poke)).await
@@ -165,7 +174,13 @@ async fn take_turn(
     }
 }
 
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask, noticed: Option<Instant>) {
+// What kept it from being answered, if that may pass.
+async fn ask_server(
+    works: &Arc<Works>,
+    key: &Arc<LockKey>,
+    ask: Ask,
+    noticed: Option<Instant>,
+) -> Option<Box<TransportError>> {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
@@ -175,10 +190,13 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask, noticed: O
     works.note_round_trip(now - sent);
     tell_ask(works, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
+    let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final());
+    let trouble = trouble.cloned().map(Box::new);
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         Box::pin(closer::give_back(works, key, closing)).await;
     }
+    trouble
 }
 
 fn tell_ask(
@@ -310,14 +328,14 @@ fn deliver(works: &Arc<Works>, installed: Installed, contended: bool) {
     works.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for seat in seats {
         // A caller that has gone drops the offer, and the offer gives the lease back.
-        let _ = seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone(), contended)));
+        seat.send(Answer::Offer(Offer::new(lease.clone(), works.clone(), contended)));
     }
 }
 
 fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>) {
     works.events.totals.callers.sub(leaving.len() as u64);
     for Leaving { caller, refusal } in leaving {
-        let _ = caller.seat.send(Answer::Refused(refusal));
+        caller.seat.send(Answer::Refused(refusal));
     }
 }
 

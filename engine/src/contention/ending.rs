@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::release::{self, LetGo, UnderWay};
+use super::{
+    release::{self, LetGo, UnderWay},
+    rooms::{Departure, Guest},
+};
 use crate::{
     clock::Instant,
     error::ReleaseError,
@@ -85,10 +88,7 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
 pub(crate) fn give_back(works: &Arc<Works>, lease: &Arc<LeaseCore>) {
     match release::let_go(works, lease) {
         LetGo::StillHeld | LetGo::WasLost(_) => {}
-        LetGo::Ended(under_way) => {
-            works.events.grant_without_caller();
-            drop(send_release(works, lease, under_way, GivenBack::ByDrop));
-        }
+        LetGo::Ended(under_way) => drop(send_release(works, lease, under_way)),
     }
 }
 
@@ -97,19 +97,50 @@ pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>, how: GivenBack
     match release::let_go(works, lease) {
         LetGo::StillHeld => Receipt::Done(Ok(())),
         LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-        LetGo::Ended(under_way) => send_release(works, lease, under_way, how),
+        LetGo::Ended(under_way) => send_release(works, lease, under_way.given_back(how)),
     }
 }
 
-fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay, how: GivenBack) -> Receipt {
-    if lease.was_taken() {
-        works.events.totals.held.sub(1);
-        works.events.totals.released.add(1);
+/// Gives back one hold of each; all of them end at once, and the releases are sent as there is room at the nodes, the
+/// earliest deadline first. The receipts come in the order of the leases.
+pub(crate) fn release_in_turn(
+    works: &Arc<Works>,
+    leases: impl IntoIterator<Item = Arc<LeaseCore>>,
+    how: GivenBack,
+) -> Vec<Receipt> {
+    let mut departures = Vec::new();
+    let release = |lease| match release::let_go(works, &lease) {
+        LetGo::StillHeld => Receipt::Done(Ok(())),
+        LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
+        LetGo::Ended(under_way) => {
+            handle_end(works, &lease);
+            let (answer_to, answer) = oneshot::channel();
+            departures.push(Departure { under_way: under_way.given_back(how), lease, answer_to });
+            Receipt::Pending(answer)
+        }
+    };
+    let receipts = leases.into_iter().map(release).collect();
+    departures.sort_by_key(|departure| departure.lease.deadline());
+    works.rooms.add(departures.into_iter().map(Guest::Release));
+    receipts
+}
+
+fn handle_end(works: &Works, lease: &Arc<LeaseCore>) {
+    match lease.was_taken() {
+        true => {
+            works.events.totals.held.sub(1);
+            works.events.totals.released.add(1);
+        }
+        false => works.events.grant_without_caller(),
     }
     release::cancel_renewal(works, lease);
+}
+
+fn send_release(works: &Arc<Works>, lease: &Arc<LeaseCore>, under_way: UnderWay) -> Receipt {
+    handle_end(works, lease);
     let (sender, receiver) = oneshot::channel();
     let ended = lease.clone();
-    works.spawn(async move { drop(sender.send(release::send(under_way, &ended, how).await)) });
+    works.spawn(async move { drop(sender.send(release::send(under_way, &ended).await)) });
     // The next caller is asked for behind the release, on the same connection.
     works.table.with(&lease.key, |slot| slot.poke());
     Receipt::Pending(receiver)

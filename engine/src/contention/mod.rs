@@ -2,7 +2,8 @@
 //!
 //! `entry`, `queue`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
 //! callers, `arrival`, `ending`, `release` and `resend` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
-//! how often entries ask a node by themselves, by the `crowd` that waits for it. Local hand-off will live between `entry` and `release`; it is not built yet.
+//! how often entries ask a node by themselves, by the `crowd` that waits for it. `rooms` bounds how much of many acquires or releases
+//! is under way on one node. Local hand-off will live between `entry` and `release`; it is not built yet.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;
@@ -19,6 +20,8 @@ pub(crate) mod pacer;
 mod queue;
 pub(crate) mod release;
 mod resend;
+pub(crate) mod rooms;
+pub(crate) mod seat;
 pub(crate) mod table;
 pub(crate) mod turns;
 pub(crate) mod wait;

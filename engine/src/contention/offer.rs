@@ -32,21 +32,43 @@ impl Offer {
         Self { lease: Some(lease), works, contended }
     }
 
-    /// Takes the hold, unless it has ended or its deadline has passed (promise S7); then it is given back.
-    pub(crate) fn take(mut self) -> Option<TakenLease> {
-        let lease = self.lease.take()?;
-        let now = self.works.clock.now();
-        let taken = lease.take(now);
-        match taken {
-            Taken::First => self.works.events.totals.held.add(1),
-            Taken::Again => {}
-            Taken::TooLate => {
-                self.lease = Some(lease);
-                return None;
-            }
+    /// Takes the hold, unless it has ended or its deadline has passed (promise S7), or the engine holds as many leases as
+    /// it may; then it is given back.
+    pub(crate) fn take(mut self) -> Took {
+        let Some(lease) = self.lease.take() else { return Took::TooLate };
+        let counted = !lease.was_taken() && self.count();
+        if !counted && !lease.was_taken() {
+            self.lease = Some(lease);
+            return Took::Full;
         }
-        Some(TakenLease { lease, first: taken == Taken::First, at: now, contended: self.contended })
+        let at = self.works.clock.now();
+        let taken = lease.take(at);
+        if counted && taken != Taken::First {
+            self.works.events.totals.held.sub(1);
+        }
+        if taken == Taken::TooLate {
+            self.lease = Some(lease);
+            return Took::TooLate;
+        }
+        Took::Lease(TakenLease { lease, first: taken == Taken::First, at, contended: self.contended })
     }
+
+    /// The lease that nobody takes, to be given back by whoever calls this.
+    pub(crate) fn decline(mut self) -> Option<Arc<LeaseCore>> {
+        self.lease.take()
+    }
+
+    // Callers that came before the limit was reached may get their locks after it.
+    fn count(&self) -> bool {
+        self.works.events.totals.held.add_one_up_to(self.works.config.leases_max as u64)
+    }
+}
+
+/// What came of taking an offer.
+pub(crate) enum Took {
+    Lease(TakenLease),
+    TooLate,
+    Full,
 }
 
 impl Drop for Offer {

@@ -39,6 +39,7 @@ pub(crate) struct UnderWay {
     key: Arc<LockKey>,
     /// The lease that ended by it, if it counts as released, and when.
     released: Option<(Arc<LeaseCore>, Instant)>,
+    how: GivenBack,
     ended: bool,
     _errand: Errand,
 }
@@ -50,6 +51,7 @@ impl UnderWay {
             works: works.clone(),
             key: key.clone(),
             released: None,
+            how: GivenBack::ByCall,
             ended: false,
             _errand: works.errands.begin(),
         }
@@ -69,6 +71,12 @@ impl UnderWay {
     /// took was never granted.
     fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
         self.released = lease.was_taken().then(|| (lease.clone(), now));
+        self
+    }
+
+    /// By which way; unless it is told, by a call.
+    pub(crate) fn given_back(mut self, how: GivenBack) -> Self {
+        self.how = how;
         self
     }
 
@@ -123,11 +131,7 @@ pub(crate) fn cancel_renewal(works: &Works, lease: &Arc<LeaseCore>) {
 }
 
 /// Sends the release of a lease that has ended, and tells the entry and the closer what came of it.
-pub(crate) async fn send(
-    mut under_way: UnderWay,
-    lease: &Arc<LeaseCore>,
-    how: GivenBack,
-) -> Result<(), ReleaseError> {
+pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Result<(), ReleaseError> {
     let works = &under_way.works.clone();
     let release = Release { key: lease.key.clone(), owner: lease.owner };
     let told = resend::send(works, &release).await;
@@ -146,7 +150,21 @@ pub(crate) async fn send(
     if closing.may_hold || !closing.open.is_closed() {
         works.closer.add(works, &lease.key, closing);
     }
-    let (outcome, result) = outcome(works, lease, told, how);
+    let (outcome, result) = outcome(works, lease, told, under_way.how);
+    under_way.tell(outcome);
+    result
+}
+
+/// A release that is not sent by its caller any more: the closer has its owner.
+pub(crate) fn give_up(
+    mut under_way: UnderWay,
+    lease: &LeaseCore,
+    trouble: TransportError,
+) -> Result<(), ReleaseError> {
+    let works = &under_way.works.clone();
+    works.closer.add(works, &lease.key, lease.to_closing());
+    let told = Told { reply: Err(trouble), unsure: false };
+    let (outcome, result) = outcome(works, lease, told, under_way.how);
     under_way.tell(outcome);
     result
 }

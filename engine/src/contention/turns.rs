@@ -25,7 +25,7 @@ pub(crate) enum Turn {
 }
 
 /// The turns of one key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
     row: u32,
     row_since: Instant,
@@ -42,6 +42,13 @@ impl Turns {
     /// How long to stand back.
     pub(crate) fn pause(round_trip: Duration) -> Duration {
         STAND_BACK + round_trip
+    }
+
+    /// Of a key that nothing is known of but this grant.
+    pub(crate) fn of_one_grant(at: Instant) -> Self {
+        let mut turns = Self::default();
+        turns.handle_grant(at);
+        turns
     }
 
     pub(crate) fn handle_grant(&mut self, now: Instant) {

@@ -44,20 +44,7 @@ impl<'a> Wait<'a> {
     pub(crate) fn end(mut self, outcome: &Result<Option<TakenLease>, AcquireError>) {
         self.over = true;
         self.tell_span(outcome);
-        let events = &self.works.events;
-        let class = events.class(self.class);
-        match outcome {
-            Ok(Some(taken)) if taken.first => self.tell_granted(taken),
-            Ok(Some(_)) => events.shared(class),
-            Ok(None) => events.refused(class),
-            Err(AcquireError::TimedOut { waited }) => {
-                self.works.hot.note(&self.key, *waited);
-                events.timed_out(class, *waited);
-            }
-            Err(AcquireError::Unavailable { trouble, .. }) => events.failed(class, trouble.as_ref()),
-            Err(AcquireError::Refused(trouble)) => events.failed(class, Some(trouble)),
-            Err(_) => events.failed(class, None),
-        }
+        tell_end(self.works, &self.key, self.class, self.since, outcome);
     }
 
     fn tell_span(&self, outcome: &Result<Option<TakenLease>, AcquireError>) {
@@ -80,14 +67,36 @@ impl<'a> Wait<'a> {
         };
         self.span.record("lock.outcome", word);
     }
+}
 
-    fn tell_granted(&self, taken: &TakenLease) {
-        let waited = taken.at - self.since;
-        if taken.contended {
-            self.works.hot.note(&self.key, waited);
+/// Tells everybody what came of an acquire that began to wait at `since`.
+pub(crate) fn tell_end(
+    works: &Works,
+    key: &LockKey,
+    class: ClassId,
+    since: Instant,
+    outcome: &Result<Option<TakenLease>, AcquireError>,
+) {
+    let events = &works.events;
+    let class = events.class(class);
+    match outcome {
+        Ok(Some(taken)) if taken.first => {
+            let waited = taken.at - since;
+            if taken.contended {
+                works.hot.note(key, waited);
+            }
+            events.totals.granted.add(1);
+            events.granted(class, waited, taken.contended);
         }
-        self.works.events.totals.granted.add(1);
-        self.works.events.granted(self.works.events.class(self.class), waited, taken.contended);
+        Ok(Some(_)) => events.shared(class),
+        Ok(None) => events.refused(class),
+        Err(AcquireError::TimedOut { waited }) => {
+            works.hot.note(key, *waited);
+            events.timed_out(class, *waited);
+        }
+        Err(AcquireError::Unavailable { trouble, .. }) => events.failed(class, trouble.as_ref()),
+        Err(AcquireError::Refused(trouble)) => events.failed(class, Some(trouble)),
+        Err(_) => events.failed(class, None),
     }
 }
 

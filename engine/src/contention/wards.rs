@@ -1,4 +1,4 @@
-//! How many releases of the closer are unanswered on each node, and whose has to wait for that. Pure.
+//! How many requests of one kind are unanswered on each node, and whose has to wait for that. Pure.
 //!
 //! A node that does not answer keeps its own room full and nobody else's.
 
@@ -44,6 +44,16 @@ impl<T> Wards<T> {
             self.of.remove(&node);
         }
         next
+    }
+
+    /// Whether nobody is in there.
+    pub(crate) fn is_empty(&self, node: Option<NodeId>) -> bool {
+        self.of.get(&node).is_none_or(|ward| ward.in_flight == 0)
+    }
+
+    /// Everybody who waits in front of this one.
+    pub(crate) fn take_waiting_at(&mut self, node: Option<NodeId>) -> Vec<T> {
+        self.of.get_mut(&node).map_or(Vec::new(), |ward| ward.waiting.drain(..).collect())
     }
 
     /// Everybody who waits may try again: the slots have moved.

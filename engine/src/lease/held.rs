@@ -1,4 +1,4 @@
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 use tracing::Instrument;
@@ -8,6 +8,7 @@ use super::{
     state::{LeaseState, LossReason},
 };
 use crate::{
+    clock::Instant,
     contention::{
         ending::{self, GivenBack, Receipt},
         release,
@@ -91,7 +92,7 @@ impl Lease {
     /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens. The regular renewals go on.
     ///
     /// # Errors
-    /// Lost; no definite answer, then the deadline has not moved; a ttl that cannot be used.
+    /// Lost; no definite answer, then the deadline has not moved; a ttl that cannot be used; `inbox_max` reached.
     ///
     /// # Cancel safety
     /// Dropping it gives up the answer, not the request.
@@ -102,6 +103,9 @@ impl Lease {
             let (answer_to, answer) = oneshot::channel();
             if let Some(reason) = core.loss() {
                 return Err(RenewError::Lost(reason));
+            }
+            if works.inboxes.is_full(core.key.slot()) {
+                return Err(RenewError::LimitReached { limit: "inbox_max", value: works.config.inbox_max });
             }
             works.inboxes.push(core.key.slot(), Order::Renew(core.clone(), ttl, answer_to));
             let answer = tokio::select! {
@@ -141,19 +145,65 @@ impl Lease {
         let answered = async move {
             let _alive = handle;
             match receipt {
-                Some(Receipt::Done(result)) => result,
-                // The engine ended before the answer came: that proves nothing.
-                Some(Receipt::Pending(answer)) => answer
-                    .await
-                    .unwrap_or_else(|_| Err(release::unknown(core.gone_by(), now.unwrap_or_default(), None))),
+                Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
                 None => Ok(()),
             }
         };
         answered.instrument(span)
     }
 
+    /// Ends all leases at once; the future tells what comes of their releases, in their order. Those of the engine that
+    /// `handle` belongs to are sent in turn.
+    pub(crate) fn release_all(
+        handle: &Handle,
+        leases: Vec<Lease>,
+        how: GivenBack,
+    ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
+        let (alive, now) = (handle.clone(), handle.works().clock.now());
+        let (cores, strange) = Self::take_cores(handle, leases);
+        let receipts = ending::release_in_turn(handle.works(), cores.iter().cloned(), how);
+        async move {
+            let mut results = Vec::with_capacity(cores.len());
+            for (receipt, core) in receipts.into_iter().zip(&cores) {
+                results.push(answer(receipt, core, now).await);
+            }
+            for (place, released) in strange {
+                results.insert(place, released.await);
+            }
+            drop(alive);
+            results
+        }
+    }
+
+    // A lease of another engine, with its place, is released by that one.
+    fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<Arc<LeaseCore>>, Vec<Strange>) {
+        let (mut cores, mut strange): (Vec<_>, Vec<Strange>) = (Vec::new(), Vec::new());
+        for (place, mut lease) in leases.into_iter().enumerate() {
+            if Arc::ptr_eq(lease.handle().works(), handle.works()) {
+                cores.push(lease.core.clone());
+                lease.handle = None; // it is ours now, and its drop does nothing
+            } else {
+                strange.push((place, Box::pin(lease.release())));
+            }
+        }
+        (cores, strange)
+    }
+
     fn handle(&self) -> &Handle {
         self.handle.as_ref().expect("only `release` and `drop` take the handle, and both consume the lease")
+    }
+}
+
+/// A lease of another engine on its way back, with its place.
+type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
+
+// The engine ended before the answer came: that proves nothing.
+async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<(), ReleaseError> {
+    match receipt {
+        Receipt::Done(result) => result,
+        Receipt::Pending(answer) => {
+            answer.await.unwrap_or_else(|_| Err(release::unknown(core.gone_by(), begun, None)))
+        }
     }
 }
 

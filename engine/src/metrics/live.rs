@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CLASSES_MAX, ClassId};
-use crate::{clock::Instant, contention::table::Slot, works::Works};
+use crate::{clock::Instant, contention::table::Slot, lease::shared::LeaseCore, works::Works};
 
 /// What one engine holds and waits for at one moment.
 pub(super) struct Live {
@@ -28,7 +28,8 @@ impl Live {
     pub(super) fn of(works: &Works) -> Self {
         let mut live = Self { by_class: vec![ClassLive::default(); CLASSES_MAX + 1], subscriptions: 0 };
         let now = works.clock.now();
-        works.table.for_each(|_, slot| live.look_at(slot, now));
+        works.table.for_each_lease(|lease| live.look_at_lease(lease, now));
+        works.table.for_each_busy(|_, slot| live.look_at_callers(slot, now));
         live
     }
 
@@ -36,14 +37,17 @@ impl Live {
         &self.by_class[index]
     }
 
-    fn look_at(&mut self, slot: &Slot, now: Instant) {
-        self.subscriptions += u64::from(slot.subscribed);
-        if let Some(lease) = slot.entry.local().filter(|lease| lease.is_live() && lease.was_taken()) {
+    fn look_at_lease(&mut self, lease: &LeaseCore, now: Instant) {
+        if lease.is_live() && lease.was_taken() {
             let class = &mut self.by_class[lease.terms.class.index()];
             class.held += 1;
             class.in_jeopardy += u64::from(lease.is_in_jeopardy());
             class.oldest_hold = class.oldest_hold.max(now - lease.granted_at);
         }
+    }
+
+    fn look_at_callers(&mut self, slot: &Slot, now: Instant) {
+        self.subscriptions += u64::from(slot.subscribed);
         let mut here: Vec<(ClassId, u64)> = Vec::new();
         for caller in slot.entry.callers() {
             let class = &mut self.by_class[caller.terms.class.index()];

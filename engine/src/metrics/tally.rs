@@ -44,6 +44,13 @@ impl Count {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
+    /// Adds one unless it is `most` already.
+    pub(crate) fn add_one_up_to(&self, most: u64) -> bool {
+        let up =
+            |value: u64| (value < most || i64::try_from(value).is_err()).then_some(value.wrapping_add(1));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, up).is_ok()
+    }
+
     pub(crate) fn sub(&self, by: u64) {
         self.0.fetch_sub(by, Ordering::Relaxed);
     }

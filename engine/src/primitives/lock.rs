@@ -9,7 +9,7 @@ use crate::{
     contention::{
         arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
-        offer::TakenLease,
+        offer::{Offer, TakenLease, Took},
         table::Answer,
         wait::Wait,
     },
@@ -245,40 +245,18 @@ impl Lock {
     }
 
     fn checked_key<E: From<Invalid>>(&self) -> Result<Arc<LockKey>, E> {
-        self.key.clone().map_err(|(name, fault)| {
-            let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
-            Invalid::new("name", format_args!("{shown:?}"), fault.to_string()).into()
-        })
+        self.key.clone().map_err(|(name, fault)| bad_name(&name, &fault.to_string()).into())
     }
 
     fn call(&self, only_try: bool) -> Result<Call, AcquireError> {
         let works = self.handle.works();
         works.check_open()?;
         let joined = works.clock.now();
-        let patience = if only_try { Patience::Try } else { Patience::Wait(self.checked_wait(joined)?) };
+        let wait = checked_wait(self.wait)?.map(|time| joined + time);
+        let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = self.checked_terms(works)?;
+        let terms = checked_terms(works, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
-    }
-
-    fn checked_wait(&self, now: Instant) -> Result<Option<Instant>, Invalid> {
-        match self.wait {
-            Some(time) if time > WAIT_MAX => {
-                let remedy = format!("must be at most {WAIT_MAX:?}; leave wait out to wait without limit");
-                Err(Invalid::new("wait", format_args!("{time:?}"), remedy))
-            }
-            wait => Ok(wait.map(|time| now + time)),
-        }
-    }
-
-    fn checked_terms(&self, works: &Works) -> Result<Terms, Invalid> {
-        let ttl = self.asked.ttl.unwrap_or(works.config.ttl());
-        works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
-        if self.asked.max_hold == Some(Duration::ZERO) {
-            return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
-        }
-        let (renewed, max_hold) = (!self.asked.no_renewal, self.asked.max_hold);
-        Ok(Terms { ttl, renewed, max_hold, class: self.class })
     }
 
     fn checked_scope(&self) -> Result<Option<ScopeId>, Invalid> {
@@ -315,28 +293,69 @@ impl Lock {
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
                         Answer::Offer(offer) => offer,
-                        Answer::Refused(refusal) => return self.refused(refusal, call),
+                        Answer::Refused(refusal) => {
+                            return refused(works, refusal, call.joined).map_or(Ok(None), Err);
+                        }
                     }
                 }
             };
-            if let Some(lease) = offer.take() {
-                return Ok(Some(lease));
+            if let Some(taken) = take(works, offer)? {
+                return Ok(Some(taken));
             }
             ahead = true;
         }
     }
+}
 
-    fn refused(&self, refusal: Refusal, call: &Call) -> Result<Option<TakenLease>, AcquireError> {
-        let works = self.handle.works();
-        match refusal {
-            Refusal::Held => Ok(None),
-            Refusal::TimedOut => Err(AcquireError::TimedOut { waited: works.clock.now() - call.joined }),
-            Refusal::Unavailable(trouble) => {
-                Err(AcquireError::Unavailable { after: works.config.unavailable_after(), trouble })
-            }
-            Refusal::Failed(trouble) => Err(AcquireError::Refused(trouble)),
+/// Takes an offer of the engine. `None`: it came too late, and its caller is to be queued again.
+///
+/// # Errors
+/// The engine holds as many leases as it may.
+pub(super) fn take(works: &Works, offer: Offer) -> Result<Option<TakenLease>, AcquireError> {
+    match offer.take() {
+        Took::Lease(taken) => Ok(Some(taken)),
+        Took::TooLate => Ok(None),
+        Took::Full => {
+            let value = works.config.leases_max;
+            Err(AcquireError::LimitReached { limit: "leases_max", value })
         }
     }
+}
+
+/// What a caller that was queued since `joined` is told. `None`: it only tried, and somebody holds the lock.
+pub(super) fn refused(works: &Works, refusal: Refusal, joined: Instant) -> Option<AcquireError> {
+    match refusal {
+        Refusal::Held => None,
+        Refusal::TimedOut => Some(AcquireError::TimedOut { waited: works.clock.now() - joined }),
+        Refusal::Unavailable(trouble) => {
+            Some(AcquireError::Unavailable { after: works.config.unavailable_after(), trouble })
+        }
+        Refusal::Failed(trouble) => Some(AcquireError::Refused(trouble)),
+    }
+}
+
+pub(super) fn bad_name(name: &str, remedy: &str) -> Invalid {
+    let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+    Invalid::new("name", format_args!("{shown:?}"), remedy)
+}
+
+pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, Invalid> {
+    match wait {
+        Some(time) if time > WAIT_MAX => {
+            let remedy = format!("must be at most {WAIT_MAX:?}; leave wait out to wait without limit");
+            Err(Invalid::new("wait", format_args!("{time:?}"), remedy))
+        }
+        wait => Ok(wait),
+    }
+}
+
+pub(super) fn checked_terms(works: &Works, asked: Asked, class: ClassId) -> Result<Terms, Invalid> {
+    let ttl = asked.ttl.unwrap_or(works.config.ttl());
+    works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
+    if asked.max_hold == Some(Duration::ZERO) {
+        return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
+    }
+    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, class })
 }
 
 /// One request of the calls lane, made on the calls thread.

@@ -34,8 +34,8 @@ pub(crate) async fn run(works: Arc<Works>) {
 fn fire_deadlines(works: &Arc<Works>) {
     let now = works.clock.now();
     let mut over: Vec<Arc<LeaseCore>> = Vec::new();
-    works.table.for_each(|_, slot| {
-        over.extend(slot.entry.local().filter(|lease| lease.is_live() && now >= lease.deadline()).cloned());
+    works.table.for_each_lease(|lease| {
+        over.extend((lease.is_live() && now >= lease.deadline()).then(|| lease.clone()));
     });
     over.iter().for_each(|lease| ending::lose(works, lease, LossReason::RenewalStopped));
 }

@@ -1,7 +1,10 @@
 //! How other threads reach the shards: a queue each, emptied once a tick.
+//!
+//! Each has room for `inbox_max` orders. Beyond it nothing new is begun: no lock is asked for, no renewal by hand taken.
+//! What belongs to a lease that is there already is always taken in: its registering and its end.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -25,12 +28,18 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Inboxes {
     shards: Box<[Mutex<Vec<Order>>]>,
+    most: usize,
     urgent: Notify,
 }
 
 impl Inboxes {
-    pub(crate) fn new(shards: usize) -> Self {
-        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), urgent: Notify::new() }
+    pub(crate) fn new(shards: usize, most: usize) -> Self {
+        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), most, urgent: Notify::new() }
+    }
+
+    /// Whether the shard of this slot should get nothing new to do for now.
+    pub(crate) fn is_full(&self, slot: Slot) -> bool {
+        self.shard(slot).len() >= self.most
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -40,8 +49,7 @@ impl Inboxes {
     /// Leaves an order for the shard of this slot.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
         let urgent = matches!(order, Order::Renew(..));
-        let shard = &self.shards[slot.share(self.shards.len())];
-        shard.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        self.shard(slot).push(order);
         if urgent {
             self.urgent.notify_one();
         }
@@ -50,6 +58,11 @@ impl Inboxes {
     /// Swaps a shard's orders for an empty list whose room is used again.
     pub(crate) fn take(&self, shard: usize, emptied: &mut Vec<Order>) {
         std::mem::swap(&mut *self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner), emptied);
+    }
+
+    fn shard(&self, slot: Slot) -> MutexGuard<'_, Vec<Order>> {
+        let shard = &self.shards[slot.share(self.shards.len())];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for an order that should not wait for the next tick.

@@ -45,5 +45,6 @@ fn run(health: &Health) -> Outcome {
     lineup.outcome(Duration::from_millis(RUN_MS))
 }
 
-const RUN_MS: u64 = 5_000;
-const FLAGS: &str = "--ttl-ms 1000 --no-renewal --stay --announce --run-ms 5000";
+/// Far longer than the stop, which waits for another process to be granted the lock.
+const RUN_MS: u64 = 12_000;
+const FLAGS: &str = "--ttl-ms 1000 --no-renewal --stay --announce --run-ms 12000";

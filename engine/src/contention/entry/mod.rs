@@ -69,9 +69,20 @@ pub(crate) struct Entry<S> {
 
 /// A lease of this engine, and the scope it was taken in.
 #[derive(Clone, Debug)]
-struct Local {
+pub(crate) struct Local {
     lease: Arc<LeaseCore>,
     scope: Option<ScopeId>,
+}
+
+impl Local {
+    pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
+        &self.lease
+    }
+
+    #[cfg(test)]
+    pub(crate) fn new(lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Self {
+        Self { lease, scope }
+    }
 }
 
 /// No definite answer since.
@@ -104,7 +115,11 @@ impl<S> Default for Entry<S> {
 impl<S> Entry<S> {
     /// Whether it can be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
-        self.callers.is_empty() && self.local.is_none() && self.lost.is_empty() && self.attempt.is_none()
+        self.local.is_none() && self.is_idle_but_for_a_lease()
+    }
+
+    fn is_idle_but_for_a_lease(&self) -> bool {
+        self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none()
     }
 
     #[cfg(test)]
@@ -125,6 +140,24 @@ impl<S> Entry<S> {
     /// The lease of this engine that holds the key.
     pub(crate) fn local(&self) -> Option<&Arc<LeaseCore>> {
         self.local.as_ref().map(|local| &local.lease)
+    }
+
+    /// The entry of a key that is held by a lease of this engine, with nothing else to remember.
+    pub(crate) fn of_held(Local { lease, scope }: Local) -> Self {
+        let turns = Turns::of_one_grant(lease.granted_at);
+        Self { local: Some(Local { lease, scope }), turns, ..Self::default() }
+    }
+
+    /// The lease that holds the key, if [`Self::of_held`] makes the same entry of it: nobody waits, nothing is asked or
+    /// unclear, and the grant was the only turn.
+    pub(crate) fn as_held(&self) -> Option<&Local> {
+        let local = self.local.as_ref()?;
+        let is_quiet = self.is_idle_but_for_a_lease()
+            && (self.follow_up, self.troubles) == (None, 0)
+            && !(self.last_held || self.standing_back || self.no_expiry_told)
+            && self.unclear.is_none()
+            && self.turns == Turns::of_one_grant(local.lease.granted_at);
+        is_quiet.then_some(local)
     }
 
     /// How a scope stands to the key.

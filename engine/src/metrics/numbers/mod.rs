@@ -21,8 +21,8 @@ pub(crate) trait Listener: Send + Sync {
 
 /// All counters and histograms of one engine.
 pub(crate) struct Numbers {
-    by_class: [OnceLock<Cells>; CLASSES_MAX + 1],
-    of_all: Cells,
+    by_class: [OnceLock<Cells<{ place::BY_CLASS }>>; CLASSES_MAX + 1],
+    of_all: Cells<{ place::OF_ALL }>,
     listener: OnceLock<Arc<dyn Listener>>,
 }
 
@@ -38,7 +38,7 @@ impl Numbers {
     pub(crate) fn new() -> Self {
         Self {
             by_class: [const { OnceLock::new() }; CLASSES_MAX + 1],
-            of_all: Cells::new(place::OF_ALL),
+            of_all: Cells::new(),
             listener: OnceLock::new(),
         }
     }
@@ -49,26 +49,28 @@ impl Numbers {
         self.listener.set(listener).is_ok()
     }
 
-    #[inline]
-    fn cells(&self, class: Option<&LockClass>) -> &Cells {
-        match class {
-            Some(class) => {
-                let cells = &self.by_class[class.index()];
-                cells.get_or_init(|| Cells::new(place::BY_CLASS))
-            }
-            None => &self.of_all,
+    #[inline(always)]
+    fn cells(&self, class: &LockClass) -> &Cells<{ place::BY_CLASS }> {
+        let cells = &self.by_class[class.index()];
+        match cells.get() {
+            Some(cells) => cells,
+            None => cells.get_or_init(Cells::new),
         }
     }
 
+    fn sum(&self, class: Option<&LockClass>, cell: usize) -> u64 {
+        class.map_or_else(|| self.of_all.sum(cell), |class| self.cells(class).sum(cell))
+    }
+
     /// Where an event of this class counts.
-    #[inline]
-    fn of<'a>(&'a self, class: &'a LockClass) -> Tally<'a> {
-        Tally { cells: self.cells(Some(class)).shard(), class: Some(class), numbers: self }
+    #[inline(always)]
+    fn of<'a>(&'a self, class: &'a LockClass) -> Tally<'a, { place::BY_CLASS }> {
+        Tally { cells: self.cells(class).shard(), class: Some(class), numbers: self }
     }
 
     /// Where an event without class counts.
-    #[inline]
-    fn of_all(&self) -> Tally<'_> {
+    #[inline(always)]
+    fn of_all(&self) -> Tally<'_, { place::OF_ALL }> {
         Tally { cells: self.of_all.shard(), class: None, numbers: self }
     }
 
@@ -82,33 +84,33 @@ impl Numbers {
     /// The value of a counter.
     pub(crate) fn count(&self, metric: &Descriptor, class: Option<&LockClass>, combination: usize) -> u64 {
         let place = place::find(metric);
-        self.cells(class).sum(place.first + combination)
+        self.sum(class, place.first + combination)
     }
 
     /// A histogram.
     pub(crate) fn read(&self, metric: &Descriptor, class: Option<&LockClass>, combination: usize) -> Read {
         let place = place::find(metric);
-        let (cells, first) = (self.cells(class), place.first + combination * place.step);
-        let counts = (0..place.buckets).map(|bucket| cells.sum(first + bucket)).collect();
-        Read { counts, sum: place.unscaled(cells.sum(first + place.buckets)) }
+        let first = place.first + combination * place.step;
+        let counts = (0..place.buckets).map(|bucket| self.sum(class, first + bucket)).collect();
+        Read { counts, sum: place.unscaled(self.sum(class, first + place.buckets)) }
     }
 }
 
 /// The cells of one class, or of what has none, in the copy of this thread.
-struct Tally<'a> {
-    cells: &'a [Cell],
+struct Tally<'a, const WIDTH: usize> {
+    cells: &'a [Cell; WIDTH],
     class: Option<&'a LockClass>,
     numbers: &'a Numbers,
 }
 
-impl Tally<'_> {
-    #[inline]
+impl<const WIDTH: usize> Tally<'_, WIDTH> {
+    #[inline(always)]
     fn add(&self, place: &'static Place, combination: usize, by: u64) {
         self.cells[place.first + combination].add(by);
     }
 
     /// Puts a value into a histogram; in the histogram's own scale.
-    #[inline]
+    #[inline(always)]
     fn put(&self, place: &'static Place, combination: usize, value: u64) {
         let first = place.first + combination * place.step;
         self.cells[first + place.bucket(value)].add(1);

@@ -24,7 +24,8 @@ use crate::{
     connection::{
         Batches, Connection,
         check::time,
-        link::{Failure, Link, LinkKind, Login, Target},
+        dialling::{LinkKind, Login, Target},
+        link::{Failure, Link},
     },
     lane::Nodes,
     routing::{ask_sentinels, survey, try_sentinels},

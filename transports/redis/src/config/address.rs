@@ -44,7 +44,7 @@ impl Address {
     }
 
     /// Whether the host can be one. A URL or credentials cannot.
-    pub(super) fn has_a_host(&self) -> bool {
+    pub(crate) fn has_a_host(&self) -> bool {
         let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
         let reads_as_a_name = !self.host.contains(|c: char| c.is_whitespace() || ":/@?#[]\\\"'".contains(c));
         !self.host.is_empty() && (reads_as_a_name || is_ipv6())

@@ -3,8 +3,13 @@
 pub(crate) mod abilities;
 pub(crate) mod backoff;
 pub(crate) mod check;
+mod checked;
+mod denial;
+pub(crate) mod dialling;
+mod evaluation;
 mod handshake;
 pub(crate) mod identity;
+mod limit;
 pub(crate) mod link;
 mod offset;
 mod renewal;
@@ -12,5 +17,7 @@ mod requests;
 pub(crate) mod watchdog;
 
 pub(crate) use abilities::Batches;
+pub(crate) use checked::{Connection, Terms};
+pub(crate) use denial::Denial;
+pub(crate) use evaluation::Manner;
 pub(crate) use renewal::{answer_all, is_refused_together};
-pub(crate) use requests::{Connection, Denial, Manner, Terms};

@@ -10,8 +10,12 @@ use leasehold::{
 
 use super::{
     abilities::Batches,
+    checked::Connection,
+    denial::Denial,
+    evaluation::Manner,
+    limit::Limit,
     offset::Sample,
-    requests::{Connection, Denial, Limit, Manner, micros, millis, text},
+    requests::{micros, millis, text},
 };
 use crate::wire::{
     reply::{Found, Renewed},

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::board::Board;
 use crate::{
     config::RedisTopology,
-    connection::{Connection, Terms, backoff::Backoff, identity::Run, link::LinkKind},
+    connection::{Connection, Terms, backoff::Backoff, dialling::LinkKind, identity::Run},
     routing::{Server, atlas::Atlas},
 };
 

@@ -4,6 +4,11 @@
 //! fred drops the server's confirmations, and an error reply to SUBSCRIBE (no right to the channel) would be taken for
 //! the reply to whatever waits next. So every ping carries a number of its own, and a connection that answers with
 //! another one is given up.
+//!
+//! Nor can it be seen here that a server has ended sharded subscriptions by itself, as it does when their slot leaves:
+//! fred 10 drops its `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event for it. The map tells
+//! (`Notices::reseat`). A slot that is back before anybody has looked at the map leaves its watches in force although
+//! nothing will come: until their channel is subscribed again the engine's safety poll alone finds the lock free.
 
 use std::{
     any::Any,
@@ -29,7 +34,8 @@ use crate::{
     connection::{
         abilities::Kinds,
         backoff::Backoff,
-        link::{Failure, Link, LinkKind},
+        dialling::LinkKind,
+        link::{Failure, Link},
         watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     },
     routing::{
@@ -151,6 +157,7 @@ impl Subscriber {
                 Ok(subscribed) => return subscribed,
                 Err(error) => tracing::debug!(%error, "cannot connect to redis for notices"),
             }
+            self.lock().stay_lost(server.id);
         }
     }
 
@@ -343,13 +350,14 @@ const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Barrier, thread};
+    use std::{net::TcpListener, sync::Barrier, thread};
 
     use leasehold::{clock::Instant, transport::LanePurpose};
 
     use super::*;
     use crate::{
         config::{Address, RedisConfig},
+        lane::Task,
         wire::sentinel::MasterWord,
     };
 
@@ -370,7 +378,7 @@ mod tests {
             let watch = thread::scope(|scope| {
                 let failover = scope.spawn(|| {
                     together.wait();
-                    atlas.handle_word(&sentinel, promoted, 1, Instant::default());
+                    atlas.handle_word(&sentinel, promoted, 1, Default::default());
                     subscriber.follow(&atlas.map());
                 });
                 together.wait();
@@ -385,6 +393,29 @@ mod tests {
             drop(watch);
             subscriber.lock().take_changes(master, BATCH_MAX, lane.clock.now() + A_DAY);
         }
+    }
+
+    #[tokio::test]
+    async fn l6_names_that_come_and_go_while_notices_cannot_be_reached_are_forgotten() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let atlas = Arc::new(Atlas::new(RedisConfig::single("127.0.0.1", closed.port())));
+        let (purpose, clock) = (LanePurpose::Calls, Clock::Boot);
+        let lane = OpenLane { purpose, clock, command_timeout: Duration::from_secs(1) };
+        let subscriber = Arc::new(Subscriber::new(lane, atlas.clone()));
+        for number in 0..1_000 {
+            drop(subscriber.watch(&LockKey::new("", &number.to_string()).unwrap()));
+        }
+        assert!(subscriber.lock().next_expiry().is_some(), "kept warm at first");
+        let task = Task::spawn(subscriber.clone().keep_subscribed(atlas.map().servers[0].clone(), None));
+        let forgotten = async {
+            while subscriber.lock().next_expiry().is_some() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), forgotten)
+            .await
+            .expect("forgotten by a failed attempt");
+        drop(task);
     }
 
     const ROUNDS: u16 = 12_000;

@@ -23,8 +23,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Notices {
     channels: HashMap<Str, Channel>,
-    /// To be subscribed.
-    wanted: HashMap<NodeId, Vec<Str>>,
+    /// To be subscribed, in this order: one that is refused waits behind all others.
+    wanted: HashMap<NodeId, VecDeque<Str>>,
     /// To be ended: nobody has watched them for a while.
     ended: HashMap<NodeId, Vec<Str>>,
     /// Their slot has moved to another node.
@@ -99,7 +99,7 @@ impl Notices {
 
     fn want(&mut self, seat: Option<NodeId>, name: Str) {
         if let Some(node) = seat {
-            self.wanted.entry(node).or_default().push(name);
+            self.wanted.entry(node).or_default().push_back(name);
         }
     }
 
@@ -108,6 +108,11 @@ impl Notices {
         let Some(channel) = self.channels.get_mut(name) else { return false };
         channel.watches -= 1;
         if channel.watches > 0 {
+            return false;
+        }
+        if channel.seat.is_none() && !channel.queued {
+            // Subscribed nowhere, and there may be no node whose connection would look for it later.
+            self.channels.remove(name);
             return false;
         }
         channel.state = None;
@@ -134,7 +139,7 @@ impl Notices {
         let Some(names) = wanted.get_mut(&node) else { return Vec::new() };
         let mut taken = Vec::new();
         while taken.len() < max {
-            let Some(name) = names.pop() else { break };
+            let Some(name) = names.pop_front() else { break };
             let Some(channel) = channels.get_mut(&name) else { continue };
             if channel.phase == Phase::Wanted && channel.seat == Some(node) {
                 channel.phase = Phase::Asked;
@@ -161,7 +166,7 @@ impl Notices {
             let Some(channel) = self.channels.get_mut(&name) else { continue };
             if channel.phase == Phase::Asked && channel.seat == Some(node) {
                 channel.phase = Phase::Wanted;
-                self.wanted.entry(node).or_default().push(name);
+                self.wanted.entry(node).or_default().push_back(name);
             }
         }
     }
@@ -182,17 +187,21 @@ impl Notices {
 
     /// The connection of `node` is gone.
     pub(crate) fn lose(&mut self, node: NodeId) {
-        self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
+        self.channels.values_mut().filter(|channel| channel.seat == Some(node)).for_each(Channel::unsettle);
         self.ended.remove(&node);
         self.left.remove(&node);
-        let mut wanted = Vec::new();
-        for (name, channel) in &mut self.channels {
-            if channel.seat == Some(node) {
-                channel.unsettle();
-                wanted.push(name.clone());
-            }
+        self.stay_lost(node);
+    }
+
+    /// `node` has no connection, and an attempt has failed: only what is watched will be wanted of it, each once.
+    pub(crate) fn stay_lost(&mut self, node: NodeId) {
+        self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
+        let here = self.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
+        let wanted: VecDeque<Str> = here.map(|(name, _)| name.clone()).collect();
+        self.wanted.remove(&node);
+        if !wanted.is_empty() {
+            self.wanted.insert(node, wanted);
         }
-        self.wanted.insert(node, wanted);
     }
 
     /// Slots may be served by others now.
@@ -217,7 +226,8 @@ impl Notices {
 
     /// Only these nodes are in use.
     pub(crate) fn retain_nodes(&mut self, is_in_use: impl Fn(NodeId) -> bool) {
-        for names in [&mut self.wanted, &mut self.ended, &mut self.left] {
+        self.wanted.retain(|node, _| is_in_use(*node));
+        for names in [&mut self.ended, &mut self.left] {
             names.retain(|node, _| is_in_use(*node));
         }
     }
@@ -381,6 +391,33 @@ mod tests {
     }
 
     #[test]
+    fn l6_while_a_node_cannot_be_reached_only_what_is_watched_is_kept() {
+        let mut notices = notices();
+        let kept = watch(&mut notices, "kept");
+        notices.lose(X);
+        for millis in 0..1_000 {
+            for text in ["a", "b"] {
+                watch(&mut notices, text);
+                notices.unwatch(&name(text), at(millis));
+            }
+            notices.stay_lost(X);
+        }
+        assert_eq!((notices.channels.len(), notices.idle.len(), notices.idle_count), (1, 0, 0));
+        assert_eq!(notices.wanted[&X], [name("kept")]);
+        assert_eq!(*kept.borrow(), WatchState { in_force: false, notices: 0, gaps: 1 });
+    }
+
+    #[test]
+    fn l6_what_is_watched_while_nobody_serves_its_slot_is_forgotten_with_its_last_watch() {
+        let mut notices = notices();
+        for millis in 0..1_000 {
+            notices.watch(&name("a"), slot(7), None);
+            notices.unwatch(&name("a"), at(millis));
+        }
+        assert_eq!((notices.channels.len(), notices.idle.len(), notices.idle_count), (0, 0, 0));
+    }
+
+    #[test]
     fn a_lost_connection_concerns_its_own_node_only() {
         let mut notices = notices();
         let here = watch(&mut notices, "a");
@@ -435,6 +472,22 @@ mod tests {
         let wanted = take_wanted(&mut notices);
         notices.refuse(X, wanted);
         assert_eq!(take_wanted(&mut notices), [name("a")]);
+    }
+
+    #[test]
+    fn l2_channels_that_are_refused_again_and_again_keep_no_other_waiting() {
+        let mut notices = notices();
+        for text in ["a", "b", "c"] {
+            watch(&mut notices, text);
+        }
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            let wanted = notices.take_wanted(X, 2);
+            asked.extend(wanted.clone());
+            notices.refuse(X, wanted);
+        }
+        let places = ["a", "b", "c", "a", "b", "c"].map(name);
+        assert_eq!(asked, places, "each has its turn");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::{
     server::Server,
     slots::{Claims, SlotTable, Statement},
     succession::Succession,
+    whereabouts::Whereabouts,
 };
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
@@ -49,6 +50,7 @@ struct Known {
     servers: HashMap<Address, Arc<Server>>,
     next_id: u32,
     slots: SlotTable,
+    whereabouts: Whereabouts,
     /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
     empty: HashSet<NodeId>,
     /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
@@ -93,18 +95,24 @@ impl Atlas {
         self.doubts.subscribe()
     }
 
-    /// One of `known` sentinels has named the master.
-    pub(crate) fn handle_word(&self, sentinel: &Address, word: MasterWord, known: usize, now: Instant) {
+    /// One of `known` sentinels, asked at the first moment, has named the master by the second.
+    pub(crate) fn handle_word(
+        &self,
+        sentinel: &Address,
+        word: MasterWord,
+        known: usize,
+        (asked, now): (Instant, Instant),
+    ) {
         let mut state = self.lock();
-        if state.succession.handle_word(sentinel, word, known, now) {
+        if state.succession.handle_word(sentinel, word, known, (asked, now)) {
             self.follow_succession(&mut state, now);
         }
     }
 
     /// A sentinel has told a failover.
-    pub(crate) fn handle_switch(&self, switch: &Switch, now: Instant) {
+    pub(crate) fn handle_switch(&self, sentinel: &Address, switch: &Switch, now: Instant) {
         let mut state = self.lock();
-        if state.succession.handle_switch(switch, now) {
+        if state.succession.handle_switch(sentinel, switch, now) {
             tracing::warn!(from = %switch.from, to = %switch.to, "a sentinel tells a failover: leaving the old master");
             self.follow_succession(&mut state, now);
         }
@@ -119,6 +127,7 @@ impl Atlas {
     /// A node of the cluster, at `asked`, has described it.
     pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) {
         let mut state = self.lock();
+        let view = &state.whereabouts.settle(view);
         let statement = self.statement(&mut state, asked, view);
         let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
         let masters = masters.map(|node| self.number(&mut state, &node.address).id).collect::<Vec<_>>();
@@ -135,7 +144,9 @@ impl Atlas {
         let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
         let by = self.number(state, myself).id;
         let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
-        let failed = view.iter().filter(|node| node.is_failed);
+        // One that was set up anew keeps its name, beside the line of the one that it was.
+        let is_in_use = |at: &Address| view.iter().any(|node| !node.is_failed && node.address == *at);
+        let failed = view.iter().filter(|node| node.is_failed && !is_in_use(&node.address));
         let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
         let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
         let claims = masters.map(|node| Claims {

@@ -15,7 +15,10 @@ fn address(port: u16) -> Address {
 fn master(port: u16, epoch: u64, slots: Option<RangeInclusive<u16>>) -> Described {
     let (address, slots) = (address(port), slots.into_iter().collect());
     Described {
+        id: port.to_string(),
+        line: address.clone(),
         address,
+        is_preferred: false,
         is_myself: port == ASKED,
         is_master: true,
         is_out: false,
@@ -90,6 +93,34 @@ async fn a_master_that_serves_again_is_connected_again() {
     let back = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 4, Some(UPPER)), master(HEIR, 3, None)];
     let cluster = Cluster::told(&[&before, &switched, &back]);
     assert_eq!(cluster.ports(), [ASKED, STRUCK], "and its former heir is left");
+}
+
+/// As CLUSTER SLOTS names it to clients.
+fn named(node: Described) -> Described {
+    Described { address: Address::new("host", node.address.port), is_preferred: true, ..node }
+}
+
+#[tokio::test]
+async fn l5_a_failed_master_that_has_lost_its_name_is_the_same_server() {
+    let [asked, struck] = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 5, Some(UPPER))].map(named);
+    let heir = master(HEIR, 3, Some(UPPER));
+    let cluster = Cluster::told(&[&[asked.clone(), struck, named(replica(HEIR, 2))]]);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK]);
+    // Not failed, only left out, as a node is that has no slot in this old view: nobody believes the lower epoch.
+    cluster.tell(&[asked.clone(), master(STRUCK, 5, None), named(heir.clone())]);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK], "it is not unknown, so its claim stands");
+    cluster.tell(&[asked, Described { is_failed: true, ..master(STRUCK, 5, None) }, named(heir)]);
+    assert_eq!(cluster.ports(), [ASKED, HEIR], "it is the one that has failed");
+}
+
+#[tokio::test]
+async fn l5_a_node_that_was_set_up_anew_under_its_name_is_not_the_one_that_has_failed() {
+    let [asked, anew] = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 2, Some(UPPER))].map(named);
+    let before =
+        Described { id: "before".into(), is_failed: true, slots: Vec::new(), epoch: 9, ..anew.clone() };
+    let cluster = Cluster::told(&[&[asked.clone(), anew]]);
+    cluster.tell(&[asked, before, named(master(STRUCK, 2, None)), named(master(HEIR, 1, Some(UPPER)))]);
+    assert_eq!(cluster.ports(), [ASKED, STRUCK], "nobody has said that it has failed");
 }
 
 /// The node that describes the cluster.

@@ -13,7 +13,10 @@ use tokio::sync::watch;
 use super::atlas::Atlas;
 use crate::{
     config::Address,
-    connection::link::{Failure, Link, LinkKind, Login, Target},
+    connection::{
+        dialling::{LinkKind, Login, Target},
+        link::{Failure, Link},
+    },
     lane::Nodes,
     wire::{
         cluster_nodes::{self, Described},

@@ -2,10 +2,12 @@
 
 pub(crate) mod atlas;
 mod cluster;
+mod roster;
 mod sentinels;
 mod server;
 mod slots;
 mod succession;
+mod whereabouts;
 
 pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
 pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening, try_sentinels};

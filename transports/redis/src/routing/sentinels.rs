@@ -5,9 +5,9 @@
 //! message may have been lost. Sentinels that the configuration does not name are learnt from the others.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,12 +21,16 @@ use futures_util::future::{join, join_all};
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::atlas::Atlas;
+use super::{
+    atlas::Atlas,
+    roster::{Roster, Turnover},
+};
 use crate::{
     config::Address,
     connection::{
         backoff::Backoff,
-        link::{Failure, Link, LinkKind, Login, Target},
+        dialling::{LinkKind, Login, Target},
+        link::{Failure, Link},
         watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     },
     lane::{Nodes, Task},
@@ -81,7 +85,7 @@ async fn ask(
     lane: OpenLane,
     known: usize,
 ) -> Result<(), TransportError> {
-    let service = service(atlas);
+    let (service, asked) = (service(atlas), lane.clock.now());
     // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
     let (master, address) = join(
         question(link, "MASTER", service, lane.command_timeout),
@@ -93,7 +97,7 @@ async fn ask(
         let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
-    atlas.handle_word(sentinel, word, known, lane.clock.now());
+    atlas.handle_word(sentinel, word, known, (asked, lane.clock.now()));
     Ok(())
 }
 
@@ -161,10 +165,12 @@ fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportErro
 
 /// Listens to all of them, for ever.
 pub(crate) async fn keep_listening(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<Nodes>) {
-    let watch = Arc::new(Vigil { atlas, lane, nodes, heard_of: Mutex::default(), ears: Mutex::default() });
-    watch.meet(watch.atlas.config.addresses.clone());
+    let configured = atlas.config.addresses.clone();
+    let roster = Mutex::new(Roster::configured(&configured, lane.clock.now()));
+    let vigil = Arc::new(Vigil { atlas, lane, nodes, roster, ears: Mutex::default() });
+    vigil.turn_over(Turnover { joined: configured, left: Vec::new() });
     // Its ears live as long as this does.
-    let _ears = Ears(watch);
+    let _ears = Ears(vigil);
     std::future::pending::<()>().await;
 }
 
@@ -173,7 +179,7 @@ struct Vigil {
     atlas: Arc<Atlas>,
     lane: OpenLane,
     nodes: Arc<Nodes>,
-    heard_of: Mutex<HashSet<Address>>,
+    roster: Mutex<Roster>,
     ears: Mutex<HashMap<Address, Task>>,
 }
 
@@ -181,7 +187,7 @@ struct Ears(Arc<Vigil>);
 
 impl Drop for Ears {
     fn drop(&mut self) {
-        let ears = std::mem::take(&mut *self.0.ears.lock().unwrap_or_else(PoisonError::into_inner));
+        let ears = std::mem::take(&mut *self.0.ears());
         drop(ears);
     }
 }
@@ -194,21 +200,34 @@ struct Ear {
 }
 
 impl Vigil {
-    /// Listens to those that are new.
-    fn meet(self: &Arc<Self>, sentinels: Vec<Address>) {
-        let mut ears = self.ears.lock().unwrap_or_else(PoisonError::into_inner);
-        for sentinel in sentinels {
-            let is_new =
-                self.heard_of.lock().unwrap_or_else(PoisonError::into_inner).insert(sentinel.clone());
-            if is_new && ears.len() < SENTINELS_MAX {
-                let task = Task::spawn(listen(self.clone(), sentinel.clone()));
-                ears.insert(sentinel, task);
-            }
+    /// A sentinel has named the others.
+    fn handle_list(self: &Arc<Self>, by: &Address, named: &[Address]) {
+        let turnover = self.roster().handle_list(by, named, self.lane.clock.now());
+        self.turn_over(turnover);
+    }
+
+    /// Listens to those that are new, and to those that left no more. All of it runs on one thread.
+    fn turn_over(self: &Arc<Self>, turnover: Turnover) {
+        let mut ears = self.ears();
+        let ended: Vec<_> = turnover.left.iter().filter_map(|sentinel| ears.remove(sentinel)).collect();
+        for sentinel in turnover.joined {
+            let task = Task::spawn(listen(self.clone(), sentinel.clone()));
+            ears.insert(sentinel, task);
         }
+        drop(ears);
+        drop(ended);
     }
 
     fn known(&self) -> usize {
-        self.heard_of.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.roster().count()
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ears(&self) -> MutexGuard<'_, HashMap<Address, Task>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, sentinel: &Address, ear: &Ear) -> Result<(), TransportError> {
@@ -229,7 +248,9 @@ async fn listen(vigil: Arc<Vigil>, sentinel: Address) {
         match Ear::open(&vigil.atlas, vigil.lane, &sentinel).await {
             Ok(ear) => {
                 let since = vigil.lane.clock.now();
+                vigil.roster().reached(&sentinel);
                 attend(&vigil, &sentinel, &ear).await;
+                vigil.roster().lost(&sentinel, vigil.lane.clock.now());
                 tracing::warn!(%sentinel, "lost the connection to a sentinel");
                 backoff = Backoff::after(vigil.lane.clock.now() - since);
             }
@@ -258,7 +279,7 @@ async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
             }
         }
         if let Ok(frame) = question(&ear.questions, "SENTINELS", service(&vigil.atlas), PROBE_TIMEOUT).await {
-            vigil.meet(sentinels(&frame));
+            vigil.handle_list(sentinel, &sentinels(&frame));
         }
         tokio::time::sleep(vigil.pause()).await;
     }
@@ -268,7 +289,7 @@ async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
     let mut messages = ear.messages.messages();
     loop {
         match messages.recv().await {
-            Ok(message) => handle_message(vigil, &message),
+            Ok(message) => handle_message(vigil, sentinel, &message),
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
@@ -277,11 +298,11 @@ async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, ear: &Ear) {
     }
 }
 
-fn handle_message(vigil: &Vigil, message: &Message) {
+fn handle_message(vigil: &Vigil, sentinel: &Address, message: &Message) {
     let payload = message.value.as_str();
     let switch = payload.as_deref().and_then(Switch::read);
     if let Some(switch) = switch.filter(|switch| switch.service == service(&vigil.atlas)) {
-        vigil.atlas.handle_switch(&switch, vigil.lane.clock.now());
+        vigil.atlas.handle_switch(sentinel, &switch, vigil.lane.clock.now());
     }
 }
 
@@ -329,5 +350,3 @@ impl Probe for Ear {
 
 const PERIOD: Duration = Duration::from_secs(5);
 const PAUSE_BROKEN: Duration = Duration::from_millis(150);
-/// Nobody runs more; a list that grows beyond it is wrong.
-const SENTINELS_MAX: usize = 64;

@@ -17,8 +17,9 @@ use crate::{
     config::{Address, RedisConfig},
     connection::{
         check::{Checked, Unfit, check},
+        dialling::{LinkKind, Login, Target},
         identity::{Identity, Run},
-        link::{Link, LinkKind, Login, Target},
+        link::Link,
     },
 };
 

@@ -16,6 +16,10 @@
 //! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
 //! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
 //! high would outlive the claims of whoever really follows.
+//!
+//! Slots that no node claims any more have no server: see `vacancies`.
+
+mod vacancies;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,6 +30,8 @@ use leasehold::routing::{
     slot::{SLOTS, Slot},
     topology::{NodeId, SlotRange},
 };
+
+use self::vacancies::Vacancies;
 
 /// What one node says about one master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +57,7 @@ pub(crate) struct Statement {
 #[derive(Debug)]
 pub(crate) struct SlotTable {
     claims: Vec<Option<Claim>>,
+    vacancies: Vacancies,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +70,7 @@ struct Claim {
 
 impl Default for SlotTable {
     fn default() -> Self {
-        Self { claims: vec![None; usize::from(SLOTS)] }
+        Self { claims: vec![None; usize::from(SLOTS)], vacancies: Vacancies::default() }
     }
 }
 
@@ -77,7 +84,14 @@ impl SlotTable {
                 changed |= self.consider(slot, new, statement);
             }
         }
-        changed
+        self.vacate(statement) || changed
+    }
+
+    fn vacate(&mut self, statement: &Statement) -> bool {
+        let holders: Vec<_> = self.claims.iter().map(|claim| claim.map(|claim| claim.node)).collect();
+        let vacant = self.vacancies.handle(statement, &holders);
+        vacant.iter().for_each(|slot| self.claims[usize::from(*slot)] = None);
+        !vacant.is_empty()
     }
 
     fn consider(&mut self, slot: u16, new: Claim, statement: &Statement) -> bool {
@@ -88,12 +102,14 @@ impl SlotTable {
         }
         let other_node = held.is_none_or(|held| held.node != new.node);
         *held = Some(new);
+        self.vacancies.claimed(slot, new.node);
         other_node
     }
 
     /// `by` answered `MOVED`: the slot is served by `to`. Whether that is news.
     pub(crate) fn moved(&mut self, slot: Slot, by: NodeId, to: NodeId) -> bool {
         let held = &mut self.claims[usize::from(slot.number())];
+        self.vacancies.claimed(slot.number(), to);
         match held {
             Some(held) if held.node != by => false,
             Some(held) => {
@@ -204,6 +220,30 @@ mod tests {
         let mut without_x = says(Z, &[(Y, 0, 0..=10)]);
         without_x.known.remove(&X);
         assert!(table.merge(&without_x));
+    }
+
+    #[test]
+    fn slots_that_most_masters_and_their_own_have_dropped_have_no_node() {
+        let mut table = SlotTable::default();
+        let (whole, rest) =
+            ([(X, 1, 0..=99), (Y, 2, 100..=199), (Z, 3, 200..=299)], [(Y, 2, 100..=199), (Z, 3, 200..=299)]);
+        table.merge(&says(X, &whole));
+        assert!(!table.merge(&says(Y, &rest)), "one of three");
+        assert!(!table.merge(&says(Z, &rest)), "most, but not its own master");
+        assert_eq!(owner(&table, 7), Some(X));
+        assert!(table.merge(&says(X, &rest)));
+        assert_eq!([owner(&table, 7), owner(&table, 107)], [None, Some(Y)]);
+        assert!(table.merge(&says(X, &whole)), "it is given to X again");
+        assert!(!table.merge(&says(Z, &rest)), "Z has not heard of it, and X has said so itself");
+        assert_eq!(owner(&table, 7), Some(X));
+    }
+
+    #[test]
+    fn one_node_that_was_reset_empties_nothing() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 1, 0..=99), (Y, 2, 100..=199), (Z, 3, 200..=299)]));
+        assert!(!table.merge(&Statement { known: HashSet::from([X]), ..says(X, &[]) }));
+        assert_eq!([owner(&table, 7), owner(&table, 107)], [Some(X), Some(Y)]);
     }
 
     #[test]

@@ -3,17 +3,23 @@
 //! `CLUSTER NODES` is the only answer that carries configuration epochs, and every version has it. Which of a node's
 //! names clients should use (`cluster-preferred-endpoint-type`) only `CLUSTER SLOTS` knows.
 
-use std::{collections::HashMap, ops::RangeInclusive, str::FromStr};
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use fred::types::Resp3Frame as Frame;
 
-use super::reply;
+use super::{place::plain, reply};
 use crate::config::Address;
 
 /// One node as another one describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
+    pub(crate) id: String,
+    /// Where clients should go.
     pub(crate) address: Address,
+    /// Where the nodes themselves see it.
+    pub(crate) line: Address,
+    /// Whether `CLUSTER SLOTS` names the address; otherwise it is a guess.
+    pub(crate) is_preferred: bool,
     pub(crate) is_myself: bool,
     pub(crate) is_master: bool,
     /// Failed, unreachable by anybody, or not yet a member.
@@ -27,23 +33,49 @@ pub(crate) struct Described {
 /// Reads both answers of the node at `asked`. `None`: another shape than Redis's. Nodes without any address are left
 /// out.
 pub(crate) fn read(nodes: &Frame, slots: Option<&Frame>, asked: &Address) -> Option<Vec<Described>> {
-    let preferred = slots.map(|slots| endpoints(slots, asked)).unwrap_or_default();
-    let lines = reply::text(nodes)?.lines().filter(|line| !line.is_empty());
+    let text = reply::text(nodes)?;
+    let endpoints = slots.map(|slots| endpoints(slots, asked)).unwrap_or_default();
+    let preferred = Preferred { uses_names: uses_names(text, &endpoints), endpoints };
+    let lines = text.lines().filter(|line| !line.is_empty());
     let described: Option<Vec<_>> = lines.map(|line| describe(line, &preferred, asked)).collect();
     Some(described?.into_iter().flatten().collect())
 }
 
+/// What `CLUSTER SLOTS` says of addresses.
+struct Preferred<'a> {
+    endpoints: HashMap<&'a str, Address>,
+    /// The kind of the cluster's choice, which those that it leaves out share.
+    uses_names: bool,
+}
+
+impl Preferred<'_> {
+    fn guess(&self, endpoint: &str, line: &Address) -> Address {
+        let name = name(endpoint).filter(|_| self.uses_names);
+        name.map_or_else(|| line.clone(), |name| Address::new(name, line.port))
+    }
+}
+
+fn uses_names(text: &str, endpoints: &HashMap<&str, Address>) -> bool {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.any(|(id, rest)| {
+        let name = rest.split(' ').next().and_then(name);
+        name.is_some_and(|name| endpoints.get(id).is_some_and(|address| address.host == name))
+    })
+}
+
 // <id> <ip:port@bus[,hostname[,...]]> <flags> <master> <ping> <pong> <epoch> <link> <slot> ...
-fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> Option<Option<Described>> {
+fn describe(line: &str, preferred: &Preferred<'_>, asked: &Address) -> Option<Option<Described>> {
     let words: Vec<&str> = line.split(' ').collect();
     let [id, endpoint, flags, _, _, _, epoch, _, slots @ ..] = words.as_slice() else { return None };
     let flag = |wanted: &str| flags.split(',').any(|flag| flag == wanted);
     let epoch = plain(epoch)?;
-    let Some(address) = preferred.get(id).cloned().or_else(|| address(endpoint, asked)) else {
-        return Some(None);
-    };
+    let told = preferred.endpoints.get(id).cloned();
+    let Some(line) = address(endpoint, asked).or_else(|| told.clone()) else { return Some(None) };
     Some(Some(Described {
-        address,
+        id: (*id).to_owned(),
+        is_preferred: told.is_some(),
+        address: told.unwrap_or_else(|| preferred.guess(endpoint, &line)),
+        line,
         is_myself: flag("myself"),
         is_master: flag("master"),
         is_out: flag("fail") || flag("handshake") || flag("noaddr"),
@@ -51,6 +83,11 @@ fn describe(line: &str, preferred: &HashMap<&str, Address>, asked: &Address) -> 
         epoch,
         slots: slots.iter().filter_map(|slot| range(slot)).collect(),
     }))
+}
+
+/// The hostname that the node has announced. Other fields behind it carry their names.
+fn name(endpoint: &str) -> Option<&str> {
+    endpoint.split(',').nth(1).filter(|name| !name.is_empty() && !name.contains('='))
 }
 
 // A node that does not know its own address yet is where we have asked it.
@@ -69,11 +106,6 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
     }
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     Some(plain(first)?..=plain(last)?)
-}
-
-/// A number as servers write it: `+7` and `007` are damage.
-fn plain<T: FromStr + ToString>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|number: &T| number.to_string() == text)
 }
 
 /// [[first, last, [endpoint, port, id, ...], ...], ...]: node id to the address that clients should use.
@@ -149,6 +181,19 @@ ee :7005@17005 master - 0 0 0 connected
         let nodes = read(&text(NODES), Some(&array(vec![array(entry)])), &asked()).unwrap();
         let hosts: Vec<_> = nodes.iter().map(|node| node.address.host.as_str()).collect();
         assert_eq!(hosts, ["host-a", "10.0.0.9", "10.0.0.3", "10.0.0.9"]);
+    }
+
+    #[test]
+    fn a_node_that_the_slots_leave_out_has_an_address_of_the_same_kind() {
+        let node = |host, port, id| array(vec![host, number(port), text(id), array(vec![])]);
+        let hosts = |first, second| {
+            let entry =
+                vec![number(0), number(5460), node(text(first), 7001, "aa"), node(text(second), 7002, "bb")];
+            let nodes = read(&text(NODES), Some(&array(vec![array(entry)])), &asked()).unwrap();
+            nodes.into_iter().map(|node| node.address.host).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts("10.0.0.1", "host-b"), ["10.0.0.1", "host-b", "host-c", "10.0.0.9"]);
+        assert_eq!(hosts("10.0.0.1", "10.0.0.2"), ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"]);
     }
 
     #[test]

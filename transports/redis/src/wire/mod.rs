@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster_nodes;
 pub mod names;
+mod place;
 pub(crate) mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod reply;

@@ -2,6 +2,7 @@
 
 use leasehold::routing::slot::Slot;
 
+use super::place::{place, plain};
 use crate::config::Address;
 
 /// Where a node of a cluster sends a request to.
@@ -21,7 +22,8 @@ pub(crate) enum RedirectKind {
 }
 
 impl Redirect {
-    /// Reads an error reply of the node at `asked`: `MOVED 3999 host:port`. A host that is left out is the node's own.
+    /// Reads an error reply of the node at `asked`: `MOVED 3999 host:port`. A host that is left out, or
+    /// `?` (clients shall use its name, and it has none), is that of the node itself.
     pub(crate) fn read(text: &str, asked: &Address) -> Option<Self> {
         let mut words = text.split(' ');
         let kind = match words.next()? {
@@ -29,16 +31,17 @@ impl Redirect {
             "ASK" => RedirectKind::Ask,
             _ => return None,
         };
-        let slot = Slot::from_number(words.next()?.parse().ok()?)?;
+        let slot = Slot::from_number(plain(words.next()?)?)?;
         let (host, port) = words.next()?.rsplit_once(':')?;
-        let host = if host.is_empty() { &asked.host } else { host };
-        Some(Self { kind, slot, to: Address::new(host, port.parse().ok().filter(|port| *port > 0)?) })
+        let host = if ["", "?"].contains(&host) { &asked.host } else { host };
+        Some(Self { kind, slot, to: place(host, port)? })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dice::Dice;
 
     fn read(text: &str) -> Option<Redirect> {
         Redirect::read(text, &Address::new("10.0.0.9", 7000))
@@ -51,8 +54,42 @@ mod tests {
         assert_eq!(moved.to, Address::new("127.0.0.1", 6381));
         let ask = read("ASK 0 ::1:6381").unwrap();
         assert_eq!((ask.kind, ask.to), (RedirectKind::Ask, Address::new("::1", 6381)));
-        assert_eq!(read("MOVED 1 :6381").unwrap().to, Address::new("10.0.0.9", 6381));
     }
+
+    #[test]
+    fn a_host_that_the_node_does_not_know_is_its_own() {
+        for text in ["MOVED 1 :6381", "MOVED 1 ?:6381", "ASK 1 ?:6381"] {
+            assert_eq!(read(text).unwrap().to, Address::new("10.0.0.9", 6381), "{text}");
+        }
+    }
+
+    #[test]
+    fn damage_leads_nowhere_else() {
+        let mut dice = Dice::thrown();
+        let mut followed = 0;
+        for _ in 0..ROUNDS {
+            let text = ["MOVED 3999 10.0.0.1:6381", "ASK 12 ?:6381"][dice.below(2)];
+            let damaged = dice.damage(text);
+            let Some(redirect) = read(&damaged) else { continue };
+            followed += 1;
+            let Address { host, port } = &redirect.to;
+            let place = damaged.split(' ').nth(2).unwrap();
+            let is_shown = place == format!("{host}:{port}");
+            let is_left_out =
+                host == "10.0.0.9" && [format!(":{port}"), format!("?:{port}")].contains(&place.into());
+            assert!(
+                !host.is_empty() && *port > 0 && (is_shown || is_left_out),
+                "{redirect:?} in {damaged:?}"
+            );
+            assert!(
+                damaged.contains(&format!(" {} ", redirect.slot.number())),
+                "{redirect:?} in {damaged:?}"
+            );
+        }
+        assert!(followed > ROUNDS / 20 && followed < ROUNDS, "{followed}");
+    }
+
+    const ROUNDS: usize = 5_000;
 
     #[test]
     fn nothing_else_is() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
 
-use super::reply;
+use super::{place::place, reply};
 use crate::config::Address;
 
 /// The master as one sentinel knows it.
@@ -57,8 +57,7 @@ impl MasterWord {
     /// later. Both are needed: towards the end of a failover the first has the new epoch, but the old address still.
     pub(crate) fn read(master: &Frame, address: &Frame) -> Option<Self> {
         let [host, port] = reply::array(address)? else { return None };
-        let port = reply::text(port)?.parse().ok().filter(|port| *port > 0)?;
-        let address = Address::new(reply::text(host)?, port);
+        let address = place(reply::text(host)?, reply::text(port)?)?;
         Some(Self { address, epoch: field(master, "config-epoch")?.parse().ok()? })
     }
 }
@@ -74,15 +73,13 @@ impl Switch {
         // A service name has no blanks, hosts neither.
         let words: Vec<&str> = payload.split(' ').collect();
         let [service, from, from_port, to, to_port] = words.as_slice() else { return None };
-        let from = Address::new(*from, from_port.parse().ok()?);
-        let to = Address::new(*to, to_port.parse().ok()?);
+        let (from, to) = (place(from, from_port)?, place(to, to_port)?);
         Some(Self { service: (*service).to_owned(), from, to })
     }
 }
 
 fn address(fields: &Frame) -> Option<Address> {
-    let port = field(fields, "port")?.parse().ok().filter(|port| *port > 0)?;
-    Some(Address::new(field(fields, "ip")?, port))
+    place(field(fields, "ip")?, field(fields, "port")?)
 }
 
 fn field<'a>(fields: &'a Frame, wanted: &str) -> Option<&'a str> {
@@ -123,5 +120,19 @@ mod tests {
         let switch = Switch::read("m 10.0.0.1 6379 10.0.0.2 6380").unwrap();
         assert_eq!((switch.service.as_str(), switch.to), ("m", Address::new("10.0.0.2", 6380)));
         assert_eq!(Switch::read("m 10.0.0.1 6379 10.0.0.2"), None);
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_one_is_refused() {
+        let master = fields(&["name", "m", "config-epoch", "4"]);
+        for wrong in [["", "6379"], ["10.0.0.1", "0"], ["10.0.0.1", "+6379"], ["a b", "6379"], ["?", "6379"]]
+        {
+            assert_eq!(MasterWord::read(&master, &fields(&wrong)), None, "{wrong:?}");
+            let [host, port] = wrong;
+            assert_eq!(Switch::read(&format!("m {host} {port} 10.0.0.2 6380")), None, "{wrong:?}");
+            assert_eq!(Switch::read(&format!("m 10.0.0.1 6379 {host} {port}")), None, "{wrong:?}");
+            let named = Frame::Array { data: vec![fields(&["ip", host, "port", port])], attributes: None };
+            assert!(sentinels(&named).is_empty(), "{wrong:?}");
+        }
     }
 }

@@ -26,6 +26,8 @@ struct World {
 struct Server {
     subscribed: BTreeSet<Str>,
     changes: Option<Changes>,
+    /// It takes no connection.
+    is_down: bool,
 }
 
 impl World {
@@ -47,7 +49,7 @@ impl World {
 
     fn step(&mut self) {
         let node = NodeId(u32::try_from(self.dice.below(NODES as usize)).unwrap());
-        match self.dice.below(21) {
+        match self.dice.below(23) {
             0..5 => self.watch(),
             5..9 => self.unwatch(),
             9..14 => self.serve(node),
@@ -60,6 +62,8 @@ impl World {
             16 => self.follow(),
             17 => self.publish(),
             18 => self.notices.gap(node),
+            20 => self.go_down(node),
+            21 => self.come_up(node),
             _ => self.now = self.now + WARM / 7,
         }
         self.check();
@@ -91,6 +95,9 @@ impl World {
             return;
         }
         let server = self.servers.get_mut(&node).unwrap();
+        if server.is_down {
+            return self.fail_to_connect(node);
+        }
         let Some(changes) = server.changes.take() else {
             let max = 1 + self.dice.below(4);
             server.changes = Some(self.notices.take_changes(node, max, self.now));
@@ -106,8 +113,33 @@ impl World {
         self.notices.confirm(node, &changes.wanted);
     }
 
+    fn fail_to_connect(&mut self, node: NodeId) {
+        let states = |watches: &[(Str, watch::Receiver<WatchState>)]| -> Vec<WatchState> {
+            watches.iter().map(|(_, state)| *state.borrow()).collect()
+        };
+        let before = states(&self.watches);
+        self.notices.stay_lost(node);
+        assert_eq!(states(&self.watches), before, "nothing was missed that was not missed before");
+        let here = self.notices.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
+        let kept: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
+        assert!(kept.is_subset(&self.watched()), "{kept:?}");
+        let wanted = self.notices.wanted.get(&node).cloned().unwrap_or_default();
+        assert!(wanted.len() == kept.len() && wanted.iter().all(|name| kept.contains(name)));
+    }
+
+    fn go_down(&mut self, node: NodeId) {
+        if self.is_in_use(node) {
+            self.lose(node);
+            self.servers.get_mut(&node).unwrap().is_down = true;
+        }
+    }
+
+    fn come_up(&mut self, node: NodeId) {
+        self.servers.get_mut(&node).unwrap().is_down = false;
+    }
+
     fn lose(&mut self, node: NodeId) {
-        if !self.is_in_use(node) {
+        if !self.is_in_use(node) || self.servers[&node].is_down {
             return;
         }
         *self.servers.get_mut(&node).unwrap() = Server::default();
@@ -194,13 +226,13 @@ impl World {
             assert!(channel.queued || channel.watches > 0, "{name} is idle, and nobody will look");
         }
         assert_eq!(table.idle_count, table.channels.values().filter(|channel| channel.watches == 0).count());
-        for nodes in [&table.wanted, &table.ended, &table.left] {
-            assert!(nodes.keys().all(|node| self.is_in_use(*node)), "names of a node that has left");
-        }
+        let mut nodes = table.wanted.keys().chain(table.ended.keys()).chain(table.left.keys());
+        assert!(nodes.all(|node| self.is_in_use(*node)), "names of a node that has left");
     }
 
     /// All is told and done, while one busy name comes and goes.
     fn settle(&mut self) {
+        (0..NODES).for_each(|node| self.come_up(NodeId(node)));
         self.follow();
         if self.served == [None; SLOTS] {
             return;

@@ -161,7 +161,8 @@ impl Cluster {
     /// Whoever is believed instead of another one has the later claim, or the other one has given it up or is gone.
     fn check_given_way(&self, before: &[Option<Claim>], statement: &Statement) {
         for (slot, before) in before.iter().enumerate() {
-            let (Some(before), Some(after)) = (before, self.table.claims[slot]) else { continue };
+            let Some(before) = before else { continue };
+            let after = self.table.claims[slot].expect("somebody claims it, by all views");
             let gave_up = statement.by == before.node
                 || statement.failed.get(&before.node).is_some_and(|epoch| *epoch >= before.epoch);
             assert!(after.epoch >= before.epoch || gave_up, "slot {slot}: {before:?} gave way to {after:?}");

@@ -13,7 +13,7 @@ struct Sentinels {
     /// Which of them each sentinel has heard of.
     heard: [usize; SENTINELS],
     /// Words that were said and have not arrived.
-    words: Vec<(usize, usize)>,
+    words: Vec<(usize, usize, Instant)>,
     now: Instant,
 }
 
@@ -35,7 +35,7 @@ impl Sentinels {
         match self.dice.below(12) {
             0 => self.fail_over(sentinel),
             1..3 => self.hear(sentinel),
-            3..7 => self.words.push((sentinel, self.heard[sentinel])),
+            3..7 => self.words.push((sentinel, self.heard[sentinel], self.now)),
             7..11 => self.arrive(),
             _ => self.now = self.now + Duration::from_millis(300),
         }
@@ -69,7 +69,7 @@ impl Sentinels {
             let master = self.master();
             let is_ours = master == Some(before);
             let switch = Switch { service: "m".into(), from, to };
-            assert_eq!(self.succession.handle_switch(&switch, self.now), is_ours);
+            assert_eq!(self.succession.handle_switch(&name(sentinel), &switch, self.now), is_ours);
             assert_eq!(self.master(), if is_ours { None } else { master });
         }
     }
@@ -78,10 +78,10 @@ impl Sentinels {
         if self.words.is_empty() {
             return;
         }
-        let (sentinel, said) = self.words.swap_remove(self.dice.below(self.words.len()));
+        let (sentinel, said, asked) = self.words.swap_remove(self.dice.below(self.words.len()));
         let (before, newest) = (self.master(), self.succession.epoch);
-        let left = self.succession.left.clone();
-        let changed = self.tell(sentinel, said);
+        let left = self.succession.former.clone();
+        let changed = self.tell(sentinel, said, asked);
         assert_eq!(changed, before != self.master());
         if changed {
             assert_eq!(self.master(), Some(said), "nobody else was named");
@@ -91,14 +91,9 @@ impl Sentinels {
         }
     }
 
-    fn tell(&mut self, sentinel: usize, said: usize) -> bool {
+    fn tell(&mut self, sentinel: usize, said: usize, asked: Instant) -> bool {
         let word = MasterWord { address: self.failovers[said].clone(), epoch: said as u64 };
-        self.succession.handle_word(
-            &address(1_000 + u16::try_from(sentinel).unwrap()),
-            word,
-            SENTINELS,
-            self.now,
-        )
+        self.succession.handle_word(&name(sentinel), word, SENTINELS, (asked, self.now))
     }
 
     /// All have heard of all, and one says so.
@@ -106,7 +101,7 @@ impl Sentinels {
         self.words.clear();
         self.heard = [self.failovers.len() - 1; SENTINELS];
         let sentinel = self.dice.below(SENTINELS);
-        self.tell(sentinel, self.heard[sentinel]);
+        self.tell(sentinel, self.heard[sentinel], self.now);
         assert_eq!(self.master(), Some(self.failovers.len() - 1));
     }
 
@@ -116,11 +111,15 @@ impl Sentinels {
         self.now = self.now + LATELY + LATELY;
         self.heard = [0; SENTINELS];
         for sentinel in 0..SENTINELS {
-            let said = self.tell(sentinel, 0);
+            let said = self.tell(sentinel, 0, self.now);
             let most = (sentinel + 1) * 2 > SENTINELS;
             assert_eq!(self.succession.master() == Some(&address(5_000)), most, "{sentinel}, news: {said}");
         }
     }
+}
+
+fn name(sentinel: usize) -> Address {
+    address(1_000 + u16::try_from(sentinel).unwrap())
 }
 
 fn at(seconds: u64) -> Instant {

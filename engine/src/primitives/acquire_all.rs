@@ -1,0 +1,316 @@
+//! Many independent locks in one call, each with its own outcome.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map},
+    fmt,
+    future::{Future, IntoFuture},
+    hash::BuildHasherDefault,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use super::lock;
+use crate::{
+    contention::{
+        arrival::{self, Asked},
+        caller::CallerId,
+        ending::{self, GivenBack},
+        rooms::{Arrival, Guest, List},
+        seat::Told,
+        table::Answer,
+        wait,
+    },
+    engine::Handle,
+    error::{AcquireError, Invalid},
+    key::{CarriedHash, LockKey, NameFault},
+    lease::{Lease, shared::Terms},
+    metrics::ClassId,
+};
+
+/// Many locks that are to be acquired, each for itself: one that cannot be had keeps none of the others back. Made by
+/// [`Engine::acquire_all`](crate::Engine::acquire_all). The methods are those of [`Lock`](crate::Lock) and hold for each
+/// name.
+///
+/// Awaited, it answers with one outcome for each name, in the order of the names. [`start`](Self::start) tells each
+/// outcome as it comes instead.
+///
+/// The names go to each node side by side, `mass_in_flight_max` of them unanswered at a time (default 256) for all such
+/// calls together, so that callers of single locks do not wait behind all of them. A name whose lock is held waits in
+/// its queue, as any caller does, and leaves its place to the next name.
+///
+/// **It is not all or nothing, and not ordered.** Two callers that want overlapping names without a
+/// [`wait`](Self::wait) can each hold what the other waits for, for ever. Give a `wait`, or let go of what you have.
+///
+/// # Errors
+/// Each name has its own, as [`Lock::acquire`](crate::Lock::acquire). A name that is there twice is
+/// [`Invalid`](AcquireError::Invalid) at its second place. Names of a node that has not answered any of them for
+/// `unavailable_after` are told [`Unavailable`](AcquireError::Unavailable) without being asked for.
+///
+/// # Cancel safety
+/// Dropping it, or its future, leaves all queues, and gives back what was granted and not handed out.
+#[must_use = "nothing is acquired until it is awaited or started"]
+pub struct AcquireAll {
+    handle: Handle,
+    names: Vec<Name>,
+    class: Option<ClassId>,
+    wait: Option<Duration>,
+    asked: Asked,
+}
+
+/// The outcomes of an [`AcquireAll`] as they come. Dropping it leaves all queues, and gives back what was granted and not
+/// handed out yet.
+#[must_use = "dropping it stops the acquiring"]
+pub struct Acquiring {
+    handle: Handle,
+    /// `None` once the outcome was handed out.
+    keys: Vec<Option<Arc<LockKey>>>,
+    /// Refused before anything was sent.
+    refused: VecDeque<(usize, AcquireError)>,
+    /// What is asked for; `None` if nothing is.
+    list: Option<Arc<List>>,
+    told: mpsc::UnboundedReceiver<Told>,
+    left: usize,
+}
+
+type Name = Result<Arc<LockKey>, (String, NameFault)>;
+type Outcome = Result<Lease, AcquireError>;
+
+impl AcquireAll {
+    pub(crate) fn new<N: AsRef<str>>(handle: Handle, names: impl IntoIterator<Item = N>) -> Self {
+        let prefix = &handle.works().config.name_prefix;
+        let key =
+            |name: N| LockKey::new(prefix, name.as_ref()).map_err(|fault| (name.as_ref().to_owned(), fault));
+        let names = names.into_iter().map(key).collect();
+        Self { handle, names, class: None, wait: None, asked: Asked::default() }
+    }
+
+    /// What all of them count as in metrics, as [`Lock::class`](crate::Lock::class). Default: each as the rules of
+    /// [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`.
+    pub fn class(mut self, name: &str) -> Self {
+        self.class = Some(self.handle.works().events.classes.get(name));
+        self
+    }
+
+    /// How long it waits for each lock that is held, counted from when that lock is first asked for. Default: without
+    /// limit.
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.wait = Some(time);
+        self
+    }
+
+    /// As [`Lock::ttl`](crate::Lock::ttl). Default: the engine's, 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.asked.ttl = Some(ttl);
+        self
+    }
+
+    /// As [`Lock::no_renewal`](crate::Lock::no_renewal).
+    pub fn no_renewal(mut self) -> Self {
+        self.asked.no_renewal = true;
+        self
+    }
+
+    /// As [`Lock::max_hold`](crate::Lock::max_hold), counted from when its lease is handed out.
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        self.asked.max_hold = Some(time);
+        self
+    }
+
+    /// Begins to acquire, and goes on by itself.
+    pub fn start(self) -> Acquiring {
+        let (answers_to, told) = mpsc::unbounded_channel();
+        let mut acquiring = Acquiring {
+            left: self.names.len(),
+            handle: self.handle,
+            keys: Vec::new(),
+            refused: VecDeque::new(),
+            list: None,
+            told,
+        };
+        acquiring.take_in(self.names);
+        match acquiring.checked(self.wait, self.asked) {
+            Ok((wait, terms)) => {
+                let first = CallerId(acquiring.handle.works().next_ids(acquiring.left as u64));
+                let (class, asked) = (self.class, self.asked);
+                acquiring.ask(Arc::new(List { terms, class, asked, wait, first, answers_to }));
+            }
+            Err(error) => acquiring.refuse_all(&error),
+        }
+        acquiring
+    }
+}
+
+impl Acquiring {
+    /// The next outcome, with the place of its name in the list; `None`: all have been told. A lease counts as taken from
+    /// here on.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn next(&mut self) -> Option<(usize, Result<Lease, AcquireError>)> {
+        if let Some((place, error)) = self.refused.pop_front() {
+            self.left -= 1;
+            return Some((place, Err(error)));
+        }
+        while self.left > 0 {
+            let told = self.told.recv().await?;
+            if let Some(outcome) = self.outcome(told) {
+                self.left -= 1;
+                return Some(outcome);
+            }
+        }
+        None
+    }
+
+    /// How many outcomes have not been told yet.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
+    fn outcome(&mut self, told: Told) -> Option<(usize, Outcome)> {
+        let Told { place, joined, answer } = told;
+        let works = self.handle.works();
+        let outcome = match answer {
+            Ok(Answer::Offer(offer)) => lock::take(works, offer),
+            Ok(Answer::Refused(refusal)) => lock::refused(works, refusal, joined).map_or(Ok(None), Err),
+            Err(error) => Err(error),
+        };
+        let (key, list) = self.keys[place].take().zip(self.list.as_ref()).expect("told once, when asked for");
+        if let Ok(None) = outcome {
+            self.keys[place] = Some(key.clone());
+            Arrival { key, place, list: list.clone() }.queue_up(works, true, None);
+            return None;
+        }
+        wait::tell_end(works, &key, list.class_of(works, &key), joined, &outcome);
+        let taken = outcome.transpose()?;
+        Some((place, taken.map(|taken| Lease::new(taken.lease, self.handle.clone()))))
+    }
+
+    fn take_in(&mut self, names: Vec<Name>) {
+        let mut places: Places =
+            HashMap::with_capacity_and_hasher(names.len(), BuildHasherDefault::default());
+        for (place, name) in names.into_iter().enumerate() {
+            let key = name.map_err(|(name, fault)| lock::bad_name(&name, &fault.to_string()));
+            match key.and_then(|key| only_once(&mut places, key, place)) {
+                Ok(key) => self.keys.push(Some(key)),
+                Err(invalid) => {
+                    self.keys.push(None);
+                    self.refused.push_back((place, AcquireError::Invalid(invalid)));
+                }
+            }
+        }
+    }
+
+    fn checked(
+        &self,
+        wait: Option<Duration>,
+        asked: Asked,
+    ) -> Result<(Option<Duration>, Terms), AcquireError> {
+        let works = self.handle.works();
+        works.check_open()?;
+        Ok((lock::checked_wait(wait)?, lock::checked_terms(works, asked, ClassId::DEFAULT)?))
+    }
+
+    fn ask(&mut self, list: Arc<List>) {
+        let works = self.handle.works();
+        for key in self.keys.iter().flatten() {
+            works.events.wait_started(works.events.class(list.class_of(works, key)));
+        }
+        let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
+        let arrival = |(place, key)| Guest::Acquire(Arrival { key, place, list: list.clone() });
+        self.handle.works().rooms.add(keys.map(arrival));
+        self.list = Some(list);
+    }
+
+    fn refuse_all(&mut self, error: &AcquireError) {
+        for (place, key) in self.keys.iter_mut().enumerate() {
+            if key.take().is_some() {
+                self.refused.push_back((place, error.clone()));
+            }
+        }
+    }
+}
+
+type Places = HashMap<Arc<LockKey>, usize, BuildHasherDefault<CarriedHash>>;
+
+// Its second caller would wait for its first, which nobody can release before the list is through.
+fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc<LockKey>, Invalid> {
+    match places.entry(key.clone()) {
+        hash_map::Entry::Vacant(vacant) => {
+            vacant.insert(place);
+            Ok(key)
+        }
+        hash_map::Entry::Occupied(first) => {
+            let remedy = format!("is in the list before, at place {}; name each lock once", first.get());
+            Err(lock::bad_name(key.name(), &remedy))
+        }
+    }
+}
+
+// First nobody listens any more, so that nothing new is queued; then everybody leaves, and what was granted goes back in
+// turn: thousands of releases at once would be in everybody's way.
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        let works = self.handle.works();
+        self.told.close();
+        let told = std::iter::from_fn(|| self.told.try_recv().ok());
+        let untaken = told.filter_map(|told| match told.answer {
+            Ok(Answer::Offer(offer)) => offer.decline(),
+            Ok(Answer::Refused(_)) | Err(_) => None,
+        });
+        drop(ending::release_in_turn(works, untaken, GivenBack::ByDrop));
+        let Some(list) = &self.list else { return };
+        for (place, key) in self.keys.iter().enumerate() {
+            if let Some(key) = key {
+                arrival::leave(works, key, list.caller(place));
+                works.events.cancelled(works.events.class(list.class_of(works, key)));
+            }
+        }
+    }
+}
+
+/// What has come so far. Dropped in the middle, its leases go back in turn too.
+struct Outcomes {
+    handle: Handle,
+    of: Vec<Option<Outcome>>,
+}
+
+impl Drop for Outcomes {
+    fn drop(&mut self) {
+        let leases = self.of.drain(..).flatten().flatten().collect();
+        drop(Lease::release_all(&self.handle, leases, GivenBack::ByDrop));
+    }
+}
+
+impl IntoFuture for AcquireAll {
+    type Output = Vec<Result<Lease, AcquireError>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut acquiring = self.start();
+            let outcomes = acquiring.keys.iter().map(|_| None).collect();
+            let mut outcomes = Outcomes { handle: acquiring.handle.clone(), of: outcomes };
+            while let Some((place, outcome)) = acquiring.next().await {
+                outcomes.of[place] = Some(outcome);
+            }
+            let of = std::mem::take(&mut outcomes.of);
+            of.into_iter().map(|outcome| outcome.unwrap_or(Err(AcquireError::ShuttingDown))).collect()
+        })
+    }
+}
+
+impl fmt::Debug for AcquireAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AcquireAll({} names, {:?})", self.names.len(), self.asked)
+    }
+}
+
+impl fmt::Debug for Acquiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Acquiring({} of {} left)", self.left, self.keys.len())
+    }
+}

@@ -1,0 +1,110 @@
+//! The end of an engine in good order: everything is lost, then released, and what was not confirmed is named.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::{
+    clock::Instant,
+    contention::{
+        ending,
+        release::UnderWay,
+        rooms::{Departure, Guest},
+        table::Slot,
+    },
+    error::ReleaseError,
+    lease::{shared::LeaseCore, state::LossReason},
+    works::Works,
+};
+
+/// What a shutdown could not confirm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// Leases that were released and confirmed.
+    pub released: usize,
+    /// The names of locks whose release was not confirmed in time; their ttl ends them.
+    pub unconfirmed: Vec<String>,
+}
+
+/// A lease that is being released, and what came of it: `None` until it is answered.
+struct Leaving {
+    lease: Arc<LeaseCore>,
+    answer: oneshot::Receiver<Result<(), ReleaseError>>,
+    confirmed: Option<bool>,
+}
+
+/// Runs the shutdown that has begun, until `until` at most.
+pub(crate) async fn run(works: &Arc<Works>, until: Instant) -> ShutdownReport {
+    works.rooms.turn_away();
+    let mut leaving = release_all(works, lose_everything(works));
+    let confirm = async {
+        for one in &mut leaving {
+            one.confirmed = Some(is_confirmed((&mut one.answer).await.ok()));
+        }
+        works.settled().await;
+    };
+    tokio::select! {
+        () = confirm => {}
+        () = works.clock.sleep_until(until) => {}
+    }
+    report(works, &mut leaving)
+}
+
+// Entitlement ends before anything is sent; queued callers are told.
+fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
+    let (mut leases, mut callers) = (Vec::new(), Vec::new());
+    // Callers first: what is granted from then on finds nobody, and goes back.
+    works.table.for_each_busy(|_, slot: &mut Slot| {
+        callers.extend(slot.entry.depart_all());
+        slot.poke();
+    });
+    works
+        .table
+        .for_each_lease(|lease| leases.extend(lease.lose(LossReason::Shutdown).then(|| lease.clone())));
+    works.events.totals.callers.sub(callers.len() as u64);
+    drop(callers); // dropped seats tell their callers
+    leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
+    leases
+}
+
+// The earliest deadline first: it is the first that somebody else could be given by time alone.
+fn release_all(works: &Arc<Works>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
+    leases.sort_by_key(|lease| lease.deadline());
+    let (departures, leaving): (Vec<_>, Vec<_>) =
+        leases.into_iter().map(|lease| release(works, lease)).unzip();
+    works.rooms.add(departures);
+    leaving
+}
+
+fn release(works: &Arc<Works>, lease: Arc<LeaseCore>) -> (Guest, Leaving) {
+    let under_way = works.table.with(&lease.key, |slot| UnderWay::begin(works, &lease.key, slot));
+    let (answer_to, answer) = oneshot::channel();
+    let departure = Departure { under_way, lease: lease.clone(), answer_to };
+    (Guest::Release(departure), Leaving { lease, answer, confirmed: None })
+}
+
+// `None`: nobody answers any more.
+fn is_confirmed(answer: Option<Result<(), ReleaseError>>) -> bool {
+    match answer {
+        Some(Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost)) => true,
+        Some(Err(ReleaseError::Unknown { .. })) | None => false,
+    }
+}
+
+fn report(works: &Works, leaving: &mut [Leaving]) -> ShutdownReport {
+    let mut open = works.closer.names();
+    works.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
+    let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
+    let mut released = 0;
+    for one in leaving {
+        // Those behind the one that is waited for may have been answered too.
+        let answer = &mut one.answer;
+        match *one.confirmed.get_or_insert_with(|| is_confirmed(answer.try_recv().ok())) {
+            true => released += 1,
+            false => unconfirmed.push(one.lease.key.name().to_owned()),
+        }
+    }
+    unconfirmed.sort_unstable();
+    unconfirmed.dedup();
+    ShutdownReport { released, unconfirmed }
+}

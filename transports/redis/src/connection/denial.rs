@@ -1,0 +1,93 @@
+//! Why a request was not answered, and what that says of its effect.
+
+use leasehold::transport::{Effect, ErrorKind, TransportError};
+
+use super::{checked::Connection, limit::Limit, link::Failure};
+use crate::wire::{
+    redirect::Redirect,
+    refusal::{refusal, refused},
+};
+
+/// Why a request was not answered.
+#[derive(Debug)]
+pub(crate) enum Denial {
+    /// Certainly not executed: another node is to be asked.
+    Elsewhere(Redirect),
+    /// For a reason of its own.
+    Failed(TransportError),
+}
+
+impl From<TransportError> for Denial {
+    fn from(error: TransportError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Connection {
+    pub(super) fn deny(&self, failure: Failure, limit: Limit) -> Denial {
+        if let (Failure::Refused(text), true) = (&failure, self.terms.in_cluster) {
+            if let Some(redirect) = Redirect::read(text, &self.terms.address) {
+                return Denial::Elsewhere(redirect);
+            }
+        }
+        Denial::Failed(self.explain(failure, limit))
+    }
+
+    fn explain(&self, failure: Failure, limit: Limit) -> TransportError {
+        let address = &self.terms.name;
+        match failure {
+            Failure::Refused(text) => self.explain_refusal(&text, limit),
+            Failure::TimedOut => {
+                self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
+            }
+            Failure::Lost(error) => self
+                .unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {error}"))
+                .because(error),
+        }
+    }
+
+    pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
+        if text.starts_with("READONLY") {
+            // The role has changed under this connection: the next one is checked for it.
+            self.kill();
+        }
+        match refusal(text) {
+            Some(refusal) => self.of_node(refused(&self.terms.name, refusal, text)),
+            None => self.unknown(
+                ErrorKind::Protocol,
+                limit,
+                format!("redis {} answered: {text}", self.terms.name),
+            ),
+        }
+    }
+
+    /// A reply of another shape: whatever else this connection says belongs to nobody knows whom.
+    pub(crate) fn misread(&self, limit: Limit) -> TransportError {
+        self.kill();
+        let detail = format!(
+            "redis {} answered in a shape that makes no sense; the connection was closed",
+            self.terms.name
+        );
+        self.unknown(ErrorKind::Protocol, limit, detail)
+    }
+
+    fn unknown(&self, kind: ErrorKind, limit: Limit, detail: String) -> TransportError {
+        TransportError::unknown(kind, limit.not_after, detail)
+    }
+
+    pub(super) fn without_effect(&self, kind: ErrorKind, why: &str) -> TransportError {
+        let detail = format!("redis {}: {why}", self.terms.name);
+        self.of_node(TransportError::without_effect(kind, None, detail))
+    }
+
+    fn of_node(&self, error: TransportError) -> TransportError {
+        TransportError { node: Some(self.terms.clock_id.node), ..error }
+    }
+}
+
+pub(super) fn without_any_effect(denial: Denial) -> Denial {
+    match denial {
+        Denial::Failed(error) => Denial::Failed(TransportError { effect: Effect::None, ..error }),
+        elsewhere => elsewhere,
+    }
+}

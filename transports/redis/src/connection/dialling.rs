@@ -1,0 +1,227 @@
+//! Connecting to a server: as whom, with which secrets and certificates, and what is said when it fails.
+
+use std::time::Duration;
+
+use fred::{
+    clients::Client,
+    error::{Error as FredError, ErrorKind as FredKind},
+    interfaces::{ClientLike, EventInterface},
+    types::config::{
+        Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, TcpConfig, TlsConnector,
+    },
+};
+use leasehold::transport::{ErrorKind, TransportError};
+use tokio::task::JoinHandle;
+
+use crate::{
+    config::{Address, Password, RedisConfig, TlsConfig},
+    connection::handshake,
+    wire::refusal::{refusal, refused},
+};
+
+/// What a link is for: what it needs of fred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Requests and their replies.
+    Commands,
+    /// Subscriptions.
+    Notices,
+}
+
+/// As whom to authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// `username` and `password`.
+    Server,
+    /// `sentinel_username` and `sentinel_password`.
+    Sentinel,
+}
+
+/// Where a link leads, and as whom.
+pub(crate) struct Target<'a> {
+    pub(crate) config: &'a RedisConfig,
+    pub(crate) address: &'a Address,
+    pub(crate) login: Login,
+}
+
+/// A client that is connected and authenticated; each of the two steps takes at most `step`.
+pub(super) async fn dial(
+    target: &Target<'_>,
+    kind: LinkKind,
+    step: Duration,
+) -> Result<(Client, Router), TransportError> {
+    let password = read_password(target.setting("password"), target.password(), step).await?;
+    let tls = read_tls(target.config.tls.as_ref(), step).await?;
+    let client = client(target, kind, (password, tls), step);
+    let mut up = client.reconnect_rx();
+    let mut router = Router(client.connect());
+    // fred tells a failed first connection only by the end of its router task.
+    tokio::select! {
+        ended = &mut router.0 => {
+            let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
+            return Err(cannot_connect(target, &error, step));
+        }
+        _ = up.recv() => {}
+    }
+    Ok((client, router))
+}
+
+/// fred's task; dropping this ends it.
+pub(super) struct Router(pub(super) JoinHandle<Result<(), FredError>>);
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Target<'_> {
+    fn username(&self) -> Option<&str> {
+        match self.login {
+            Login::Server => self.config.username.as_deref(),
+            Login::Sentinel => self.config.sentinel_username.as_deref(),
+        }
+    }
+
+    fn password(&self) -> Option<&Password> {
+        match self.login {
+            Login::Server => self.config.password.as_ref(),
+            Login::Sentinel => self.config.sentinel_password.as_ref(),
+        }
+    }
+
+    /// The setting that this login has for `username` or `password`.
+    fn setting(&self, name: &str) -> String {
+        match self.login {
+            Login::Server => name.to_owned(),
+            Login::Sentinel => format!("sentinel_{name}"),
+        }
+    }
+
+    // Sentinels have no databases.
+    fn database(&self) -> Option<u8> {
+        (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
+    }
+
+    /// The name that the server's certificate must bear.
+    fn server_name(&self) -> &str {
+        let named = self.config.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        named.unwrap_or(&self.address.host)
+    }
+
+    /// Names who asked, and where the password came from, never the password.
+    fn credentials(&self) -> String {
+        let username = format!("`{}` {}", self.setting("username"), self.username().unwrap_or("default"));
+        match (self.setting("password"), self.password()) {
+            (setting, Some(password)) => format!("{username}, `{setting}` {password}"),
+            (setting, None) => format!("{username}, no `{setting}`"),
+        }
+    }
+}
+
+fn client(
+    target: &Target<'_>,
+    kind: LinkKind,
+    (password, tls): (Option<String>, Option<TlsConnector>),
+    step: Duration,
+) -> Client {
+    let mut server = Server::new(target.address.bracketed_host(), target.address.port);
+    server.tls_server_name = tls.is_some().then(|| target.server_name().into());
+    // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
+    let server = ServerConfig::Centralized { server };
+    let (username, tls) = (target.username().map(str::to_owned), tls.map(Into::into));
+    let fred = Config { username, password, server, database: target.database(), tls, ..Config::default() };
+    Client::new(fred, Some(performance(kind, step)), Some(connection(target.config, step)), None)
+}
+
+fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
+    let broadcast_channel_capacity = match kind {
+        LinkKind::Commands => EVENTS_MAX,
+        LinkKind::Notices => MESSAGES_MAX,
+    };
+    PerformanceConfig {
+        default_command_timeout: step,
+        broadcast_channel_capacity,
+        ..PerformanceConfig::default()
+    }
+}
+
+fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
+    let user_timeout = Some(Duration::from_millis(config.tcp_user_timeout_ms));
+    ConnectionConfig {
+        connection_timeout: step,
+        internal_command_timeout: step,
+        max_command_attempts: 1,
+        max_redirections: 0,
+        tcp: TcpConfig { nodelay: Some(true), user_timeout, ..TcpConfig::default() },
+        ..ConnectionConfig::default()
+    }
+}
+
+async fn read_password(
+    setting: String,
+    password: Option<&Password>,
+    step: Duration,
+) -> Result<Option<String>, TransportError> {
+    let Some(password) = password.cloned() else { return Ok(None) };
+    let text = match password {
+        Password::File(_) => {
+            read_files(&format!("`{setting}` file"), move || password.read(&setting), step).await
+        }
+        Password::Value(_) | Password::Env(_) => password.read(&setting),
+    };
+    text.map(Some).map_err(misconfigured)
+}
+
+async fn read_tls(tls: Option<&TlsConfig>, step: Duration) -> Result<Option<TlsConnector>, TransportError> {
+    let Some(tls) = tls.cloned() else { return Ok(None) };
+    let config = read_files("`tls` files", move || tls.read(), step).await.map_err(misconfigured)?;
+    Ok(Some(config.into()))
+}
+
+/// On a thread of its own: a file system that hangs must not hang the lane.
+async fn read_files<T: Send + 'static>(
+    what: &str,
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+    step: Duration,
+) -> Result<T, String> {
+    tokio::time::timeout(step, tokio::task::spawn_blocking(read))
+        .await
+        .map_err(|_| format!("{what}: no answer from the file system; use a local one"))
+        .and_then(|read| read.unwrap_or_else(|error| Err(format!("{what}: {error}"))))
+}
+
+fn misconfigured(fault: String) -> TransportError {
+    TransportError::without_effect(ErrorKind::Misconfigured, None, fault)
+}
+
+fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
+    let address = target.address.to_string();
+    if let Some(refusal) = refusal(error.details()) {
+        return refused(&address, refusal, &format!("{} ({})", error.details(), target.credentials()));
+    }
+    if let Some(refusal) = handshake::refusal(error.details()) {
+        let said = handshake::shown(error.details());
+        let detail = format!("redis {address}: TLS failed: {said}; {}", refusal.remedy);
+        return TransportError::without_effect(refusal.kind, None, detail).because(error.clone());
+    }
+    let (kind, why) = match error.kind() {
+        FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
+        _ => (ErrorKind::Unreachable, error.details().to_owned()),
+    };
+    let timed_out = kind == ErrorKind::TimedOut;
+    let hint = handshake::hint(error.details(), timed_out, target.config.tls.is_some());
+    TransportError::without_effect(
+        kind,
+        None,
+        format!(
+            "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
+        ),
+    )
+    .because(error.clone())
+}
+
+// fred allocates its nine event channels at once and for good; on a command link none of them carries anything.
+const EVENTS_MAX: usize = 4;
+// A burst beyond it is told to every watch as a gap.
+const MESSAGES_MAX: usize = 16_384;
