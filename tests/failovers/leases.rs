@@ -30,8 +30,9 @@ impl Held {
         Duration::from_nanos(self.lowest_ns.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn is_late(&self) -> bool {
-        self.lowest() < self.ttl / 3
+    /// Later than a machine that stood still for this long explains.
+    pub(crate) fn is_late(&self, stall: Duration) -> bool {
+        self.lowest() + stall < self.ttl / 3
     }
 
     /// When `lost()` returned.
@@ -50,8 +51,18 @@ impl Held {
 /// All of them, and the thread that looks at them.
 pub(crate) struct Leases {
     held: Arc<Vec<Arc<Held>>>,
-    over: Arc<AtomicBool>,
-    watcher: JoinHandle<Duration>,
+    over: Over,
+    stall_ns: Arc<AtomicU64>,
+    watcher: JoinHandle<()>,
+}
+
+/// Ends the watching when it is dropped: after a failed test too, or its engines would outlive it.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 impl Leases {
@@ -66,12 +77,12 @@ impl Leases {
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Moment::now());
             });
         }
-        let (held, over) = (Arc::new(held), Arc::<AtomicBool>::default());
+        let (held, over, stall_ns) = (Arc::new(held), Arc::<AtomicBool>::default(), Arc::default());
         let watcher = thread::spawn({
-            let (held, over) = (held.clone(), over.clone());
-            move || watch(&held, &over)
+            let (held, over, stall_ns) = (held.clone(), over.clone(), Arc::clone(&stall_ns));
+            move || watch(&held, &over, &stall_ns)
         });
-        Self { held, over, watcher }
+        Self { held, over: Over(over), stall_ns, watcher }
     }
 
     pub(crate) fn of(&self, part: usize) -> impl Iterator<Item = &Arc<Held>> {
@@ -80,19 +91,26 @@ impl Leases {
 
     /// None was lost, none was renewed late.
     pub(crate) fn assert_untouched(&self) {
+        let stall = self.stall();
         let touched: Vec<_> = self
             .held
             .iter()
-            .filter(|held| !held.lease.is_held() || held.is_late())
-            .map(|held| &held.lease)
+            .filter(|held| !held.lease.is_held() || held.is_late(stall))
+            .map(|held| (&held.lease, held.lowest()))
             .collect();
-        assert!(touched.is_empty(), "{touched:?}");
+        assert!(touched.is_empty(), "{touched:?}; threads stalled for {stall:?}");
     }
 
-    /// Ends the watching. The longest time that nobody looked: how late this machine let a thread be.
+    /// The longest time that nobody looked: how late this machine let a thread be.
+    fn stall(&self) -> Duration {
+        Duration::from_nanos(self.stall_ns.load(Ordering::SeqCst))
+    }
+
+    /// Ends the watching. With the longest stall.
     pub(crate) fn unwatched(self) -> (Vec<Arc<Held>>, Duration) {
-        self.over.store(true, Ordering::SeqCst);
-        let stall = self.watcher.join().expect("no panic");
+        let stall = self.stall();
+        drop(self.over);
+        self.watcher.join().expect("no panic");
         (Arc::into_inner(self.held).expect("the watcher has ended"), stall)
     }
 }
@@ -122,15 +140,14 @@ fn taken(part: usize, ttl: Duration, lease: Lease) -> Arc<Held> {
     Arc::new(Held { part, ttl, lease, turn, lowest_ns, told })
 }
 
-fn watch(held: &[Arc<Held>], over: &AtomicBool) -> Duration {
-    let (mut longest, mut before) = (Duration::ZERO, Moment::now());
+fn watch(held: &[Arc<Held>], over: &AtomicBool, stall_ns: &AtomicU64) {
+    let mut before = Moment::now();
     while !over.load(Ordering::SeqCst) {
         held.iter().for_each(|held| held.look());
         thread::sleep(LOOK);
-        longest = longest.max(before.elapsed());
+        stall_ns.fetch_max(before.elapsed().as_nanos() as u64, Ordering::SeqCst);
         before = Moment::now();
     }
-    longest
 }
 
 /// The engine that holds them.

@@ -19,7 +19,8 @@ use crate::{
 pub(crate) struct Report {
     /// Held leases that were lost, by part and reason.
     pub(crate) lost: BTreeMap<usize, BTreeMap<&'static str, usize>>,
-    /// Held leases that were not lost but renewed after their deadline less a third of the ttl, by part.
+    /// Held leases that were not lost but renewed after their deadline less a third of the ttl, by part: later than the
+    /// longest stall of this machine explains.
     pub(crate) late: BTreeMap<usize, usize>,
     /// How late a holder heard of a loss, after its deadline, at most.
     pub(crate) told_late: Duration,
@@ -73,7 +74,7 @@ impl Report {
                 }
                 None => {
                     assert!(held.lease.is_held(), "{:?} is not held and no loss was told", held.lease);
-                    *self.late.entry(held.part).or_default() += usize::from(held.is_late());
+                    *self.late.entry(held.part).or_default() += usize::from(held.is_late(self.stall));
                     let nearest = self.nearest.entry(held.part).or_insert(1.0);
                     *nearest = nearest.min(held.lowest().as_secs_f64() / held.ttl.as_secs_f64());
                 }

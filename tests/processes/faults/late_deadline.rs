@@ -47,4 +47,6 @@ fn run(health: &Health) -> Outcome {
 
 /// Far longer than the stop, which waits for another process to be granted the lock.
 const RUN_MS: u64 = 12_000;
-const FLAGS: &str = "--ttl-ms 1000 --no-renewal --stay --announce --run-ms 12000";
+/// The ttl sets how soon a request without an answer is given up (a sixth of it): the stop must be sooner, or the late
+/// answer is nobody's.
+const FLAGS: &str = "--ttl-ms 4000 --no-renewal --stay --announce --run-ms 12000";
