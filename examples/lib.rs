@@ -1,5 +1,7 @@
 //! What the small examples share: where the locks are, and errors that read well when `main` returns them.
 
+pub mod otlp;
+
 use std::{error::Error, fmt, process};
 
 use leasehold::EngineConfig;

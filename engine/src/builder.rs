@@ -9,7 +9,7 @@ use crate::{
     config::EngineConfig,
     engine::{Engine, Handle},
     error::{BuildError, Invalid},
-    metrics::{Events, Recorder},
+    metrics::{Classes, Events, Numbers, Recorder},
     threads::Threads,
     transport::{LanePurpose, OpenLane, Transport, TransportError},
     works::Works,
@@ -20,19 +20,18 @@ use crate::{
 pub struct EngineBuilder {
     transport: Arc<dyn Transport>,
     config: EngineConfig,
-    recorder: Arc<dyn Recorder>,
+    recorder: Option<Arc<dyn Recorder>>,
+    metrics: bool,
     on_current_runtime: bool,
 }
-
-struct Silent;
-impl Recorder for Silent {}
 
 impl EngineBuilder {
     pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
         Self {
             transport,
             config: EngineConfig::default(),
-            recorder: Arc::new(Silent),
+            recorder: None,
+            metrics: false,
             on_current_runtime: false,
         }
     }
@@ -75,7 +74,14 @@ impl EngineBuilder {
 
     /// Who hears of every event. Default: nobody.
     pub fn recorder(mut self, recorder: impl Recorder) -> Self {
-        self.recorder = Arc::new(recorder);
+        self.recorder = Some(Arc::new(recorder));
+        self
+    }
+
+    /// Counts everything that [`metrics`](crate::metrics) tells of, for [`Engine::metrics`] and the exporters. Default:
+    /// off, at no cost.
+    pub fn metrics(mut self) -> Self {
+        self.metrics = true;
         self
     }
 
@@ -127,11 +133,13 @@ impl EngineBuilder {
         self.config.check(capabilities).map_err(BuildError::Invalid)?;
         let threads = if self.on_current_runtime { Threads::callers()? } else { own_threads()? };
         let renewal = threads.renewal();
+        let classes = Classes::new(&self.config.classes);
+        let numbers = self.metrics.then(|| Arc::new(Numbers::new()));
         let works = Works::new(
             threads.clock(),
             self.config,
             capabilities,
-            Events::new(self.recorder),
+            Events::new(self.recorder, numbers, classes),
             threads.calls(),
         );
         let engine = Engine::of(Handle::new(works.clone()));

@@ -1,6 +1,6 @@
 //! The engine's settings, with their defaults and what contradicts what.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,9 @@ pub struct EngineConfig {
     /// does every 50 ms. It is reached only if that thread stands still, or gets no time, while callers go on: nothing new
     /// is begun then, rather than memory filled. Beyond it `LimitReached`. Default 100,000.
     pub inbox_max: usize,
+    /// Which class locks count as in metrics, by the beginnings of their names (the prefix above left out); the longest
+    /// that fits decides. For example `"orders:" = "orders"`. Default: none, all are of the class `default`.
+    pub classes: BTreeMap<String, String>,
 }
 
 impl Default for EngineConfig {
@@ -58,6 +61,7 @@ impl Default for EngineConfig {
             leases_max: 1_000_000,
             callers_max: 100_000,
             inbox_max: 100_000,
+            classes: BTreeMap::new(),
         }
     }
 }

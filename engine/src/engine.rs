@@ -6,10 +6,11 @@ use crate::{
     audit::{self, AuditReport},
     builder::EngineBuilder,
     clock::Instant,
-    contention::caller::ScopeId,
+    contention::{caller::ScopeId, ending::GivenBack},
     error::ReleaseError,
     lease::Lease,
     losses::Losses,
+    metrics::{ContendedLock, Metrics},
     primitives::{
         acquire_all::AcquireAll,
         lock::{Lock, ReentryScope},
@@ -125,7 +126,7 @@ impl Engine {
         &self,
         leases: Vec<Lease>,
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
-        Lease::release_all(&self.handle, leases)
+        Lease::release_all(&self.handle, leases, GivenBack::ByCall)
     }
 
     /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
@@ -157,8 +158,20 @@ impl Engine {
             renewals: totals.renewals.value(),
             renewals_failed: totals.renewals_failed.value(),
             asks: totals.asks.value(),
-            connected: is_connected(works),
+            connected: works.is_connected(),
         }
+    }
+
+    /// All metrics of this engine, if it was built with [`EngineBuilder::metrics`].
+    pub fn metrics(&self) -> Option<Metrics> {
+        let works = self.works();
+        works.events.numbers.clone().map(|numbers| Metrics::new(numbers, works))
+    }
+
+    /// The locks that callers of this engine waited for longest in the last one to two minutes, the most contended
+    /// first; at most 128. The first five are logged once a minute (`leasehold::contention`, INFO).
+    pub fn most_contended(&self) -> Vec<ContendedLock> {
+        self.works().hot.top()
     }
 
     /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
@@ -226,10 +239,4 @@ impl Seen {
         });
         seen
     }
-}
-
-fn is_connected(works: &Works) -> bool {
-    [works.calls.topology(), works.renewals.topology()]
-        .into_iter()
-        .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
 }

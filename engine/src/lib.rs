@@ -15,7 +15,7 @@ pub mod key;
 mod lanes;
 mod lease;
 mod losses;
-mod metrics;
+pub mod metrics;
 pub mod owner;
 mod primitives;
 mod renewal;
@@ -38,7 +38,7 @@ pub use lease::{
     state::{LeaseState, LossReason, TTL_MIN, margin},
 };
 pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
-pub use metrics::{Recorder, ReleaseOutcome, RenewalOutcome};
+pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
 pub use primitives::{
     acquire_all::{AcquireAll, Acquiring},
     lock::{Holder, Lock, ReentryScope},

@@ -12,7 +12,7 @@ use crate::{
     clock::Clock,
     contention::{closer, rooms},
     error::BuildError,
-    renewal,
+    metrics, renewal,
     works::Works,
 };
 
@@ -63,6 +63,7 @@ impl Threads {
         works.spawn_until(works.gone(), closer::run(works.clone()));
         works.spawn_until(works.gone(), rooms::run(works.clone()));
         works.spawn_until(works.ended(), renewal::belt::run(works.clone()));
+        works.spawn_until(works.ended(), metrics::name_hot_locks(works.clone()));
         let (renewing, ended) = (renewal::driver::run(works.clone()), works.ended());
         let renewing = async move {
             tokio::select! {

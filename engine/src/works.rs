@@ -23,7 +23,7 @@ use crate::{
     key::LockKey,
     lanes::LaneSeat,
     losses::LossRing,
-    metrics::Events,
+    metrics::{Events, HotLocks},
     owner::OwnerMint,
     renewal::inbox::Inboxes,
     routing::{
@@ -47,6 +47,7 @@ pub(crate) struct Works {
     pub(crate) crowd: Crowd,
     pub(crate) no_expiry_told: NoExpiryTold,
     pub(crate) losses: Arc<LossRing>,
+    pub(crate) hot: HotLocks,
     pub(crate) events: Events,
     pub(crate) calls: LaneSeat,
     pub(crate) renewals: LaneSeat,
@@ -81,6 +82,7 @@ impl Works {
             crowd: Crowd::new(),
             no_expiry_told: NoExpiryTold::default(),
             losses: Arc::default(),
+            hot: HotLocks::default(),
             events,
             calls: LaneSeat::default(),
             renewals: LaneSeat::default(),
@@ -195,6 +197,13 @@ impl Works {
             return reached("inbox_max", config.inbox_max);
         }
         Ok(())
+    }
+
+    /// Whether both lanes are open and every slot is served by a connected node.
+    pub(crate) fn is_connected(&self) -> bool {
+        [self.calls.topology(), self.renewals.topology()]
+            .into_iter()
+            .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
     }
 
     // --- time ---

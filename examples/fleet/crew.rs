@@ -46,11 +46,15 @@ impl Crew {
     }
 
     pub(crate) fn lease_lock(&self, number: usize) -> Lock {
-        self.engine.lock(format!("fleet:{}:{number}", self.run))
+        let name = format!("fleet:{}:{number}", self.run);
+        match number % self.options.classes {
+            0 => self.engine.lock(name).class("leases"),
+            class => self.engine.lock(name).class(&format!("leases_{class}")),
+        }
     }
 
     pub(crate) fn contended_lock(&self, key: usize) -> Lock {
-        self.engine.lock(format!("{CONTENDED}{key}"))
+        self.engine.lock(format!("{CONTENDED}{key}")).class("contended")
     }
 
     /// Which of the contended keys has this name.

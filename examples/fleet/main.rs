@@ -7,6 +7,7 @@
 
 mod contenders;
 mod crew;
+mod endpoint;
 mod leases;
 mod log;
 mod losses;
@@ -22,6 +23,8 @@ mod windows;
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use leasehold::Engine;
+use leasehold_examples::otlp;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
@@ -53,15 +56,35 @@ async fn run(mut options: Options) -> ExitCode {
         Ok(log) => log.unwrap_or_default(),
         Err(why) => return cannot_run(&why),
     };
+    let telemetry = match export(&engine, &options).await {
+        Ok(telemetry) => telemetry,
+        Err(why) => return cannot_run(&why),
+    };
     show_audit(&engine).await;
     let (crew, reason) = work(Crew::new(engine, options, log)).await;
     let unconfirmed = crew.engine.shutdown(SHUTDOWN_PATIENCE).await.unconfirmed.len();
     let summary = Summary::of(&crew, &reason, unconfirmed);
+    if let Some(telemetry) = telemetry {
+        let _ = tokio::task::spawn_blocking(move || telemetry.shutdown()).await; // the last values
+    }
     summary.print();
     if let Reason::Failed(why) = reason {
         return cannot_run(&why);
     }
     if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
+}
+
+/// Before the first lock is asked for: what comes later than the metrics is in no histogram.
+async fn export(engine: &Engine, options: &Options) -> Result<Option<SdkMeterProvider>, String> {
+    if let Some(address) = options.metrics {
+        endpoint::serve(engine, address).await?;
+    }
+    let Some(url) = options.otlp.clone() else { return Ok(None) };
+    let metrics = engine.metrics().ok_or("the engine counts nothing")?;
+    // Its HTTP client is a blocking one and must not be made on a worker.
+    let sending =
+        tokio::task::spawn_blocking(move || otlp::send(&metrics, &url).map_err(|why| format!("{why:?}")));
+    sending.await.map_err(|error| error.to_string())?.map(Some)
 }
 
 /// What about the servers may cost a lock one day, before it does.

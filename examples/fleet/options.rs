@@ -1,11 +1,13 @@
 //! The command line. Pure.
 
-use std::{fmt, ops::RangeInclusive, time::Duration};
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 /// What one run does. Not `Debug`: the URL may carry a password.
 pub(crate) struct Options {
     pub(crate) place: Place,
     pub(crate) leases: usize,
+    /// How many lock classes the leases are spread over.
+    pub(crate) classes: usize,
     pub(crate) contenders: usize,
     pub(crate) keys: usize,
     pub(crate) hold: Duration,
@@ -14,6 +16,10 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Where grants, releases and losses are written.
     pub(crate) log: Option<String>,
+    /// Where `/metrics` and `/health` are served.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Where metrics are sent by OTLP.
+    pub(crate) otlp: Option<String>,
     pub(crate) json: bool,
     pub(crate) allow_loss: bool,
 }
@@ -43,12 +49,15 @@ impl Default for Options {
         Self {
             place: Place::Memory,
             leases: 10_000,
+            classes: 1,
             contenders: 64,
             keys: 16,
             hold: Duration::from_millis(5),
             ttl: None,
             time: Duration::from_secs(15),
             log: None,
+            metrics: None,
+            otlp: None,
             json: false,
             allow_loss: false,
         }
@@ -89,12 +98,15 @@ impl Options {
             "--url" => self.set_place(flag, Place::Url(value))?,
             "--config" => self.set_place(flag, Place::File(value))?,
             "--leases" => self.leases = count(flag, value, 0..=LEASES_MAX)?,
+            "--classes" => self.classes = count(flag, value, 1..=CLASSES_MAX)?,
             "--contenders" => self.contenders = count(flag, value, 0..=CONTENDERS_MAX)?,
             "--keys" => self.keys = count(flag, value, 1..=KEYS_MAX)?,
             "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
             "--ttl-ms" => self.ttl = Some(Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?)),
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
             "--log" => self.log = Some(value),
+            "--metrics" => self.metrics = Some(address(flag, value)?),
+            "--otlp" => self.otlp = Some(value),
             _ => return Err(unknown(flag)),
         }
         Ok(())
@@ -139,6 +151,16 @@ fn no_value(flag: &str, value: Option<String>) -> Result<bool, Wrong> {
     }
 }
 
+fn address(flag: &str, value: String) -> Result<SocketAddr, Wrong> {
+    value.parse().map_err(|_| {
+        Wrong::new(
+            flag,
+            Some(value),
+            "give an address and a port, as 127.0.0.1:9464; port 0 takes a free one",
+        )
+    })
+}
+
 fn count(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
     // The ranges fit into 32 bits.
     number(flag, value, range).map(|number| number as usize)
@@ -177,6 +199,7 @@ cargo fleet [OPTIONS]
   --url URL        the server: redis://[[user]:password@]host[:port][/database]
   --config FILE    servers and settings: a leasehold.toml, see examples/config; without both, in memory
   --leases N       leases held and renewed                            [10000]
+  --classes C      lock classes the leases are spread over; above 64 they overflow    [1]
   --contenders M   tasks that contend for the keys                    [64]
   --keys K         keys they contend for                              [16]
   --hold-ms MS     how long a contender holds                         [5]
@@ -187,6 +210,9 @@ cargo fleet [OPTIONS]
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
                    the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds
                    of CLOCK_BOOTTIME, the same for all processes of a machine. Whole when the run has ended
+  --metrics ADDR   serves /metrics (Prometheus) and /health (JSON) there: 127.0.0.1:9464, say
+  --otlp URL       sends the same metrics by OTLP: http://127.0.0.1:4318/v1/metrics, say; once a minute, or every
+                   OTEL_METRIC_EXPORT_INTERVAL milliseconds, and at the end
   --help           this
 
 What the audit finds about the servers is printed first, on stderr, as the status lines are.
@@ -197,18 +223,22 @@ Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, o
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 9] = [
+const TAKES_A_VALUE: [&str; 12] = [
     "--url",
     "--config",
     "--leases",
+    "--classes",
     "--contenders",
     "--keys",
     "--hold-ms",
     "--ttl-ms",
     "--seconds",
     "--log",
+    "--metrics",
+    "--otlp",
 ];
 const LEASES_MAX: u64 = 10_000_000;
+const CLASSES_MAX: u64 = 1_000;
 const CONTENDERS_MAX: u64 = 1_000_000;
 const KEYS_MAX: u64 = 1_000_000;
 const TTL_MIN_MS: u64 = 1_000;
@@ -229,11 +259,11 @@ mod tests {
 
     #[test]
     fn every_option_is_read_in_both_spellings() {
-        let line = "--url redis://h --leases 1 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 --seconds 6 --json \
-                    --allow-loss --log=held.jsonl";
+        let line = "--url redis://h --leases 1 --classes 9 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 \
+                    --seconds 6 --json --allow-loss --log=held.jsonl";
         let options = parse(line).expect("good options");
         assert!(matches!(options.place, Place::Url(url) if url == "redis://h"));
-        assert_eq!((options.leases, options.contenders, options.keys), (1, 2, 3));
+        assert_eq!((options.leases, options.classes, options.contenders, options.keys), (1, 9, 2, 3));
         assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
         assert_eq!(options.ttl, Some(Duration::from_secs(5)));
         assert!(options.json && options.allow_loss);

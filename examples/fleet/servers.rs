@@ -19,7 +19,7 @@ pub(crate) async fn connect(options: &mut Options) -> Result<Engine, String> {
     };
     let settings = large_enough(options, settings);
     options.ttl = Some(settings.ttl());
-    builder.config(settings).build().await.map_err(|error| error.to_string())
+    builder.config(settings).metrics().build().await.map_err(|error| error.to_string())
 }
 
 fn servers(place: &Place) -> Result<Servers, String> {

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "it watches real processes in real time; it is no pure file")]
 
 mod config;
+mod exporters;
 mod fleet;
 mod fleet_and_failures;
 mod fleet_refuses;

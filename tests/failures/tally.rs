@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use leasehold::{Recorder, RenewalOutcome};
+use leasehold::{LockClass, Recorder, RenewalOutcome};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Arc<Counts>);
@@ -38,11 +38,11 @@ impl Tally {
 }
 
 impl Recorder for Tally {
-    fn renewed(&self, members: usize, _took: std::time::Duration) {
+    fn renewed(&self, members: usize, _took: std::time::Duration, _answered: bool) {
         self.0.renewals_sent.fetch_add(members as u64, Ordering::SeqCst);
     }
 
-    fn renewal(&self, outcome: RenewalOutcome, count: u64) {
+    fn renewal(&self, _: &LockClass, outcome: RenewalOutcome, count: u64) {
         self.0.renewals_answered.fetch_add(count, Ordering::SeqCst);
         if outcome == RenewalOutcome::TooLate {
             self.0.renewals_too_late.fetch_add(count, Ordering::SeqCst);

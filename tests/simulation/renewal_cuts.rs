@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use leasehold::{RenewalOutcome, clock::Instant};
+use leasehold::clock::Instant;
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
 
 use crate::ground::{Heard, Traffic, What, builder, millis, now, pass, seconds};
@@ -48,7 +48,7 @@ async fn one_batch_meets(fault: Fault) {
     let sent = traffic.log.of(What::Renewal);
     let answers: u64 = heard.counts().renewals.values().sum();
     assert_eq!(answers, sent.len() as u64, "{fault:?}: one answer each");
-    let failed = heard.renewals(RenewalOutcome::Failed);
+    let failed = heard.renewals_failed();
     assert!(failed > 0 && failed <= LEASES as u64, "{fault:?}: {failed} in one batch");
     assert_eq!(sent.len(), 3 * LEASES + failed as usize, "{fault:?}: three periods, and the repeated ones");
 
@@ -76,6 +76,6 @@ async fn a_lane_that_fails_again_and_again_loses_no_lease_while_a_deadline_is_ah
         pass(seconds(28)).await;
         assert!(lease.is_held(), "{round} {fate:?}: {:?}", lease.remaining());
     }
-    assert!(heard.renewals(RenewalOutcome::Failed) >= 80);
+    assert!(heard.renewals_failed() >= 80);
     lease.release().await.unwrap();
 }

@@ -111,9 +111,6 @@ pub(crate) fn queue_up(
         slot.poke();
         Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
     })?;
-    if !ahead && matches!(next, Next::Wait) {
-        works.events.wait_started();
-    }
     if start {
         driver::start(works, &call.key, room);
     }
@@ -129,7 +126,6 @@ pub(crate) fn leave(works: &Works, key: &Arc<LockKey>, id: CallerId) {
     });
     if left.is_some() {
         works.events.totals.callers.sub(1);
-        works.events.cancelled();
     }
 }
 
@@ -149,7 +145,7 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
             call.asked.check_against(terms)?;
-            Ok(Admitted::Queue(terms))
+            Ok(Admitted::Queue(Terms { class: call.terms.class, ..terms }))
         }
         ScopeView::Stranger
             if call.patience == Patience::Try && slot.entry.is_known_held(works.clock.now()) =>

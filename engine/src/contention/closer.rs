@@ -36,6 +36,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
+    metrics::Operation,
     routing::topology::{ClockId, NodeId, Topology},
     transport::{Release, ReleaseReply},
     works::Works,
@@ -271,10 +272,12 @@ async fn release(works: &Works, patient: &mut Patient) {
     patient.tries += 1;
     patient.answered_by = None;
     let Some(lane) = works.calls.lane() else { return };
+    let sent = works.clock.now();
     let answer = lane.release(Release { key: patient.key.clone(), owner: patient.closing.owner }).await;
+    works.events.answered(Operation::Release, works.clock.now() - sent, answer.as_ref().err());
     let at = match answer {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
-        Err(trouble) => return works.events.unanswered("release", &trouble),
+        Err(_) => return,
     };
     if driver::check_epoch(works, at).is_ok() {
         patient.answered_by = Some(at.clock);

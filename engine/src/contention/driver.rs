@@ -1,13 +1,13 @@
 //! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
 //! what the entry decides. One task per entry, on the calls thread.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
 use super::{
     attempt::Closing,
-    caller::{Leaving, Refusal},
+    caller::Leaving,
     closer,
     ears::{Ears, News},
     ending,
@@ -23,6 +23,7 @@ use crate::{
     clock::Instant,
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
+    metrics::{self, AskAnswer},
     renewal::{found_ttl::Baseline, inbox::Order},
     transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
     works::Works,
@@ -39,15 +40,22 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
     let (works, key) = (belt.works.clone(), belt.key.clone());
     let mut ears: Option<Ears> = None;
     let mut woken = Woken::Otherwise;
+    let mut noticed = None;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
+        if news.notices > 0 {
+            noticed = Some(works.clock.now());
+        }
+        if news.gaps {
+            works.events.subscription_gap();
+        }
         let todo = next_step(&works, &key, news, std::mem::replace(&mut woken, Woken::Otherwise));
         if !matches!(todo, Todo::Ask(_)) {
             room = room.filter(Room::is_troubled); // who waits for somebody else's release occupies nothing
         }
         match todo {
             Todo::Ask(ask) => {
-                let trouble = ask_server(&works, &key, ask).await;
+                let trouble = ask_server(&works, &key, ask, noticed.take()).await;
                 room = room.and_then(|room| room.after(trouble));
             }
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
@@ -101,7 +109,7 @@ fn next_step(works: &Arc<Works>, key: &Arc<LockKey>, news: News, woken: Woken) -
         };
         (todo, leaving, closing)
     });
-    dismiss(works, leaving, now);
+    dismiss(works, leaving);
     close(works, key, closing);
     todo
 }
@@ -167,7 +175,12 @@ async fn take_turn(
 }
 
 // What kept it from being answered, if that may pass.
-async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<Box<TransportError>> {
+async fn ask_server(
+    works: &Arc<Works>,
+    key: &Arc<LockKey>,
+    ask: Ask,
+    noticed: Option<Instant>,
+) -> Option<Box<TransportError>> {
     let sent = works.clock.now();
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
@@ -175,7 +188,7 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<
     let answer = send(works, key, &ask, sent, execute_by).await;
     let now = works.clock.now();
     works.note_round_trip(now - sent);
-    works.events.asked(now - sent);
+    tell_ask(works, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
     let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final());
     let trouble = trouble.cloned().map(Box::new);
@@ -184,6 +197,24 @@ async fn ask_server(works: &Arc<Works>, key: &Arc<LockKey>, ask: Ask) -> Option<
         Box::pin(closer::give_back(works, key, closing)).await;
     }
     trouble
+}
+
+fn tell_ask(
+    works: &Works,
+    ask: &Ask,
+    answer: &Result<AcquireReply, TransportError>,
+    took: Duration,
+    since_notice: Option<Duration>,
+) {
+    let answer = match answer {
+        Ok(AcquireReply::Granted { .. }) => Ok(AskAnswer::Granted),
+        Ok(AcquireReply::Held { .. }) => Ok(AskAnswer::Held),
+        Ok(AcquireReply::TooLate { .. }) => Ok(AskAnswer::TooLate),
+        Err(trouble) => Err(trouble),
+    };
+    let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
+    let told = metrics::Ask { cause: ask.cause, took, answer, since_notice };
+    works.events.asked(works.events.class(ask.class), &told);
 }
 
 async fn send(
@@ -239,9 +270,6 @@ fn handle_answer(
     let Exchange { cause, sent, execute_by, received: now } = *exchange;
     #[cfg(leasehold_fault)]
     let sent = if Fault::LateDeadline.is_on() { now } else { sent };
-    if let Err(trouble) = &answer {
-        works.events.unanswered("acquire", trouble);
-    }
     let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
     let pace = works.pace(key.slot());
     let (verdict, installed) = works.table.with(key, |slot| {
@@ -262,7 +290,7 @@ fn handle_answer(
             "a peer holds this lock without expiry; callers poll until it is gone"
         );
     }
-    dismiss(works, leaving, now);
+    dismiss(works, leaving);
     if granted {
         return closing;
     }
@@ -304,15 +332,9 @@ fn deliver(works: &Arc<Works>, installed: Installed, contended: bool) {
     }
 }
 
-fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>, now: Instant) {
+fn dismiss(works: &Works, leaving: Vec<Leaving<Seat>>) {
     works.events.totals.callers.sub(leaving.len() as u64);
     for Leaving { caller, refusal } in leaving {
-        match &refusal {
-            Refusal::Held => works.events.refused(),
-            Refusal::TimedOut => works.events.timed_out(now - caller.joined),
-            Refusal::Unavailable(trouble) => works.events.failed(trouble.as_ref()),
-            Refusal::Failed(trouble) => works.events.failed(Some(trouble)),
-        }
         caller.seat.send(Answer::Refused(refusal));
     }
 }

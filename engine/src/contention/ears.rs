@@ -19,6 +19,8 @@ pub(crate) struct News {
     pub(crate) notices: u64,
     /// It came in force, or notices may have been missed.
     pub(crate) resync: bool,
+    /// Notices may have been missed.
+    pub(crate) gaps: bool,
 }
 
 impl Ears {
@@ -37,6 +39,7 @@ impl Ears {
             in_force: now.in_force,
             notices: now.notices - seen.notices,
             resync: (now.in_force && !seen.in_force) || now.gaps != seen.gaps,
+            gaps: now.gaps != seen.gaps,
         }
     }
 

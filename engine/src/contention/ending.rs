@@ -11,7 +11,10 @@ use super::{
 use crate::{
     clock::Instant,
     error::ReleaseError,
-    lease::{shared::LeaseCore, state::LossReason},
+    lease::{
+        shared::LeaseCore,
+        state::{self, LossReason},
+    },
     losses::Loss,
     works::Works,
 };
@@ -20,6 +23,15 @@ use crate::{
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
+}
+
+/// How a holder gives its lease back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenBack {
+    /// It asked for the answer.
+    ByCall,
+    /// It dropped the lease.
+    ByDrop,
 }
 
 /// Ends a lease as lost, unless it has ended, and tells everybody.
@@ -53,9 +65,20 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let held = now - lease.granted_at;
     works.events.totals.held.sub(1);
     works.events.totals.lost.add(1);
-    works.events.lost(reason, lease.token, held);
+    let at_deadline =
+        matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
+    let late = at_deadline.then(|| now - lease.deadline());
+    works.events.lost(works.events.class(lease.terms.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
-        tracing::error!(lock = lease.key.name(), %reason, token = %lease.token, "a lease was lost");
+        tracing::error!(
+            lock = lease.key.name(),
+            class = works.events.class(lease.terms.class).name(),
+            %reason,
+            token = %lease.token,
+            margin = ?state::margin(lease.terms.ttl),
+            noticed_after_deadline = ?late,
+            "a lease was lost"
+        );
     }
     let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
     works.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
@@ -70,11 +93,11 @@ pub(crate) fn give_back(works: &Arc<Works>, lease: &Arc<LeaseCore>) {
 }
 
 /// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
-pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Receipt {
+pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>, how: GivenBack) -> Receipt {
     match release::let_go(works, lease) {
         LetGo::StillHeld => Receipt::Done(Ok(())),
         LetGo::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-        LetGo::Ended(under_way) => send_release(works, lease, under_way),
+        LetGo::Ended(under_way) => send_release(works, lease, under_way.given_back(how)),
     }
 }
 
@@ -83,6 +106,7 @@ pub(crate) fn release(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> Receipt {
 pub(crate) fn release_in_turn(
     works: &Arc<Works>,
     leases: impl IntoIterator<Item = Arc<LeaseCore>>,
+    how: GivenBack,
 ) -> Vec<Receipt> {
     let mut departures = Vec::new();
     let release = |lease| match release::let_go(works, &lease) {
@@ -91,7 +115,7 @@ pub(crate) fn release_in_turn(
         LetGo::Ended(under_way) => {
             handle_end(works, &lease);
             let (answer_to, answer) = oneshot::channel();
-            departures.push(Departure { under_way, lease, answer_to });
+            departures.push(Departure { under_way: under_way.given_back(how), lease, answer_to });
             Receipt::Pending(answer)
         }
     };

@@ -24,4 +24,5 @@ pub(crate) mod rooms;
 pub(crate) mod seat;
 pub(crate) mod table;
 pub(crate) mod turns;
+pub(crate) mod wait;
 mod wards;

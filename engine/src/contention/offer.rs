@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::ending;
 use crate::{
+    clock::Instant,
     lease::shared::{LeaseCore, Taken},
     works::Works,
 };
@@ -15,14 +16,20 @@ pub(crate) struct Offer {
     contended: bool,
 }
 
+/// A lease that a caller has taken.
+pub(crate) struct TakenLease {
+    pub(crate) lease: Arc<LeaseCore>,
+    /// Nobody had taken it before.
+    pub(crate) first: bool,
+    pub(crate) at: Instant,
+    /// It was not to be had at the first ask.
+    pub(crate) contended: bool,
+}
+
 impl Offer {
     /// `contended`: the lock was not to be had at the first ask.
     pub(crate) fn new(lease: Arc<LeaseCore>, works: Arc<Works>, contended: bool) -> Self {
         Self { lease: Some(lease), works, contended }
-    }
-
-    pub(crate) fn is_contended(&self) -> bool {
-        self.contended
     }
 
     /// Takes the hold, unless it has ended or its deadline has passed (promise S7), or the engine holds as many leases as
@@ -34,18 +41,16 @@ impl Offer {
             self.lease = Some(lease);
             return Took::Full;
         }
-        let taken = lease.take(self.works.clock.now());
+        let at = self.works.clock.now();
+        let taken = lease.take(at);
         if counted && taken != Taken::First {
             self.works.events.totals.held.sub(1);
         }
-        match taken {
-            Taken::First => Took::Lease(lease, true),
-            Taken::Again => Took::Lease(lease, false),
-            Taken::TooLate => {
-                self.lease = Some(lease);
-                Took::TooLate
-            }
+        if taken == Taken::TooLate {
+            self.lease = Some(lease);
+            return Took::TooLate;
         }
+        Took::Lease(TakenLease { lease, first: taken == Taken::First, at, contended: self.contended })
     }
 
     /// The lease that nobody takes, to be given back by whoever calls this.
@@ -61,8 +66,7 @@ impl Offer {
 
 /// What came of taking an offer.
 pub(crate) enum Took {
-    /// `true`: nobody had taken the lease before.
-    Lease(Arc<LeaseCore>, bool),
+    Lease(TakenLease),
     TooLate,
     Full,
 }

@@ -128,7 +128,12 @@ mod tests {
     fn queue(patiences: &[Patience]) -> Queue<()> {
         let mut queue = Queue::default();
         for (id, patience) in (0..).zip(patiences) {
-            let terms = Terms { ttl: Duration::from_secs(1), renewed: true, max_hold: None };
+            let terms = Terms {
+                ttl: Duration::from_secs(1),
+                renewed: true,
+                max_hold: None,
+                class: crate::metrics::ClassId::DEFAULT,
+            };
             let joined = Instant::default();
             let id = CallerId(id);
             queue.push_back(Caller { id, terms, patience: *patience, joined, scope: None, seat: () });

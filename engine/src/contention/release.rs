@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     attempt::Closing,
-    ending,
+    ending::{self, GivenBack},
     resend::{self, Told},
     table::Slot,
 };
@@ -37,6 +37,9 @@ pub(crate) enum LetGo {
 pub(crate) struct UnderWay {
     works: Arc<Works>,
     key: Arc<LockKey>,
+    /// The lease that ended by it, if it counts as released, and when.
+    released: Option<(Arc<LeaseCore>, Instant)>,
+    how: GivenBack,
     ended: bool,
     _errand: Errand,
 }
@@ -44,7 +47,14 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     pub(crate) fn begin(works: &Arc<Works>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
         slot.releases += 1;
-        Self { works: works.clone(), key: key.clone(), ended: false, _errand: works.errands.begin() }
+        Self {
+            works: works.clone(),
+            key: key.clone(),
+            released: None,
+            how: GivenBack::ByCall,
+            ended: false,
+            _errand: works.errands.begin(),
+        }
     }
 
     fn end(&mut self, tell: impl FnOnce(&mut Slot)) {
@@ -56,11 +66,34 @@ impl UnderWay {
     }
 }
 
+impl UnderWay {
+    /// The lease counts as released from `now` on. One that was lost, by shutdown say, counts as lost; one that nobody
+    /// took was never granted.
+    fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
+        self.released = lease.was_taken().then(|| (lease.clone(), now));
+        self
+    }
+
+    /// By which way; unless it is told, by a call.
+    pub(crate) fn given_back(mut self, how: GivenBack) -> Self {
+        self.how = how;
+        self
+    }
+
+    fn tell(&mut self, outcome: ReleaseOutcome) {
+        if let Some((lease, ended)) = self.released.take() {
+            let events = &self.works.events;
+            events.released(events.class(lease.terms.class), ended - lease.granted_at, outcome);
+        }
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.ended {
             self.end(|_| {});
         }
+        self.tell(ReleaseOutcome::Unknown); // unless it was told before
     }
 }
 
@@ -84,7 +117,7 @@ pub(crate) fn let_go(works: &Arc<Works>, lease: &Arc<LeaseCore>) -> LetGo {
             return LetGo::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
         }
         slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
-        LetGo::Ended(UnderWay::begin(works, &lease.key, slot))
+        LetGo::Ended(UnderWay::begin(works, &lease.key, slot).counts(lease, now))
     });
     if matches!(let_go, LetGo::WasLost(_)) && lease.holds() == 0 {
         works.closer.hurry(works, lease);
@@ -117,23 +150,33 @@ pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Res
     if closing.may_hold || !closing.open.is_closed() {
         works.closer.add(works, &lease.key, closing);
     }
-    outcome(works, lease, told)
+    let (outcome, result) = outcome(works, lease, told, under_way.how);
+    under_way.tell(outcome);
+    result
 }
 
 /// A release that is not sent by its caller any more: the closer has its owner.
 pub(crate) fn give_up(
-    under_way: UnderWay,
+    mut under_way: UnderWay,
     lease: &LeaseCore,
     trouble: TransportError,
 ) -> Result<(), ReleaseError> {
-    let works = &under_way.works;
+    let works = &under_way.works.clone();
     works.closer.add(works, &lease.key, lease.to_closing());
-    outcome(works, lease, Told { reply: Err(trouble), unsure: false })
+    let told = Told { reply: Err(trouble), unsure: false };
+    let (outcome, result) = outcome(works, lease, told, under_way.how);
+    under_way.tell(outcome);
+    result
 }
 
-fn outcome(works: &Works, lease: &LeaseCore, told: Told) -> Result<(), ReleaseError> {
-    let now = works.clock.now();
-    let (told, result) = match told.reply {
+fn outcome(
+    works: &Works,
+    lease: &LeaseCore,
+    told: Told,
+    how: GivenBack,
+) -> (ReleaseOutcome, Result<(), ReleaseError>) {
+    match told.reply {
+        Ok(ReleaseReply::Released { .. }) if how == GivenBack::ByDrop => (ReleaseOutcome::Dropped, Ok(())),
         Ok(ReleaseReply::Released { .. }) => (ReleaseOutcome::Released, Ok(())),
         Ok(ReleaseReply::NotYours { .. }) if told.unsure => {
             (ReleaseOutcome::ReleasedOrLost, Err(ReleaseError::ReleasedOrLost))
@@ -142,15 +185,10 @@ fn outcome(works: &Works, lease: &LeaseCore, told: Told) -> Result<(), ReleaseEr
             (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs)))
         }
         Err(trouble) => {
-            works.events.unanswered("release", &trouble);
+            let now = works.clock.now();
             (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, Some(trouble))))
         }
-    };
-    // A lease that was lost, by shutdown say, is counted as lost.
-    if lease.was_taken() && lease.loss().is_none() {
-        works.events.released(now - lease.granted_at, told);
     }
-    result
 }
 
 /// What is known of a release without an answer: by when the server has forgotten the lock in any case.

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::driver;
 use crate::{
     clock::Instant,
+    metrics::Operation,
     transport::{Effect, Release, ReleaseReply, TransportError},
     works::Works,
 };
@@ -44,7 +45,6 @@ async fn insist(works: &Arc<Works>, release: &Release, give_up: Instant, mut tol
         }
         if trouble.effect != Effect::None {
             told.unsure = true;
-            works.events.unanswered("release", trouble);
         }
         tokio::select! {
             () = works.clock.sleep_until(next) => {}
@@ -81,7 +81,10 @@ async fn send_once(works: &Works, release: Release) -> Result<ReleaseReply, Tran
     if crate::faults::Fault::BlindRelease.is_on() {
         let _ = lane.force_release(&release.key).await;
     }
-    let reply = lane.release(release).await?;
+    let sent = works.clock.now();
+    let reply = lane.release(release).await;
+    works.events.answered(Operation::Release, works.clock.now() - sent, reply.as_ref().err());
+    let reply = reply?;
     let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
     driver::check_epoch(works, at)?;
     Ok(reply)

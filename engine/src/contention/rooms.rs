@@ -29,6 +29,7 @@ use crate::{
     error::{AcquireError, ReleaseError},
     key::LockKey,
     lease::shared::{LeaseCore, Terms},
+    metrics::ClassId,
     routing::{slot::Slot, topology::NodeId},
     transport::TransportError,
     works::Works,
@@ -69,6 +70,8 @@ pub(crate) struct Arrival {
 /// What the names of a list have in common.
 pub(crate) struct List {
     pub(crate) terms: Terms,
+    /// What all names count as; `None`: each as the rules say.
+    pub(crate) class: Option<ClassId>,
     pub(crate) asked: Asked,
     /// Counted for each name from when it is queued.
     pub(crate) wait: Option<Duration>,
@@ -244,20 +247,27 @@ impl Arrival {
         let now = works.clock.now();
         let mut seat = Some(Seat::InList(self.seat(now)));
         let id = self.list.caller(self.place);
-        let queued = arrival::queue_up(works, &self.call(now), (id, &mut seat), ahead, room);
+        let call = self.call(works, now);
+        let queued = arrival::queue_up(works, &call, (id, &mut seat), ahead, room);
         if let (Err(error), Some(Seat::InList(place))) = (queued, seat) {
             place.tell(Err(error));
         }
     }
 
-    fn call(self, now: Instant) -> Call {
+    fn call(self, works: &Works, now: Instant) -> Call {
         let List { terms, asked, wait, .. } = *self.list;
+        let terms = Terms { class: self.list.class_of(works, &self.key), ..terms };
         let patience = Patience::Wait(wait.map(|time| now + time));
         Call { key: self.key, terms, asked, patience, scope: None, joined: now }
     }
 }
 
 impl List {
+    /// What this name of it counts as.
+    pub(crate) fn class_of(&self, works: &Works, key: &LockKey) -> ClassId {
+        self.class.unwrap_or_else(|| works.events.classes.by_rule(key.name()))
+    }
+
     /// The caller of the name at this place.
     pub(crate) fn caller(&self, place: usize) -> CallerId {
         CallerId(self.first.0 + place as u64)

@@ -199,7 +199,12 @@ mod tests {
         let (owner, token, at) =
             (OwnerMint::new().mint(), FencingToken::at_server_micros(7), Instant::from_nanos(9));
         let granted = Granted { owner, token, sent: at, execute_by: at, received: at, clock };
-        let terms = Terms { ttl: std::time::Duration::from_secs(1), renewed: true, max_hold: None };
+        let terms = Terms {
+            ttl: std::time::Duration::from_secs(1),
+            renewed: true,
+            max_hold: None,
+            class: Default::default(),
+        };
         Arc::new(LeaseCore::new(key.clone(), terms, granted, Default::default(), 1))
     }
 

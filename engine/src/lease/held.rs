@@ -1,6 +1,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::{
     shared::LeaseCore,
@@ -9,7 +10,7 @@ use super::{
 use crate::{
     clock::Instant,
     contention::{
-        ending::{self, Receipt},
+        ending::{self, GivenBack, Receipt},
         release,
     },
     engine::Handle,
@@ -132,15 +133,23 @@ impl Lease {
     /// Dropping it gives up the answer; the release goes on.
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt = handle.as_ref().map(|handle| ending::release(handle.works(), &self.core));
+        let receipt =
+            handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
-        async move {
+        let span = tracing::debug_span!(
+            "lock.release",
+            otel.kind = "client",
+            lock.name = self.core.key.name(),
+            lock.fencing_token = %self.core.token,
+        );
+        let answered = async move {
             let _alive = handle;
             match receipt {
                 Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
                 None => Ok(()),
             }
-        }
+        };
+        answered.instrument(span)
     }
 
     /// Ends all leases at once; the future tells what comes of their releases, in their order. Those of the engine that
@@ -148,10 +157,11 @@ impl Lease {
     pub(crate) fn release_all(
         handle: &Handle,
         leases: Vec<Lease>,
+        how: GivenBack,
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
         let (alive, now) = (handle.clone(), handle.works().clock.now());
         let (cores, strange) = Self::take_cores(handle, leases);
-        let receipts = ending::release_in_turn(handle.works(), cores.iter().cloned());
+        let receipts = ending::release_in_turn(handle.works(), cores.iter().cloned(), how);
         async move {
             let mut results = Vec::with_capacity(cores.len());
             for (receipt, core) in receipts.into_iter().zip(&cores) {
@@ -200,7 +210,7 @@ async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<()
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(ending::release(handle.works(), &self.core));
+            drop(ending::release(handle.works(), &self.core, GivenBack::ByDrop));
         }
     }
 }

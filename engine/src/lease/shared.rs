@@ -22,6 +22,7 @@ use crate::{
     contention::{attempt::Closing, closer::Place},
     fencing::FencingToken,
     key::LockKey,
+    metrics::ClassId,
     owner::Owner,
     routing::topology::ClockId,
     transport::TransportError,
@@ -36,6 +37,8 @@ pub(crate) struct Terms {
     pub(crate) renewed: bool,
     /// For how long it is renewed at most.
     pub(crate) max_hold: Option<Duration>,
+    /// What it counts as.
+    pub(crate) class: ClassId,
 }
 
 /// A grant as it came from the server.
@@ -353,7 +356,8 @@ pub(crate) mod tests {
         Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, OpenSends::default(), 1))
     }
 
-    const TERMS: Terms = Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None };
+    const TERMS: Terms =
+        Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, class: ClassId::DEFAULT };
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)

@@ -7,12 +7,14 @@ use std::{
     },
 };
 
-use super::Recorder;
+use super::{ClassId, Classes, LockClass, Numbers, Recorder};
 
-/// Where the engine's code tells its events: the user's recorder, and the totals of `snapshot()`.
+/// Where the engine's code tells its events: the user's recorder, the numbers, and the totals of `snapshot()`.
 #[derive(Clone)]
 pub(crate) struct Events {
     recorder: Arc<dyn Recorder>,
+    pub(crate) classes: Arc<Classes>,
+    pub(crate) numbers: Option<Arc<Numbers>>,
     pub(crate) totals: Arc<Totals>,
 }
 
@@ -60,9 +62,26 @@ impl Count {
     }
 }
 
+struct Silent;
+impl Recorder for Silent {}
+
 impl Events {
-    pub(crate) fn new(recorder: Arc<dyn Recorder>) -> Self {
-        Self { recorder, totals: Arc::default() }
+    pub(crate) fn new(
+        user: Option<Arc<dyn Recorder>>,
+        numbers: Option<Arc<Numbers>>,
+        classes: Classes,
+    ) -> Self {
+        let recorder: Arc<dyn Recorder> = match (user, numbers.clone()) {
+            (None, None) => Arc::new(Silent),
+            (Some(user), None) => user,
+            (None, Some(numbers)) => numbers,
+            (Some(user), Some(numbers)) => Arc::new(super::numbers::WithUser { numbers, user }),
+        };
+        Self { recorder, classes: Arc::new(classes), numbers, totals: Arc::default() }
+    }
+
+    pub(crate) fn class(&self, id: ClassId) -> &LockClass {
+        self.classes.class(id)
     }
 }
 

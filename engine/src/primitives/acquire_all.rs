@@ -17,15 +17,17 @@ use crate::{
     contention::{
         arrival::{self, Asked},
         caller::CallerId,
-        ending,
+        ending::{self, GivenBack},
         rooms::{Arrival, Guest, List},
         seat::Told,
         table::Answer,
+        wait,
     },
     engine::Handle,
     error::{AcquireError, Invalid},
     key::{CarriedHash, LockKey, NameFault},
     lease::{Lease, shared::Terms},
+    metrics::ClassId,
 };
 
 /// Many locks that are to be acquired, each for itself: one that cannot be had keeps none of the others back. Made by
@@ -53,6 +55,7 @@ use crate::{
 pub struct AcquireAll {
     handle: Handle,
     names: Vec<Name>,
+    class: Option<ClassId>,
     wait: Option<Duration>,
     asked: Asked,
 }
@@ -81,7 +84,14 @@ impl AcquireAll {
         let key =
             |name: N| LockKey::new(prefix, name.as_ref()).map_err(|fault| (name.as_ref().to_owned(), fault));
         let names = names.into_iter().map(key).collect();
-        Self { handle, names, wait: None, asked: Asked::default() }
+        Self { handle, names, class: None, wait: None, asked: Asked::default() }
+    }
+
+    /// What all of them count as in metrics, as [`Lock::class`](crate::Lock::class). Default: each as the rules of
+    /// [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`.
+    pub fn class(mut self, name: &str) -> Self {
+        self.class = Some(self.handle.works().events.classes.get(name));
+        self
     }
 
     /// How long it waits for each lock that is held, counted from when that lock is first asked for. Default: without
@@ -124,7 +134,8 @@ impl AcquireAll {
         match acquiring.checked(self.wait, self.asked) {
             Ok((wait, terms)) => {
                 let first = CallerId(acquiring.handle.works().next_ids(acquiring.left as u64));
-                acquiring.ask(Arc::new(List { terms, asked: self.asked, wait, first, answers_to }));
+                let (class, asked) = (self.class, self.asked);
+                acquiring.ask(Arc::new(List { terms, class, asked, wait, first, answers_to }));
             }
             Err(error) => acquiring.refuse_all(&error),
         }
@@ -163,21 +174,19 @@ impl Acquiring {
         let Told { place, joined, answer } = told;
         let works = self.handle.works();
         let outcome = match answer {
-            Ok(Answer::Offer(offer)) => lock::take(&self.handle, offer, joined).transpose(),
-            Ok(Answer::Refused(refusal)) => lock::refused(works, refusal, joined).map(Err),
-            Err(error) => Some(Err(error)),
+            Ok(Answer::Offer(offer)) => lock::take(works, offer),
+            Ok(Answer::Refused(refusal)) => lock::refused(works, refusal, joined).map_or(Ok(None), Err),
+            Err(error) => Err(error),
         };
-        match (outcome, &self.keys[place], &self.list) {
-            (Some(outcome), _, _) => {
-                self.keys[place] = None;
-                Some((place, outcome))
-            }
-            (None, Some(key), Some(list)) => {
-                Arrival { key: key.clone(), place, list: list.clone() }.queue_up(works, true, None);
-                None
-            }
-            (None, _, _) => unreachable!("only who was asked for and not told yet is queued"),
+        let (key, list) = self.keys[place].take().zip(self.list.as_ref()).expect("told once, when asked for");
+        if let Ok(None) = outcome {
+            self.keys[place] = Some(key.clone());
+            Arrival { key, place, list: list.clone() }.queue_up(works, true, None);
+            return None;
         }
+        wait::tell_end(works, &key, list.class_of(works, &key), joined, &outcome);
+        let taken = outcome.transpose()?;
+        Some((place, taken.map(|taken| Lease::new(taken.lease, self.handle.clone()))))
     }
 
     fn take_in(&mut self, names: Vec<Name>) {
@@ -202,10 +211,14 @@ impl Acquiring {
     ) -> Result<(Option<Duration>, Terms), AcquireError> {
         let works = self.handle.works();
         works.check_open()?;
-        Ok((lock::checked_wait(wait)?, lock::checked_terms(works, asked)?))
+        Ok((lock::checked_wait(wait)?, lock::checked_terms(works, asked, ClassId::DEFAULT)?))
     }
 
     fn ask(&mut self, list: Arc<List>) {
+        let works = self.handle.works();
+        for key in self.keys.iter().flatten() {
+            works.events.wait_started(works.events.class(list.class_of(works, key)));
+        }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
         let arrival = |(place, key)| Guest::Acquire(Arrival { key, place, list: list.clone() });
         self.handle.works().rooms.add(keys.map(arrival));
@@ -241,17 +254,19 @@ fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc
 // turn: thousands of releases at once would be in everybody's way.
 impl Drop for Acquiring {
     fn drop(&mut self) {
+        let works = self.handle.works();
         self.told.close();
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
         let untaken = told.filter_map(|told| match told.answer {
             Ok(Answer::Offer(offer)) => offer.decline(),
             Ok(Answer::Refused(_)) | Err(_) => None,
         });
-        drop(ending::release_in_turn(self.handle.works(), untaken));
+        drop(ending::release_in_turn(works, untaken, GivenBack::ByDrop));
         let Some(list) = &self.list else { return };
         for (place, key) in self.keys.iter().enumerate() {
             if let Some(key) = key {
-                arrival::leave(self.handle.works(), key, list.caller(place));
+                arrival::leave(works, key, list.caller(place));
+                works.events.cancelled(works.events.class(list.class_of(works, key)));
             }
         }
     }
@@ -266,7 +281,7 @@ struct Outcomes {
 impl Drop for Outcomes {
     fn drop(&mut self) {
         let leases = self.of.drain(..).flatten().flatten().collect();
-        drop(Lease::release_all(&self.handle, leases));
+        drop(Lease::release_all(&self.handle, leases, GivenBack::ByDrop));
     }
 }
 

@@ -2,18 +2,22 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use tracing::Instrument;
+
 use crate::{
     clock::Instant,
     contention::{
         arrival::{self, Asked, Call, Joined},
         caller::{Patience, Refusal, ScopeId},
-        offer::{Offer, Took},
+        offer::{Offer, TakenLease, Took},
         table::Answer,
+        wait::Wait,
     },
     engine::Handle,
     error::{AcquireError, InspectError, Invalid, RunError},
     key::{LockKey, NameFault},
     lease::{Lease, shared::Terms},
+    metrics::ClassId,
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
     works::Works,
 };
@@ -28,6 +32,7 @@ use crate::{
 pub struct Lock {
     handle: Handle,
     key: Result<Arc<LockKey>, (String, NameFault)>,
+    class: ClassId,
     wait: Option<Duration>,
     asked: Asked,
     scope: Option<ReentryScope>,
@@ -62,7 +67,16 @@ impl Lock {
     pub(crate) fn new(handle: Handle, name: &str) -> Self {
         let key =
             LockKey::new(&handle.works().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
-        Self { handle, key, wait: None, asked: Asked::default(), scope: None }
+        let class = handle.works().events.classes.by_rule(name);
+        Self { handle, key, class, wait: None, asked: Asked::default(), scope: None }
+    }
+
+    /// What the lock counts as in metrics: one of at most 64 names an engine, made when it is first used. Default: as the
+    /// rules of [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`. What is one too many counts
+    /// as `_other`. The class of a lease is that of its caller.
+    pub fn class(mut self, name: &str) -> Self {
+        self.class = self.handle.works().events.classes.get(name);
+        self
     }
 
     /// How long [`acquire`](Self::acquire) waits for a lock that is held. Default: without limit.
@@ -241,7 +255,7 @@ impl Lock {
         let wait = checked_wait(self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = checked_terms(works, self.asked)?;
+        let terms = checked_terms(works, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
@@ -257,12 +271,21 @@ impl Lock {
         Ok(Some(scope.id))
     }
 
-    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
+        let works = self.handle.works();
+        let wait = Wait::begin(works, &call);
+        let outcome = self.outcome(&call).instrument(wait.span()).await;
+        wait.end(&outcome);
+        let taken = outcome?;
+        Ok(taken.map(|taken| Lease::new(taken.lease, self.handle.clone())))
+    }
+
+    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
+    async fn outcome(&self, call: &Call) -> Result<Option<TakenLease>, AcquireError> {
         let works = self.handle.works();
         let mut ahead = false;
         loop {
-            let offer = match arrival::join(works, &call, ahead)? {
+            let offer = match arrival::join(works, call, ahead)? {
                 Joined::Held => return Ok(None),
                 Joined::Shared(offer) => offer,
                 Joined::Queued(answer, place) => {
@@ -276,8 +299,8 @@ impl Lock {
                     }
                 }
             };
-            if let Some(lease) = take(&self.handle, offer, call.joined)? {
-                return Ok(Some(lease));
+            if let Some(taken) = take(works, offer)? {
+                return Ok(Some(taken));
             }
             ahead = true;
         }
@@ -288,21 +311,15 @@ impl Lock {
 ///
 /// # Errors
 /// The engine holds as many leases as it may.
-pub(super) fn take(handle: &Handle, offer: Offer, joined: Instant) -> Result<Option<Lease>, AcquireError> {
-    let (works, contended) = (handle.works(), offer.is_contended());
-    let (lease, first) = match offer.take() {
-        Took::Lease(lease, first) => (lease, first),
-        Took::TooLate => return Ok(None),
+pub(super) fn take(works: &Works, offer: Offer) -> Result<Option<TakenLease>, AcquireError> {
+    match offer.take() {
+        Took::Lease(taken) => Ok(Some(taken)),
+        Took::TooLate => Ok(None),
         Took::Full => {
             let value = works.config.leases_max;
-            return Err(AcquireError::LimitReached { limit: "leases_max", value });
+            Err(AcquireError::LimitReached { limit: "leases_max", value })
         }
-    };
-    if first {
-        works.events.totals.granted.add(1);
-        works.events.granted(works.clock.now() - joined, contended);
     }
-    Ok(Some(Lease::new(lease, handle.clone())))
 }
 
 /// What a caller that was queued since `joined` is told. `None`: it only tried, and somebody holds the lock.
@@ -332,13 +349,13 @@ pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, I
     }
 }
 
-pub(super) fn checked_terms(works: &Works, asked: Asked) -> Result<Terms, Invalid> {
+pub(super) fn checked_terms(works: &Works, asked: Asked, class: ClassId) -> Result<Terms, Invalid> {
     let ttl = asked.ttl.unwrap_or(works.config.ttl());
     works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
     }
-    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold })
+    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, class })
 }
 
 /// One request of the calls lane, made on the calls thread.

@@ -8,6 +8,7 @@ use super::shard::TICK;
 use crate::{
     contention::ending,
     lease::{shared::LeaseCore, state::LossReason},
+    metrics::EngineThread,
     works::Works,
 };
 
@@ -15,7 +16,9 @@ use crate::{
 pub(crate) async fn run(works: Arc<Works>) {
     let (mut seen, mut still) = (works.ticks(), 0);
     loop {
-        works.clock.sleep_until(works.clock.now() + TICK).await;
+        let due = works.clock.now() + TICK;
+        works.clock.sleep_until(due).await;
+        works.events.timer_late(EngineThread::Calls, works.clock.now() - due);
         let ticks = works.ticks();
         still = if ticks == seen { still + 1 } else { 0 };
         seen = ticks;

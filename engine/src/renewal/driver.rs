@@ -4,23 +4,26 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::{
     batch::Batch,
     flights::Flights,
+    grumble::Grumble,
     inbox::Order,
-    shard::{Happening, Shard, TICK, Tally},
+    shard::{Happening, Shard, TICK},
+    tally::Tally,
 };
 use crate::{
     clock::Instant,
     contention::ending,
     lease::shared::LeaseCore,
-    metrics::RenewalOutcome,
+    metrics::{EngineThread, Operation},
     routing::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
     },
-    transport::Renewal,
+    transport::{Renewal, TransportError},
     works::Works,
 };
 
@@ -67,6 +70,9 @@ struct Driver {
     known: Arc<Topology>,
     /// Servers whose clock was seen to step: their leases were hurried once.
     hurried: HashSet<ClockId>,
+    /// Kept for its room.
+    tally: Tally,
+    grumble: Grumble,
 }
 
 /// Runs until the engine ends.
@@ -83,6 +89,7 @@ pub(crate) async fn run(works: Arc<Works>) {
                 () = works.inboxes.urgent() => driver.handle_urgent(),
             }
         }
+        works.events.timer_late(EngineThread::Renewal, works.clock.now() - next_tick);
     }
 }
 
@@ -114,6 +121,8 @@ impl Driver {
             landing,
             known: Arc::default(),
             hurried: HashSet::new(),
+            tally: Tally::default(),
+            grumble: Grumble::default(),
         }
     }
 
@@ -172,6 +181,9 @@ impl Driver {
             if earlier.node(node.id).is_none_or(|before| before.connected != node.connected) {
                 events.node_changed(&node.address, node.connected);
             }
+            if node.connected && earlier.node(node.id).is_some_and(|before| !before.connected) {
+                events.reconnected(&node.address);
+            }
         }
         let left = earlier.nodes().iter().filter(|node| node.connected && topology.node(node.id).is_none());
         left.for_each(|node| events.node_changed(&node.address, false));
@@ -190,6 +202,9 @@ impl Driver {
         for number in 0..self.shards.len() {
             let flights = &self.flights;
             let batches = self.shards[number].take_batches(now, &topology, |node| flights.room(node));
+            for late in self.shards[number].take_lateness() {
+                self.works.events.renewal_late(late);
+            }
             for batch in batches {
                 self.send(number, batch, now);
             }
@@ -199,7 +214,9 @@ impl Driver {
     fn send(&mut self, shard: usize, batch: Batch, sent: Instant) {
         self.flights.start(batch.node);
         let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
-        tokio::spawn(async move {
+        // Of nobody's span: whoever asked for these leases may be done long since.
+        let span = tracing::trace_span!(parent: None, "lock.renew", node = batch.node.0, leases = batch.members.len());
+        let flight = async move {
             let Batch { node, members } = batch;
             let mut flight = Flight { landing, landed: Some(Landed::empty(shard, node, sent)) };
             let members = match lane {
@@ -207,7 +224,8 @@ impl Driver {
                 None => members,
             };
             flight.land(members);
-        });
+        };
+        tokio::spawn(flight.instrument(span));
     }
 
     fn handle_landed(&mut self, landed: Landed) {
@@ -215,28 +233,36 @@ impl Driver {
         let (now, members) = (self.works.clock.now(), batch.members.len());
         self.flights.end(batch.node);
         self.handle_topology(); // what the answers say is held against the servers of this moment
-        let (topology, mut tally) = (self.known.clone(), Tally::default());
+        let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
         self.shards[shard].handle_answers(batch.members, sent, now, &topology, &mut tally);
-        self.tell_tally(members, now - sent, tally);
+        self.tell_tally(members, now - sent, &tally);
+        if let Some(trouble) = &tally.trouble {
+            self.complain(tally.failed, trouble, now);
+        }
+        tally.clear();
+        self.tally = tally;
         self.tell_happenings();
         self.dispatch(now);
     }
 
-    fn tell_tally(&self, members: usize, took: Duration, tally: Tally) {
+    fn complain(&mut self, failed: u64, trouble: &TransportError, now: Instant) {
+        if let Some(failed) = self.grumble.add(failed, now) {
+            tracing::warn!(failed, %trouble, "renewals are not confirmed; asking again until their deadlines");
+        }
+    }
+
+    fn tell_tally(&self, members: usize, took: Duration, tally: &Tally) {
         let events = &self.works.events;
-        events.renewed(members, took);
+        events.renewed(members, took, tally.answered() > 0);
+        events.answered(Operation::Renew, took, tally.trouble.as_ref());
         events.totals.renewals.add(tally.renewed);
         events.totals.renewals_failed.add(tally.failed + tally.too_late);
-        let outcomes = [
-            (RenewalOutcome::Renewed, tally.renewed),
-            (RenewalOutcome::NotOurs, tally.not_yours),
-            (RenewalOutcome::TooLate, tally.too_late),
-            (RenewalOutcome::Failed, tally.failed),
-        ];
-        outcomes
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .for_each(|(outcome, count)| events.renewal(outcome, count));
+        for (class, outcome, count) in &tally.outcomes {
+            events.renewal(events.class(*class), *outcome, *count);
+        }
+        for (class, share) in &tally.margins {
+            events.margin_left(events.class(*class), *share);
+        }
     }
 
     fn tell_happenings(&mut self) {
@@ -252,14 +278,15 @@ impl Driver {
             Happening::Lost(lease, reason) => ending::handle_loss(&self.works, &lease, reason),
             Happening::Jeopardy(lease) => {
                 self.works.events.totals.jeopardies.add(1);
-                self.works.events.jeopardy();
+                self.works.events.jeopardy(self.works.events.class(lease.terms.class));
                 tracing::debug!(
                     lock = lease.key.name(),
                     "a lease is in jeopardy: a renewal was not confirmed"
                 );
             }
             Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
-                self.works.events.found_ttl(found, least, most);
+                let class = self.works.events.class(lease.terms.class);
+                self.works.events.found_ttl(class, found, least, most);
                 if self.hurried.insert(clock) {
                     tracing::warn!(
                         lock = lease.key.name(),

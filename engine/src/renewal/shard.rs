@@ -15,6 +15,7 @@ use super::{
     phase,
     slab::Slab,
     spread::Spread,
+    tally::Tally,
     wheel::Wheel,
     wishes::{AnswerTo, ByHand, Wishes},
 };
@@ -48,15 +49,6 @@ pub(crate) enum Happening {
     },
 }
 
-/// How the members of an answered batch fared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) renewed: u64,
-    pub(crate) not_yours: u64,
-    pub(crate) too_late: u64,
-    pub(crate) failed: u64,
-}
-
 #[derive(Debug)]
 struct Record {
     lease: Arc<LeaseCore>,
@@ -66,6 +58,8 @@ struct Record {
     /// Its server changed while a renewal was in flight: if that fails, it is asked again without a pause.
     hurried: bool,
     baseline: Baseline,
+    /// The tick in which it was to be renewed.
+    due: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +80,7 @@ pub(crate) struct Shard {
     fired: Vec<u32>,
     wishes: Wishes,
     happenings: Vec<Happening>,
+    lateness: Vec<Duration>,
 }
 
 impl Shard {
@@ -99,6 +94,7 @@ impl Shard {
             fired: Vec::new(),
             wishes: Wishes::default(),
             happenings: Vec::new(),
+            lateness: Vec::new(),
         }
     }
 
@@ -122,7 +118,7 @@ impl Shard {
         }
         let due = self.next_tick(&lease, baseline.sent, now, topology);
         let record =
-            Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline };
+            Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline, due };
         let ticket = self.records.insert(record);
         lease.set_ticket(Some(ticket));
         self.wheel.insert(number(ticket), due);
@@ -214,15 +210,21 @@ impl Shard {
     }
 
     fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
-        let Self { ready, records, wishes, command_timeout, .. } = self;
-        ready.pop_batch(node, |ticket| {
+        let Self { ready, records, wishes, command_timeout, lateness, .. } = self;
+        let mut first_due = u64::MAX;
+        let batch = ready.pop_batch(node, |ticket| {
             let record = records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
             let lease = &record.lease;
             // It may have been ready for long. What does not go out has its end in the wheel.
             let goes_out = lease.is_held(now) && (wishes.is_any(ticket) || lease.wants_renewal(now));
             record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
+            first_due = first_due.min(record.due);
             goes_out.then(|| renewal(ticket, lease, wishes.send(ticket), now, *command_timeout))
-        })
+        });
+        if !batch.members.is_empty() {
+            lateness.push(now - start_of(first_due));
+        }
+        batch
     }
 
     /// Applies the answers of a batch that was sent at `sent`. An answer of another epoch than the node's present one
@@ -237,6 +239,7 @@ impl Shard {
     ) -> bool {
         let mut again = false;
         for member in answers {
+            tally.turn_to(self.records.get(member.ticket).map(|record| record.lease.terms.class));
             again |= self.handle_answer(member, sent, now, topology, tally);
         }
         again
@@ -257,40 +260,42 @@ impl Shard {
             | RenewalAnswer::TooLate { at }
                 if stale(at) =>
             {
-                tally.failed += 1;
                 let error = TransportError::unknown(
                     ErrorKind::Unreachable,
                     at,
                     "answered by a server that is not the present one",
                 );
+                tally.count_failed(&error);
                 self.handle_failure(&member, &error, now);
             }
             RenewalAnswer::Renewed { found, at } => {
-                tally.renewed += 1;
-                self.handle_renewed(&member, found, at, sent, now, topology);
+                tally.count_renewed();
+                let left = self.handle_renewed(&member, found, at, sent, now, topology);
+                left.into_iter().for_each(|share| tally.note_margin(share));
             }
             RenewalAnswer::NotYours { .. } => {
-                tally.not_yours += 1;
+                tally.count_not_ours();
                 self.lose(member.ticket, LossReason::NotOurs);
             }
             RenewalAnswer::TooLate { .. } => {
-                tally.too_late += 1;
+                tally.count_too_late();
                 return self.handle_too_late(member.ticket, now);
             }
             RenewalAnswer::Failed(ref error) => {
-                tally.failed += 1;
+                tally.count_failed(error);
                 self.handle_failure(&member, error, now);
             }
             RenewalAnswer::None => {
-                tally.failed += 1;
                 let error =
                     TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
+                tally.count_failed(&error);
                 self.handle_failure(&member, &error, now);
             }
         }
         false
     }
 
+    /// The share of the ttl that was left to the deadline; `None` if it came too late to count.
     fn handle_renewed(
         &mut self,
         member: &Renewal,
@@ -299,22 +304,32 @@ impl Shard {
         sent: Instant,
         now: Instant,
         topology: &Topology,
-    ) {
-        let Some(record) = self.records.get_mut(member.ticket) else { return };
+    ) -> Option<f64> {
+        let record = self.records.get_mut(member.ticket)?;
         let lease = record.lease.clone();
         let before = record.baseline;
         record.baseline = Baseline::after(member.ttl, found, sent, now);
         (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
-        if now >= lease.deadline() || !lease.confirm(sent, member.ttl) {
-            return self.lose(member.ticket, lease.reason_at_deadline());
+        let left = lease.deadline() - now;
+        if left.is_zero() || !lease.confirm(sent, member.ttl) {
+            self.lose(member.ticket, lease.reason_at_deadline());
+            return None;
         }
         let due = self.next_tick(&lease, sent, now, topology);
+        self.note_due(member.ticket, due);
         self.wheel.insert(number(member.ticket), due);
         if !before.expects(found, sent, now) {
             let (expected, clock) = (before.expected(sent, now), at.clock);
             self.happenings.push(Happening::FoundTtl { lease, found, expected, clock });
         }
         self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
+        Some(left.as_secs_f64() / member.ttl.as_secs_f64())
+    }
+
+    fn note_due(&mut self, ticket: u64, due: u64) {
+        if let Some(record) = self.records.get_mut(ticket) {
+            record.due = due;
+        }
     }
 
     /// When a lease that was confirmed by a command sent at `sent` comes out of the wheel: for its next renewal, if there
@@ -342,7 +357,8 @@ impl Shard {
             self.make_ready(ticket);
         } else {
             record.stage = Stage::Idle;
-            self.wheel.insert(number(ticket), due_tick(now)); // the next one
+            record.due = due_tick(now); // the next one
+            self.wheel.insert(number(ticket), due_tick(now));
         }
         first
     }
@@ -364,6 +380,7 @@ impl Shard {
         } else {
             let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
             self.wheel.insert(number(member.ticket), due_tick(retry));
+            self.note_due(member.ticket, due_tick(retry));
         }
         self.enter_jeopardy(member.ticket);
         self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
@@ -416,6 +433,11 @@ impl Shard {
         }
     }
 
+    /// Of each batch since the last call: how late the renewal went out that was due first.
+    pub(crate) fn take_lateness(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.lateness)
+    }
+
     /// What has happened since the last call.
     pub(crate) fn take_happenings(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happenings)
@@ -450,6 +472,10 @@ fn tick_at(now: Instant) -> u64 {
 /// The first tick at which `moment` has come.
 fn due_tick(moment: Instant) -> u64 {
     moment.as_nanos().div_ceil(TICK_NANOS)
+}
+
+fn start_of(tick: u64) -> Instant {
+    Instant::from_nanos(tick.saturating_mul(TICK_NANOS))
 }
 
 /// The wheel's number of a ticket.

@@ -125,7 +125,12 @@ impl World {
 
     fn register(&mut self, ttl_ms: u64, renewed: bool, max_hold_ms: Option<u64>) {
         let ttl = Duration::from_millis(ttl_ms);
-        let terms = Terms { ttl, renewed, max_hold: max_hold_ms.map(Duration::from_millis) };
+        let terms = Terms {
+            ttl,
+            renewed,
+            max_hold: max_hold_ms.map(Duration::from_millis),
+            class: crate::metrics::ClassId::DEFAULT,
+        };
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);
         let baseline = Baseline::new(self.now, self.now, ttl);

@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{FencingToken, LossReason, Recorder, RenewalOutcome, transport::TransportError};
+use leasehold::{
+    FencingToken, LockClass, LossReason, Recorder, ReleaseOutcome, RenewalOutcome,
+    metrics::{Ask, Operation},
+    transport::TransportError,
+};
 
 /// What an engine has said so far. Clones count together.
 #[derive(Clone, Default)]
@@ -14,8 +18,10 @@ pub struct Heard(Arc<Mutex<Counts>>);
 
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
+    pub all: u64,
     pub waits: u64,
     pub granted: u64,
+    pub shared: u64,
     pub contended: u64,
     pub asked: u64,
     pub refused: u64,
@@ -27,10 +33,11 @@ pub struct Counts {
     pub jeopardies: u64,
     pub found_ttls: u64,
     pub closings: u64,
-    pub unanswered: HashMap<&'static str, u64>,
+    pub answered: HashMap<Operation, u64>,
+    pub unanswered: HashMap<Operation, u64>,
     pub renewals: HashMap<RenewalOutcome, u64>,
     pub losses: HashMap<LossReason, u64>,
-    pub releases: u64,
+    pub releases: HashMap<ReleaseOutcome, u64>,
     pub nodes: Vec<(String, bool)>,
 }
 
@@ -43,34 +50,54 @@ impl Heard {
         self.counts().renewals.get(&outcome).copied().unwrap_or(0)
     }
 
+    /// Events of any kind, but for those of timers.
+    pub fn all(&self) -> u64 {
+        self.counts().all
+    }
+
+    /// Renewals without an answer, for whatever reason.
+    pub fn renewals_failed(&self) -> u64 {
+        let is_failed = |outcome: &RenewalOutcome| matches!(outcome, RenewalOutcome::Failed(_));
+        let counts = self.counts().renewals;
+        counts.into_iter().filter(|(outcome, _)| is_failed(outcome)).map(|(_, count)| count).sum()
+    }
+
     fn change(&self, change: impl FnOnce(&mut Counts)) {
-        change(&mut self.0.lock().expect("no panic under it"));
+        let mut counts = self.0.lock().expect("no panic under it");
+        counts.all += 1;
+        change(&mut counts);
     }
 }
 
 impl Recorder for Heard {
-    fn wait_started(&self) {
+    fn wait_started(&self, _: &LockClass) {
         self.change(|counts| counts.waits += 1);
     }
-    fn granted(&self, _: Duration, contended: bool) {
+    fn granted(&self, _: &LockClass, _: Duration, contended: bool) {
         self.change(|counts| {
             counts.granted += 1;
             counts.contended += u64::from(contended);
         });
     }
-    fn asked(&self, _: Duration) {
-        self.change(|counts| counts.asked += 1);
+    fn shared(&self, _: &LockClass) {
+        self.change(|counts| counts.shared += 1);
     }
-    fn refused(&self) {
+    fn asked(&self, _: &LockClass, ask: &Ask<'_>) {
+        self.change(|counts| {
+            counts.asked += 1;
+            *counts.unanswered.entry(Operation::Acquire).or_default() += u64::from(ask.answer.is_err());
+        });
+    }
+    fn refused(&self, _: &LockClass) {
         self.change(|counts| counts.refused += 1);
     }
-    fn timed_out(&self, _: Duration) {
+    fn timed_out(&self, _: &LockClass, _: Duration) {
         self.change(|counts| counts.timed_out += 1);
     }
-    fn failed(&self, _: Option<&TransportError>) {
+    fn failed(&self, _: &LockClass, _: Option<&TransportError>) {
         self.change(|counts| counts.failed += 1);
     }
-    fn cancelled(&self) {
+    fn cancelled(&self, _: &LockClass) {
         self.change(|counts| counts.cancelled += 1);
     }
     fn grant_without_caller(&self) {
@@ -79,28 +106,46 @@ impl Recorder for Heard {
     fn no_expiry(&self) {
         self.change(|counts| counts.no_expiry += 1);
     }
-    fn jeopardy(&self) {
+    fn jeopardy(&self, _: &LockClass) {
         self.change(|counts| counts.jeopardies += 1);
     }
-    fn found_ttl(&self, _: Duration, _: Duration, _: Duration) {
+    fn found_ttl(&self, _: &LockClass, _: Duration, _: Duration, _: Duration) {
         self.change(|counts| counts.found_ttls += 1);
     }
     fn closing(&self, begins: bool) {
         self.change(|counts| counts.closings += u64::from(begins));
     }
-    fn unanswered(&self, operation: &'static str, _: &TransportError) {
-        self.change(|counts| *counts.unanswered.entry(operation).or_default() += 1);
+    fn answered(&self, operation: Operation, _: Duration, trouble: Option<&TransportError>) {
+        self.change(|counts| {
+            *counts.unanswered.entry(operation).or_default() += u64::from(trouble.is_some());
+            *counts.answered.entry(operation).or_default() += 1;
+        });
     }
-    fn renewal(&self, outcome: RenewalOutcome, count: u64) {
+    fn renewal(&self, _: &LockClass, outcome: RenewalOutcome, count: u64) {
         self.change(|counts| *counts.renewals.entry(outcome).or_default() += count);
     }
-    fn lost(&self, reason: LossReason, _: FencingToken, _: Duration) {
+    fn lost(&self, _: &LockClass, reason: LossReason, _: FencingToken, _: Duration, _: Option<Duration>) {
         self.change(|counts| *counts.losses.entry(reason).or_default() += 1);
     }
     fn node_changed(&self, address: &str, connected: bool) {
         self.change(|counts| counts.nodes.push((address.to_owned(), connected)));
     }
-    fn released(&self, _: Duration, _: leasehold::ReleaseOutcome) {
-        self.change(|counts| counts.releases += 1);
+    fn released(&self, _: &LockClass, _: Duration, outcome: ReleaseOutcome) {
+        self.change(|counts| *counts.releases.entry(outcome).or_default() += 1);
+    }
+    fn renewed(&self, _: usize, _: Duration, _: bool) {
+        self.change(|_| {});
+    }
+    fn margin_left(&self, _: &LockClass, _: f64) {
+        self.change(|_| {});
+    }
+    fn renewal_late(&self, _: Duration) {
+        self.change(|_| {});
+    }
+    fn subscription_gap(&self) {
+        self.change(|_| {});
+    }
+    fn reconnected(&self, _: &str) {
+        self.change(|_| {});
     }
 }

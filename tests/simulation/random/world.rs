@@ -11,6 +11,7 @@ use super::{
     client::Client,
     history::{History, Totals},
 };
+use crate::conservation::check_metrics;
 use crate::ground::{
     Cluster, Data, builder, engine, millis, now, pass, seconds, settles_within, timed, until,
 };
@@ -79,7 +80,8 @@ impl World {
         let mut processes = vec![];
         for _ in 0..rng.random_range(2..5) {
             let transport = Faulty::new(cluster.clone());
-            let engine = builder(&transport).unavailable_after(seconds(4)).build().await.expect("an engine");
+            let engine =
+                builder(&transport).unavailable_after(seconds(4)).metrics().build().await.expect("an engine");
             processes.push(Process { engine, faults: transport.faults() });
         }
         Self { cluster, processes, history: History::default(), kind, rng }
@@ -173,6 +175,7 @@ impl World {
             let seen = process.engine.snapshot();
             assert_eq!(seen.granted, seen.released + seen.lost + seen.held, "conservation: {seen:?}");
             assert_eq!(seen.held + seen.waiting, 0, "{seen:?}");
+            check_metrics(&process.engine);
         }
         if self.kind != Kind::DataLost {
             self.history.judge_exclusion();

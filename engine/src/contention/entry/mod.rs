@@ -132,6 +132,11 @@ impl<S> Entry<S> {
         self.callers.head().map(|caller| caller.joined)
     }
 
+    /// Everybody who waits, in order.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller<S>> {
+        self.callers.iter()
+    }
+
     /// The lease of this engine that holds the key.
     pub(crate) fn local(&self) -> Option<&Arc<LeaseCore>> {
         self.local.as_ref().map(|local| &local.lease)

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use super::{Entry, Local, Unclear};
+pub(crate) use crate::metrics::AskCause as Cause;
 use crate::{
     clock::Instant,
     contention::attempt::{Attempt, Closing},
+    lease::shared::Terms,
+    metrics::ClassId,
     owner::{Owner, OwnerMint},
 };
 
@@ -34,30 +37,13 @@ pub(crate) enum Step {
 /// One ask of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
+    /// That of the caller at the head.
+    pub(crate) class: ClassId,
     pub(crate) owner: Owner,
     pub(crate) ttl: Duration,
     pub(crate) cause: Cause,
     /// Since when the longest waiting caller waits.
     pub(crate) oldest: Instant,
-}
-
-/// Why the server is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Somebody came and nothing was known.
-    Arrival,
-    /// A notice came.
-    Notice,
-    /// Right behind a release of our own, or after standing back.
-    Turn,
-    /// The time that was left on the server is over.
-    Expiry,
-    /// A message may have been lost.
-    SafetyPoll,
-    /// The subscription was not in force for a while.
-    Resync,
-    /// The last ask was not answered, or refused for the moment.
-    Retry,
 }
 
 impl<S> Entry<S> {
@@ -79,12 +65,13 @@ impl<S> Entry<S> {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
             return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
         }
-        let ttl = head.terms.ttl;
+        let Terms { ttl, class, .. } = head.terms;
         let closing = self.give_up_attempt(now);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
         #[cfg(leasehold_fault)]
         attempt.forget_owner(mint);
         let ask = Ask {
+            class,
             owner: attempt.owner,
             ttl: attempt.ttl,
             cause: self.cause,

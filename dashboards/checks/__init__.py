@@ -1,0 +1,1 @@
+"""What `dashboards/check` looks at. Each file has `faults(folder)`: a list of what is wrong."""

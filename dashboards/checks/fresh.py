@@ -1,0 +1,13 @@
+"""What is kept is what the generator writes."""
+from generator import output
+
+
+def faults(folder):
+    files = output.files()
+    kept = {str(path.relative_to(folder)) for path in [*folder.glob("boards/*"), *folder.glob("rules/*.yml")]}
+    strangers = [f"{name} is not generated" for name in sorted(kept - files.keys())]
+    return strangers + [
+        f"{name} is not what the generator writes: run dashboards/generate"
+        for name, text in files.items()
+        if name not in kept or (folder / name).read_text() != text
+    ]

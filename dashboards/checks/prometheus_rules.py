@@ -1,0 +1,28 @@
+"""promtool: the rules can be read, and each alert fires, keeps quiet and clears as its test says."""
+import re
+import subprocess
+
+from generator import alerts
+
+
+def faults(folder):
+    rules = sorted(str(path) for path in folder.glob("rules/*.yml"))
+    tests = sorted(folder.glob("rules/tests/*.yml"))
+    found = [fault for alert in alerts.ALERTS for fault in _tested(alert, tests)]
+    return found + _promtool("check", "rules", *rules) + _promtool("test", "rules", *map(str, tests))
+
+
+def _tested(alert, tests):
+    name = alerts.name(alert)
+    cases = [case for path in tests for case in re.split(r"- eval_time:", path.read_text()) if f"alertname: {name}\n" in case]
+    quiet = ["exp_alerts: []" in case for case in cases]
+    if True not in quiet or False not in quiet or not quiet[-1] or quiet[0] is False:
+        yield f"{name} is not tested to keep quiet, fire and clear, in that order"
+
+
+def _promtool(*arguments):
+    try:
+        done = subprocess.run(["promtool", *arguments], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ["no promtool: apt-get install prometheus, tests/run does it"]
+    return [] if done.returncode == 0 else [f"promtool {' '.join(arguments[:2])}:\n{done.stdout}{done.stderr}"]

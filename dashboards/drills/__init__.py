@@ -1,0 +1,1 @@
+"""`dashboards/drill`: each alert, caused on real servers."""

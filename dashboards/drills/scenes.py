@@ -1,0 +1,169 @@
+"""How each alert is caused, and how that ends: as the runbook says."""
+import os
+import signal
+import time
+
+
+class Scene:
+    """One alert. `prepare` sets up what is well; `cause` may be repeated; `undo` ends it."""
+
+    alert = ""
+    # Seconds between repeats of the cause; None: once is enough.
+    every = None
+    calm = ["--leases", 50, "--contenders", 4, "--keys", 4, "--hold-ms", 20]
+
+    def prepare(self, stage):
+        self.stage = stage
+        self.redis = stage.redis(self.alert)
+        self.fleet = stage.fleet(self.alert, self.redis, *self.calm)
+
+    def cause(self):
+        raise NotImplementedError
+
+    def undo(self):
+        """What is repeated, or was done once, ends by itself."""
+
+    def shows(self, values):
+        """Whether the panel's values show it."""
+        return max(values, default=0) > 0
+
+    def second_fleet(self, *arguments):
+        self.crowd = self.stage.fleet(self.alert, self.redis, *arguments)
+
+
+class LeaseLost(Scene):
+    alert = "LeaseLost"
+    calm = ["--leases", 50, "--contenders", 0, "--ttl-ms", 6000]
+
+    def cause(self):
+        """Both ways: the server forgets them, and later does not answer in time."""
+        self.redis.ask("FLUSHALL")
+        time.sleep(3)
+        self.redis.ask("CLIENT", "PAUSE", 9000)
+
+
+class RenewMarginLow(Scene):
+    alert = "RenewMarginLow"
+    calm = ["--leases", 50, "--contenders", 0, "--ttl-ms", 6000]
+    # Renewals begin anew when a pause ends; a pause that begins 3.7 s later meets leases that are 1.7 s old.
+    every = 7
+
+    def cause(self):
+        self.redis.ask("CLIENT", "PAUSE", 3300)
+
+    def shows(self, values):
+        return min(values, default=1) < 0.2
+
+
+class RenewFailureRatio(RenewMarginLow):
+    """The same: what goes out just behind the beginning of a pause is not answered in time."""
+
+    alert = "RenewFailureRatio"
+
+    def shows(self, values):
+        return max(values, default=0) > 0
+
+
+class WaitP99High(Scene):
+    alert = "WaitP99High"
+
+    def cause(self):
+        self.second_fleet("--leases", 0, "--contenders", 16, "--keys", 1, "--hold-ms", 1000)
+
+    def undo(self):
+        self.stage.programs.end(self.crowd)
+
+    def shows(self, values):
+        return max(values, default=0) > 5 / self.stage.pace
+
+
+class OldestWaiter(Scene):
+    alert = "OldestWaiter"
+
+    def cause(self):
+        self.redis.ask("EVAL", STRANGER, 1, "fleet:contended:0")
+
+    def undo(self):
+        self.redis.ask("DEL", "fleet:contended:0")
+
+    def shows(self, values):
+        return max(values, default=0) > 60 / self.stage.pace
+
+
+class StuckHold(Scene):
+    alert = "StuckHold"
+    calm = ["--leases", 0, "--contenders", 0]
+
+    def cause(self):
+        self.second_fleet("--leases", 0, "--contenders", 2, "--keys", 1, "--hold-ms", 3_600_000)
+
+    def undo(self):
+        self.stage.programs.end(self.crowd)
+
+    def shows(self, values):
+        return max(values, default=0) > 300 / self.stage.pace
+
+
+class BackendDown(Scene):
+    alert = "BackendDown"
+
+    def cause(self):
+        self.redis.end()
+
+    def undo(self):
+        self.redis.start()
+
+    def shows(self, values):
+        return min(values, default=1) == 0
+
+
+class SubscriptionGaps(Scene):
+    alert = "SubscriptionGaps"
+    # Two processes: inside one, a lock goes from hand to hand without a notice.
+    calm = ["--leases", 0, "--contenders", 2, "--keys", 1, "--hold-ms", 200]
+    every = 2
+
+    def prepare(self, stage):
+        super().prepare(stage)
+        self.second_fleet(*self.calm)
+
+    def cause(self):
+        self.redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
+
+
+class RuntimeStall(Scene):
+    alert = "RuntimeStall"
+
+    def cause(self):
+        os.kill(self.fleet.pid, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(self.fleet.pid, signal.SIGCONT)
+
+
+class ClassOverflow(Scene):
+    alert = "ClassOverflow"
+
+    def cause(self):
+        self.second_fleet("--leases", 100, "--classes", 100, "--contenders", 0)
+
+    def undo(self):
+        self.stage.programs.end(self.crowd)
+
+
+STRANGER = "redis.call('hset', KEYS[1], 'stranger:1', 1) return redis.call('pexpire', KEYS[1], 3600000)"
+
+SCENES = [
+    scene()
+    for scene in (
+        LeaseLost,
+        RenewMarginLow,
+        RenewFailureRatio,
+        WaitP99High,
+        OldestWaiter,
+        StuckHold,
+        BackendDown,
+        SubscriptionGaps,
+        RuntimeStall,
+        ClassOverflow,
+    )
+]

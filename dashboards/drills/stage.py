@@ -1,0 +1,37 @@
+"""What all scenes share: where things are, the pace, and the fleets."""
+import time
+from pathlib import Path
+
+from .programs import free_port
+from .redis import Redis
+
+
+class Stage:
+    def __init__(self, home, folder, programs, options):
+        self.home, self.folder, self.programs, self.options = home, folder, programs, options
+        self.pace, self.begun = options.pace, time.monotonic()
+        self.fleet_program = Path(options.fleet).resolve()
+        self.targets = folder / "targets"
+        self.targets.mkdir()
+
+    def redis(self, name):
+        return Redis(self.programs, name)
+
+    def fleet(self, job, redis, *arguments):
+        """A fleet that Prometheus scrapes as one more instance of the job."""
+        port = free_port()
+        place = ["--url", redis.url, "--metrics", f"127.0.0.1:{port}", "--seconds", 86_400, "--allow-loss"]
+        program = self.programs.start(f"fleet-{job}", self.fleet_program, *place, *arguments)
+        (self.targets / f"{job}-{port}.json").write_text(
+            f'[{{"targets": ["127.0.0.1:{port}"], "labels": {{"job": "{job}"}}}}]'
+        )
+        return program
+
+    def start_calm(self):
+        self.fleet("Calm", self.redis("Calm"), *PEACEFUL)
+
+    def say(self, what):
+        print(f"[{time.monotonic() - self.begun:6.1f} s] {what}", flush=True)
+
+
+PEACEFUL = ["--leases", 50, "--contenders", 4, "--keys", 8, "--hold-ms", 20]

@@ -1,0 +1,142 @@
+"""Whether it is the server, the way to it, or this process."""
+from .. import colours
+from ..board import board
+from ..panel import bars, heat, lines, table
+from ..query import quantiles, series
+
+REACHED = [
+    lines(
+        "Every slot served",
+        "1: every slot is served by a connected node. 0: the process cannot get some locks.",
+        [series("min by (job, instance, backend) (leasehold_backend_connected{@process})", "{{instance}} {{backend}}")],
+        most=1,
+    ),
+    lines(
+        "Nodes connected",
+        "1: a checked connection to the node stands, in all processes. 0: not in some.",
+        [series("min by (backend, node) (leasehold_backend_up{@process})", "{{node}}")],
+        most=1,
+    ),
+    bars(
+        "Reconnects",
+        "Nodes seen connected again after they were not.",
+        [series("sum by (instance) (increase(leasehold_backend_reconnects_total{@process}[@rate]))", "{{instance}}")],
+    ),
+    bars(
+        "Changes of the topology",
+        "Changes of nodes, slots or connections.",
+        [series("sum by (instance) (changes(leasehold_topology_epoch{@process}[@rate]))", "{{instance}}")],
+    ),
+    table(
+        "Versions and transports",
+        "Processes by version of the engine and transport.",
+        series("count by (job, version, backend) (leasehold_build_info{@process})", ""),
+        value="Processes",
+    ),
+    lines(
+        "Topology epoch",
+        "Rises with every change of nodes, slots or connections.",
+        [series("max by (instance) (leasehold_topology_epoch{@process})", "{{instance}}")],
+    ),
+]
+
+COMMANDS = [
+    lines(
+        "Time of a command",
+        "From sending to answer, by operation.",
+        quantiles("leasehold_backend_command_seconds", "@process", by=["operation"]),
+        unit="s",
+    ),
+    heat(
+        "Times of commands",
+        "How they are spread, all operations.",
+        "leasehold_backend_command_seconds",
+        "@process",
+    ),
+    lines(
+        "Commands answered",
+        "By operation.",
+        [series('sum by (operation) (rate(leasehold_backend_command_seconds_count{@process, result="ok"}[@rate]))', "{{operation}}")],
+        unit="ops",
+        colours=colours.OPERATION,
+    ),
+    lines(
+        "Commands that failed, by cause",
+        "Requests without a definite answer. not_ready: loading, failing over, or not enough replicas. misconfigured: a missing right, out of memory, a missing command.",
+        [series("sum by (error) (rate(leasehold_backend_errors_total{@process}[@rate]))", "{{error}}")],
+        unit="ops",
+        colours=colours.TROUBLE,
+    ),
+    lines(
+        "Commands that failed, by operation",
+        "The same, by what was asked.",
+        [series("sum by (operation) (rate(leasehold_backend_errors_total{@process}[@rate]))", "{{operation}}")],
+        unit="ops",
+        colours=colours.OPERATION,
+    ),
+    lines(
+        "Renewal batches",
+        "Time of a batch, sent to answered.",
+        quantiles("leasehold_renew_seconds", "@process"),
+        unit="s",
+    ),
+]
+
+NOTICES = [
+    lines(
+        "Subscriptions",
+        "Locks waited for, and those whose notices reach the process. Fewer: some poll.",
+        [
+            series("sum(leasehold_subscriptions{@process})", "subscribed"),
+            series("sum(leasehold_contended{@process})", "waited for"),
+        ],
+        colours={"subscribed": colours.GOOD, "waited for": colours.QUIET},
+    ),
+    bars(
+        "Notices that may have been missed",
+        "Times a waiting lock may have missed a notice, so that it was asked for.",
+        [series("sum by (backend) (increase(leasehold_subscription_gaps_total{@process}[@rate]))", "{{backend}}")],
+    ),
+]
+
+PROCESS = [
+    bars(
+        "Timers late by more than 250 ms",
+        "Times a timer of the engine's threads fired that late: the process was stopped, starved of CPU or throttled. Explains losses that no server error explains.",
+        [
+            series(
+                "sum by (instance, thread) (increase(leasehold_runtime_stall_seconds_count{@process}[@rate])) "
+                '- sum by (instance, thread) (increase(leasehold_runtime_stall_seconds_bucket{@process, le="0.25"}[@rate]))',
+                "{{instance}} {{thread}}",
+            )
+        ],
+    ),
+    lines(
+        "Late timers, p99",
+        "How late they fire.",
+        quantiles("leasehold_runtime_stall_seconds", "@process", (0.99,), by=["thread"]),
+        unit="s",
+        colours={f"p99 {name}": colour for name, colour in colours.THREAD.items()},
+    ),
+    lines(
+        "Lock classes",
+        "Classes known; the 65th and later ones count as _other.",
+        [series("max by (instance) (leasehold_classes{@process})", "{{instance}}")],
+    ),
+    lines(
+        "Locks of a class too many",
+        "Lock handles whose class was one too many, since the process started. They count as class _other.",
+        [series("sum by (instance) (leasehold_classes_overflow_total{@process})", "{{instance}}")],
+    ),
+]
+
+BOARD = board(
+    "Backend",
+    "Whether it is the server, the way to it, or this process.",
+    [
+        ("Is the server reached?", REACHED),
+        ("Is it fast, and what does it refuse?", COMMANDS),
+        ("Do notices arrive?", NOTICES),
+        ("Is it this process?", PROCESS),
+    ],
+)

@@ -1,0 +1,163 @@
+"""Who waits for what, for how long, and what the waiting costs."""
+from .. import colours
+from ..board import board
+from ..panel import heat, lines
+from ..query import mean, quantiles, series
+
+WAITS = [
+    lines(
+        "Wait for a lock",
+        "From the acquire call to its lease or to the end of its patience, by class.",
+        quantiles("leasehold_acquire_wait_seconds", "@class", by=["class"]),
+        unit="s",
+    ),
+    heat(
+        "Waits",
+        "How waits are spread. Two bands: some get the lock at once, some queue.",
+        "leasehold_acquire_wait_seconds",
+        "@class",
+    ),
+    lines(
+        "Oldest waiter",
+        "How long the caller has waited who waits longest, by class. Shows a wait that has not ended yet, which no histogram does.",
+        [series("max by (class) (leasehold_oldest_waiter_seconds{@class})", "{{class}}")],
+        unit="s",
+    ),
+    lines(
+        "Callers waiting",
+        "Callers that wait now, by class. They end as one of the outcomes below.",
+        [series("sum by (class) (leasehold_waiters{@class})", "{{class}}")],
+    ),
+    lines(
+        "Most callers for one lock",
+        "Callers that wait in one process for the lock that most wait for. Near Callers waiting: one hot lock. The log names it once a minute.",
+        [series("max by (class) (leasehold_waiters_max{@class})", "{{class}}")],
+    ),
+    lines(
+        "Locks waited for",
+        "Locks that at least one caller of a process waits for.",
+        [series("sum by (class) (leasehold_contended{@class})", "{{class}}")],
+    ),
+]
+
+OUTCOMES = [
+    lines(
+        "Got the lock",
+        "Acquire calls that ended with a lease, and those that share a hold of their scope.",
+        [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome=~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
+        unit="ops",
+        colours=colours.ACQUIRE,
+    ),
+    lines(
+        "Did not get the lock",
+        "busy: only tried, and somebody holds it. timeout: patience ended. cancelled: the caller was dropped. error: no definite answer, refused, a limit, shutdown.",
+        [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome!~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
+        unit="ops",
+        colours=colours.ACQUIRE,
+    ),
+    lines(
+        "Contention ratio",
+        "Share of leases that were not to be had at the first ask, by class.",
+        [
+            series(
+                "sum by (class) (rate(leasehold_acquire_contended_total{@class}[@rate])) "
+                '/ (sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])) > 0)',
+                "{{class}}",
+            )
+        ],
+        unit="percentunit",
+        most=1,
+    ),
+    lines(
+        "Calls begun",
+        "Acquire calls begun, by class. More than are ended: the queue grows.",
+        [series("sum by (class) (rate(leasehold_acquire_started_total{@class}[@rate]))", "{{class}}")],
+        unit="ops",
+    ),
+    lines(
+        "Grants without a caller",
+        "Grants that found no caller waiting any more and were given back. Many: patience ends just before the turn comes.",
+        [series("sum(rate(leasehold_grants_without_caller_total{@process}[@rate]))", "given back")],
+        unit="ops",
+        colours={"given back": colours.LATE},
+    ),
+    lines(
+        "Waiting, of the most allowed",
+        "Callers that wait, as a share of callers_max. At 1 callers are refused.",
+        [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
+        unit="percentunit",
+        most=1,
+    ),
+]
+
+HOLDS = [
+    lines(
+        "Time held",
+        "From grant to release or loss, by class. The wait grows with this.",
+        quantiles("leasehold_hold_seconds", "@class", by=["class"]),
+        unit="s",
+    ),
+    heat("Holds", "How the times held are spread.", "leasehold_hold_seconds", "@class"),
+    lines(
+        "Mean number held",
+        "Mean number of leases held at a time, of holds that ended, by class. Near the number of locks that are contended: they are never free.",
+        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@class}[@rate]))", "{{class}}")],
+    ),
+]
+
+WAKEUPS = [
+    lines(
+        "Asks behind the first, by cause",
+        "notice: the lock was released. turn: behind a release of our own. expiry: the holder's time was over. safety_poll and resync: notices may be missing. retry: no answer before.",
+        [series("sum by (source) (rate(leasehold_wakeups_total{@class}[@rate]))", "{{source}}")],
+        unit="ops",
+        colours=colours.SOURCE,
+    ),
+    lines(
+        "Asks behind the first, by result",
+        "acquired is useful; lost_race: somebody else was faster; unanswered: the server.",
+        [series("sum by (result) (rate(leasehold_wakeups_total{@class}[@rate]))", "{{result}}")],
+        unit="ops",
+        colours=colours.WAKEUP,
+    ),
+    lines(
+        "Hand-over: notice to lease",
+        "From the notice that a lock was released to having it, where the first ask got it.",
+        quantiles("leasehold_wakeup_to_acquire_seconds", "@class", by=["class"]),
+        unit="s",
+    ),
+    lines(
+        "Asks for one lease",
+        "Times the server was asked for each lease granted: what waiting costs the server.",
+        [
+            series(
+                "sum by (class) (rate(leasehold_acquire_attempts_total{@class}[@rate])) "
+                '/ (sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])) > 0)',
+                "{{class}}",
+            )
+        ],
+    ),
+    lines(
+        "Mean hand-over",
+        "Mean time from notice to lease, all classes.",
+        [mean("leasehold_wakeup_to_acquire_seconds", "@class", "mean")],
+        unit="s",
+    ),
+    lines(
+        "Locks of others without expiry",
+        "Locks found to be held by somebody else for ever. They are polled; only their holder, or a hand, ends them.",
+        [series("sum(increase(leasehold_peers_without_expiry_total{@process}[@rate]))", "without expiry")],
+        colours={"without expiry": colours.BAD},
+    ),
+]
+
+BOARD = board(
+    "Contention",
+    "Who waits for what, for how long, and what the waiting costs.",
+    [
+        ("Who waits", WAITS),
+        ("How acquire calls end", OUTCOMES),
+        ("How long locks are held", HOLDS),
+        ("How waiters learn that a lock is free", WAKEUPS),
+    ],
+)

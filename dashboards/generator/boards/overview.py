@@ -1,0 +1,142 @@
+"""In ten seconds: is a lease lost, is one about to be, who waits for what, and is it the lock, the process or the server."""
+from .. import colours
+from ..board import board
+from ..colours import BAD, LATE
+from ..panel import bars, lines, number, table
+from ..query import quantiles, series
+
+GLANCE = [
+    number(
+        "Leases lost",
+        "Leases lost in the time shown, planned shutdowns left out. Anything above 0: two holders may have acted. Board Leases.",
+        series('sum(increase(leasehold_leases_lost_total{@class, reason!="shutdown"}[$__range]))', "lost") | {"instant": True},
+        steps=[(0.5, BAD)],
+    ),
+    number(
+        "In jeopardy",
+        "Leases held now whose last renewal was not confirmed, or whose server is another one. They are lost at their deadline unless the server answers.",
+        series("sum(leasehold_in_jeopardy{@class})", "in jeopardy"),
+        steps=[(1, LATE)],
+    ),
+    number(
+        "Renewals failed",
+        "Share of renewals that were not confirmed.",
+        series(
+            'sum(rate(leasehold_renewals_total{@class, result!="renewed"}[@rate])) '
+            "/ clamp_min(sum(rate(leasehold_renewals_total{@class}[@rate])), 1e-9)",
+            "failed",
+        ),
+        unit="percentunit",
+        steps=[(0.001, LATE), (0.01, BAD)],
+    ),
+    number(
+        "Server reached",
+        "1: every process is connected to every master. 0: some process cannot get some locks now. Board Backend.",
+        series("min(leasehold_backend_connected{@process})", "connected"),
+        base=BAD,
+        steps=[(1, colours.GOOD)],
+    ),
+    number(
+        "Waiting now",
+        "Callers that wait for a lock now.",
+        series("sum(leasehold_waiters{@class})", "waiting"),
+        base=colours.QUIET,
+    ),
+    number(
+        "Oldest wait",
+        "How long the caller has waited who waits longest.",
+        series("max(leasehold_oldest_waiter_seconds{@class})", "oldest"),
+        unit="s",
+        steps=[(10, LATE), (60, BAD)],
+    ),
+    number(
+        "Contention",
+        "Share of leases that were not to be had at the first ask.",
+        series(
+            "sum(rate(leasehold_acquire_contended_total{@class}[@rate])) "
+            '/ clamp_min(sum(rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])), 1e-9)',
+            "contended",
+        ),
+        unit="percentunit",
+        base=colours.QUIET,
+    ),
+    number("Held now", "Leases held now.", series("sum(leasehold_held{@class})", "held"), base=colours.QUIET),
+]
+
+LOSS = [
+    bars(
+        "Leases lost, by reason",
+        "expired: no renewal was confirmed in time. not_ours: the server says it is somebody else's or gone. max_hold: held longer than allowed. renewal_stopped: a fault of the process.",
+        [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
+        colours=colours.LOSS,
+    ),
+    lines(
+        "Time left when renewed",
+        "Share of the ttl that was left when a renewal was confirmed: about 0.6 when all is well. p1 near 0: leases are about to be lost.",
+        quantiles("leasehold_renew_margin_ratio", "@class", (0.01, 0.5)),
+        unit="percentunit",
+        most=1,
+        colours={"p1": LATE, "p50": colours.GOOD},
+    ),
+    lines(
+        "Renewals not confirmed",
+        "Renewals of single leases that failed, by what came back.",
+        [series('sum by (result) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate]))', "{{result}}")],
+        unit="ops",
+        colours=colours.RENEWAL,
+    ),
+]
+
+WAITING = [
+    lines(
+        "Leases granted",
+        "Leases returned to callers, by class.",
+        [series('sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))', "{{class}}")],
+        unit="ops",
+    ),
+    lines(
+        "Wait for a lock, p99",
+        "From the acquire call to its lease or to the end of its patience, by class. Board Contention.",
+        quantiles("leasehold_acquire_wait_seconds", "@class", (0.99,), by=["class"]),
+        unit="s",
+    ),
+    table(
+        "Who waits now",
+        "Callers that wait, by class and process. The locks they wait for: the log line of the most contended locks.",
+        series("sum by (class, job, instance) (leasehold_waiters{@class}) > 0 or topk(1, sum by (class, job, instance) (leasehold_waiters{@class}))", ""),
+        value="Waiting",
+    ),
+]
+
+CAUSE = [
+    lines(
+        "Lock: mean number held",
+        "Mean number of leases held at a time by holds that ended, by class. Of locks that are contended: near the number of locks means they are saturated, hold them for less long.",
+        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@class}[@rate]))", "{{class}}")],
+    ),
+    lines(
+        "Process: late timers, p99",
+        "How late timers of the engine's threads fire. High: the process was stopped, starved of CPU or throttled.",
+        quantiles("leasehold_runtime_stall_seconds", "@process", (0.99,), by=["thread"]),
+        unit="s",
+        colours={"p99 calls": colours.QUIET, "p99 renewal": "purple"},
+    ),
+    lines(
+        "Server: time of a command, p99",
+        "From sending to answer, as the engine sees it. Board Backend.",
+        quantiles("leasehold_backend_command_seconds", "@process", (0.99,), by=["operation"]),
+        unit="s",
+        colours={f"p99 {name}": colour for name, colour in colours.OPERATION.items()},
+    ),
+]
+
+BOARD = board(
+    "Overview",
+    "Is a lease lost? Is one about to be? Who waits? Is it the lock, the process or the server?",
+    [
+        ("At a glance", GLANCE),
+        ("Is a lease lost, or about to be?", LOSS),
+        ("Who waits, for how long?", WAITING),
+        ("Is it the lock, the process or the server?", CAUSE),
+    ],
+)

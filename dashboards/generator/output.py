@@ -1,0 +1,20 @@
+"""Which files there are, and how they are written."""
+import json
+
+from . import alerts, recording, rule_file
+from .boards import ALL
+
+
+def write(folder, pace=1):
+    """`pace` is by how much the rules are faster than the shipped ones, for drills in a hurry."""
+    for name, text in files(pace).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def files(pace=1):
+    texts = {f"boards/{board['uid']}.json": json.dumps(board, indent=2) + "\n" for board in ALL}
+    texts["rules/recording.yml"] = rule_file.text(recording.groups(pace))
+    texts["rules/alerts.yml"] = rule_file.text(alerts.groups(pace))
+    return texts

@@ -1,0 +1,38 @@
+"""PromQL as the boards write it.
+
+`@process` stands for the variables that choose processes, `@class` for those and the lock classes, `@rate` for the
+window of a rate.
+"""
+
+PROCESS = 'job=~"$job", instance=~"$instance"'
+CLASS = PROCESS + ', class=~"$class"'
+RATE = "$__rate_interval"
+
+
+def query(text):
+    filled = text.replace("@class", CLASS).replace("@process", PROCESS).replace("@rate", RATE)
+    return " ".join(filled.split())
+
+
+def series(text, legend):
+    """One line, or one for each label that the query keeps."""
+    return {"expr": query(text), "legendFormat": legend}
+
+
+def quantiles(metric, selector, shares=(0.5, 0.99), by=()):
+    """Lines for shares of what a histogram counted, named like `p99 orders`."""
+    labels = ", ".join([*by, "le"])
+    names = "".join(f" {{{{{label}}}}}" for label in by)
+    return [
+        series(
+            f"histogram_quantile({share}, sum by ({labels}) (rate({metric}_bucket{{{selector}}}[@rate])))",
+            f"p{share * 100:g}{names}",
+        )
+        for share in shares
+    ]
+
+
+def mean(metric, selector, legend):
+    return series(
+        f"sum(rate({metric}_sum{{{selector}}}[@rate])) / (sum(rate({metric}_count{{{selector}}}[@rate])) > 0)", legend
+    )

@@ -1,0 +1,110 @@
+//! One acquire call, from its begin to what it was told. It is told once, whatever becomes of it.
+
+use std::sync::Arc;
+
+use tracing::{Span, field::Empty};
+
+use super::{arrival::Call, offer::TakenLease};
+use crate::{clock::Instant, error::AcquireError, key::LockKey, metrics::ClassId, works::Works};
+
+/// A call that is not over. Dropping it tells that it was cancelled.
+pub(crate) struct Wait<'a> {
+    works: &'a Works,
+    key: Arc<LockKey>,
+    class: ClassId,
+    since: Instant,
+    over: bool,
+    span: Span,
+}
+
+impl<'a> Wait<'a> {
+    pub(crate) fn begin(works: &'a Works, call: &Call) -> Self {
+        let class = call.terms.class;
+        works.events.wait_started(works.events.class(class));
+        let span = tracing::debug_span!(
+            "lock.acquire",
+            otel.kind = "client",
+            otel.status_code = Empty,
+            lock.class = works.events.class(class).name(),
+            lock.name = call.key.name(),
+            lock.outcome = Empty,
+            lock.wait_ms = Empty,
+            lock.contended = Empty,
+            lock.fencing_token = Empty,
+        );
+        Self { works, key: call.key.clone(), class, since: call.joined, over: false, span }
+    }
+
+    /// What the call does happens in this span.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// The call is over.
+    pub(crate) fn end(mut self, outcome: &Result<Option<TakenLease>, AcquireError>) {
+        self.over = true;
+        self.tell_span(outcome);
+        tell_end(self.works, &self.key, self.class, self.since, outcome);
+    }
+
+    fn tell_span(&self, outcome: &Result<Option<TakenLease>, AcquireError>) {
+        if self.span.is_disabled() {
+            return;
+        }
+        let word = match outcome {
+            Ok(Some(taken)) => {
+                self.span.record("lock.wait_ms", (taken.at - self.since).as_secs_f64() * 1e3);
+                self.span.record("lock.contended", taken.contended);
+                self.span.record("lock.fencing_token", tracing::field::display(taken.lease.token));
+                if taken.first { "acquired" } else { "reentrant" }
+            }
+            Ok(None) => "busy",
+            Err(AcquireError::TimedOut { .. }) => "timeout",
+            Err(_) => {
+                self.span.record("otel.status_code", "ERROR");
+                "error"
+            }
+        };
+        self.span.record("lock.outcome", word);
+    }
+}
+
+/// Tells everybody what came of an acquire that began to wait at `since`.
+pub(crate) fn tell_end(
+    works: &Works,
+    key: &LockKey,
+    class: ClassId,
+    since: Instant,
+    outcome: &Result<Option<TakenLease>, AcquireError>,
+) {
+    let events = &works.events;
+    let class = events.class(class);
+    match outcome {
+        Ok(Some(taken)) if taken.first => {
+            let waited = taken.at - since;
+            if taken.contended {
+                works.hot.note(key, waited);
+            }
+            events.totals.granted.add(1);
+            events.granted(class, waited, taken.contended);
+        }
+        Ok(Some(_)) => events.shared(class),
+        Ok(None) => events.refused(class),
+        Err(AcquireError::TimedOut { waited }) => {
+            works.hot.note(key, *waited);
+            events.timed_out(class, *waited);
+        }
+        Err(AcquireError::Unavailable { trouble, .. }) => events.failed(class, trouble.as_ref()),
+        Err(AcquireError::Refused(trouble)) => events.failed(class, Some(trouble)),
+        Err(_) => events.failed(class, None),
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.span.record("lock.outcome", "cancelled");
+            self.works.events.cancelled(self.works.events.class(self.class));
+        }
+    }
+}

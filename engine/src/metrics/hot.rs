@@ -1,0 +1,184 @@
+//! The most contended locks by name, in bounded room: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, 2005),
+//! weighted by the time that callers waited. Names may be many and private, so they are no label of any metric.
+//!
+//! When a new name finds no room, it takes over the place and the weight of the lightest; so a weight is never too
+//! small, and too large by at most `error`. A lock that took more than one part in [`PLACES`] of all waiting is always
+//! there.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{key::LockKey, works::Works};
+
+/// A lock that callers of this engine waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContendedLock {
+    /// Its name, as the user wrote it.
+    pub name: Arc<str>,
+    /// How long callers waited for it, all together.
+    pub waited: Duration,
+    /// How much of that may have been for another lock.
+    pub error: Duration,
+    /// How many waits that were.
+    pub waits: u64,
+}
+
+/// What callers of one engine waited for in this minute and in the last whole one.
+#[derive(Debug, Default)]
+pub(crate) struct HotLocks(Mutex<Minutes>);
+
+#[derive(Debug, Default)]
+struct Minutes {
+    now: Sketch,
+    last: Vec<ContendedLock>,
+}
+
+#[derive(Debug, Default)]
+struct Sketch {
+    locks: HashMap<Arc<str>, Weight>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    waited: Duration,
+    error: Duration,
+    waits: u64,
+}
+
+impl HotLocks {
+    /// A caller waited for this lock, whatever came of it.
+    pub(crate) fn note(&self, key: &LockKey, waited: Duration) {
+        self.lock().now.add(key.name(), waited);
+    }
+
+    /// The most contended first.
+    pub(crate) fn top(&self) -> Vec<ContendedLock> {
+        let minutes = self.lock();
+        let mut both = Sketch::default();
+        minutes.last.iter().for_each(|lock| both.merge(lock));
+        minutes.now.top().iter().for_each(|lock| both.merge(lock));
+        drop(minutes);
+        both.top()
+    }
+
+    /// The minute is over. The most contended of it, the first first.
+    fn turn(&self) -> Vec<ContendedLock> {
+        let mut minutes = self.lock();
+        minutes.last = std::mem::take(&mut minutes.now).top();
+        minutes.last.clone()
+    }
+
+    // Whole after every statement.
+    fn lock(&self) -> MutexGuard<'_, Minutes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sketch {
+    fn add(&mut self, name: &str, waited: Duration) {
+        if let Some(weight) = self.locks.get_mut(name) {
+            weight.add(waited, 1);
+            return;
+        }
+        let mut weight = if self.locks.len() < PLACES { Weight::default() } else { self.evict() };
+        weight.add(waited, 1);
+        self.locks.insert(name.into(), weight);
+    }
+
+    fn evict(&mut self) -> Weight {
+        let lightest =
+            self.locks.iter().min_by_key(|(_, weight)| weight.waited).map(|(name, _)| name.clone());
+        let weight = lightest.and_then(|name| self.locks.remove(&name)).unwrap_or_default();
+        Weight { waited: weight.waited, error: weight.waited, waits: 0 }
+    }
+
+    fn merge(&mut self, lock: &ContendedLock) {
+        let weight = self.locks.entry(lock.name.clone()).or_default();
+        weight.add(lock.waited, lock.waits);
+        weight.error = weight.error.saturating_add(lock.error);
+    }
+
+    fn top(&self) -> Vec<ContendedLock> {
+        let of = |(name, weight): (&Arc<str>, &Weight)| {
+            let Weight { waited, error, waits } = *weight;
+            ContendedLock { name: name.clone(), waited, error, waits }
+        };
+        let mut top: Vec<_> = self.locks.iter().map(of).collect();
+        top.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.name.cmp(&b.name)));
+        top
+    }
+}
+
+impl Weight {
+    fn add(&mut self, waited: Duration, waits: u64) {
+        self.waited = self.waited.saturating_add(waited);
+        self.waits += waits;
+    }
+}
+
+/// Names the most contended locks in the log once a minute. One task, on the calls thread.
+pub(crate) async fn run(works: Arc<Works>) {
+    loop {
+        works.clock.sleep_until(works.clock.now() + MINUTE).await;
+        let top = works.hot.turn();
+        if !top.is_empty() {
+            tracing::info!(target: "leasehold::contention", locks = %Named(&top), "most contended in the last minute");
+        }
+    }
+}
+
+struct Named<'a>(&'a [ContendedLock]);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, lock) in self.0.iter().take(NAMED_MAX).enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{:?} ({} waits, {:.1?} in all)", lock.name, lock.waits, lock.waited)?;
+        }
+        Ok(())
+    }
+}
+
+const PLACES: usize = 64;
+const NAMED_MAX: usize = 5;
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Arc<LockKey> {
+        LockKey::new("prefix:", name).unwrap()
+    }
+
+    #[test]
+    fn a_hot_lock_stays_among_ten_thousand_others() {
+        let hot = HotLocks::default();
+        for number in 0..10_000 {
+            hot.note(&key(&format!("cold:{number}")), Duration::from_millis(1));
+            hot.note(&key("hot"), Duration::from_millis(2));
+        }
+        let top = hot.top();
+        assert_eq!((&*top[0].name, top[0].waits, top.len()), ("hot", 10_000, PLACES));
+        assert_eq!((top[0].waited, top[0].error), (Duration::from_secs(20), Duration::ZERO));
+        let least = |lock: &ContendedLock| lock.waited - lock.error;
+        assert!(top[1..].iter().all(|lock| least(lock) == Duration::from_millis(1)), "{top:?}");
+    }
+
+    #[test]
+    fn after_two_minutes_it_is_forgotten() {
+        let hot = HotLocks::default();
+        hot.note(&key("a"), Duration::from_secs(1));
+        assert_eq!(hot.turn()[0].waited, Duration::from_secs(1));
+        hot.note(&key("a"), Duration::from_secs(2));
+        assert_eq!((hot.top()[0].waited, hot.top()[0].waits), (Duration::from_secs(3), 2));
+        hot.turn();
+        hot.turn();
+        assert_eq!(hot.top(), []);
+    }
+}

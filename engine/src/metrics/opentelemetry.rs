@@ -1,0 +1,157 @@
+//! The engine's metrics for an OpenTelemetry meter of yours. Needs the feature `opentelemetry`, which names the version
+//! 0.33 of that crate's API.
+//!
+//! Counters and gauges are observable instruments over the same numbers that [`Metrics::read`] reads. Histograms have
+//! no observable form, so each value is recorded in the meter's histogram too, with the same bounds: install it right
+//! after the engine is built, before the first lock is asked for. A histogram that has no value yet is not shown.
+//!
+//! The names translate to exactly those of Prometheus, and so one dashboard serves both.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use opentelemetry::{
+    KeyValue,
+    metrics::{AsyncInstrument, Histogram, Meter},
+};
+
+use super::{
+    Family, LockClass, Metrics, Value,
+    descriptors::{ALL, Descriptor, Kind, Unit},
+    numbers::Listener,
+    reading,
+};
+use crate::clock::{Clock, Instant};
+
+/// Registers all metrics with a meter. `false`: these metrics are with one already.
+pub fn install(metrics: &Metrics, meter: &Meter) -> bool {
+    let histograms =
+        ALL.iter().filter_map(|descriptor| Some((descriptor.name, histogram(meter, descriptor)?)));
+    let recorded = Recorded {
+        backend: metrics.backend,
+        histograms: histograms.collect(),
+        attributes: RwLock::default(),
+    };
+    if !metrics.numbers.listen(Arc::new(recorded)) {
+        return false;
+    }
+    let reading = Arc::new(Reading { metrics: metrics.clone(), last: Mutex::default() });
+    for (number, descriptor) in ALL.iter().enumerate() {
+        observe(meter, number, descriptor, reading.clone());
+    }
+    true
+}
+
+fn histogram(meter: &Meter, descriptor: &Descriptor) -> Option<Histogram<f64>> {
+    let Kind::Histogram(bounds) = descriptor.kind else { return None };
+    let builder = meter.f64_histogram(descriptor.otel_name()).with_description(descriptor.help);
+    let builder = if let Some(unit) = unit(descriptor) { builder.with_unit(unit) } else { builder };
+    Some(builder.with_boundaries(bounds.to_vec()).build())
+}
+
+fn observe(meter: &Meter, number: usize, descriptor: &'static Descriptor, reading: Arc<Reading>) {
+    let name = descriptor.otel_name();
+    match descriptor.kind {
+        Kind::Counter => {
+            let builder = meter.u64_observable_counter(name).with_description(descriptor.help);
+            let look = move |out: &dyn AsyncInstrument<u64>| {
+                reading.tell(number, |value, attributes| out.observe(value as u64, attributes));
+            };
+            let _ = builder.with_callback(look).build();
+        }
+        Kind::Gauge => {
+            let builder = meter.f64_observable_gauge(name).with_description(descriptor.help);
+            let builder = if let Some(unit) = unit(descriptor) { builder.with_unit(unit) } else { builder };
+            let look = move |out: &dyn AsyncInstrument<f64>| {
+                reading.tell(number, |value, attributes| out.observe(value, attributes));
+            };
+            let _ = builder.with_callback(look).build();
+        }
+        Kind::Histogram(_) => {}
+    }
+}
+
+// Never "1": some translators make a `_ratio` of it.
+fn unit(descriptor: &Descriptor) -> Option<&'static str> {
+    match descriptor.unit {
+        Unit::Seconds => Some("s"),
+        Unit::None => None,
+    }
+}
+
+fn attributes(descriptor: &Descriptor, labels: &[String]) -> Vec<KeyValue> {
+    let labels = descriptor.labels.iter().zip(labels);
+    labels.map(|(label, value)| KeyValue::new(label.name, value.clone())).collect()
+}
+
+/// All instruments of one collection show one moment.
+struct Reading {
+    metrics: Metrics,
+    last: Mutex<Option<(Instant, Arc<Vec<Family>>)>>,
+}
+
+impl Reading {
+    fn tell(&self, number: usize, mut observe: impl FnMut(f64, &[KeyValue])) {
+        let families = self.present();
+        let Family { descriptor, samples } = &families[number];
+        for sample in samples {
+            match &sample.value {
+                Value::Number(value) => observe(*value, &attributes(descriptor, &sample.labels)),
+                Value::Distribution(_) => {}
+            }
+        }
+    }
+
+    fn present(&self) -> Arc<Vec<Family>> {
+        let now = Clock::Boot.now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((at, families)) if now - *at < ONE_COLLECTION => families.clone(),
+            _ => {
+                let families = Arc::new(self.metrics.read());
+                *last = Some((now, families.clone()));
+                families
+            }
+        }
+    }
+}
+
+type Attributes = HashMap<(&'static str, usize, usize), Arc<[KeyValue]>>;
+
+/// Records each value of a histogram again. Part of the numbers, so it must not keep them alive.
+struct Recorded {
+    backend: &'static str,
+    histograms: HashMap<&'static str, Histogram<f64>>,
+    attributes: RwLock<Attributes>,
+}
+
+impl Recorded {
+    fn attributes(
+        &self,
+        metric: &'static Descriptor,
+        class: Option<&LockClass>,
+        combination: usize,
+    ) -> Arc<[KeyValue]> {
+        let key = (metric.name, class.map_or(0, LockClass::index), combination);
+        let known = self.attributes.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let labels = reading::labels(self.backend, metric, class, combination);
+            let made: Arc<[KeyValue]> = attributes(metric, &labels).into();
+            self.attributes.write().unwrap_or_else(PoisonError::into_inner).insert(key, made.clone());
+            made
+        })
+    }
+}
+
+impl Listener for Recorded {
+    fn heard(&self, metric: &'static Descriptor, class: Option<&LockClass>, combination: usize, value: f64) {
+        if let Some(histogram) = self.histograms.get(metric.name) {
+            histogram.record(value, &self.attributes(metric, class, combination));
+        }
+    }
+}
+
+const ONE_COLLECTION: Duration = Duration::from_millis(10);

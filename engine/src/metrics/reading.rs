@@ -1,0 +1,208 @@
+//! All metrics of an engine, read at one moment, for whatever shows them.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use super::{
+    Classes, LockClass, Numbers,
+    descriptors::{self, ALL, Descriptor, Kind},
+    live::{ClassLive, Live},
+};
+use crate::works::Works;
+
+/// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
+#[derive(Clone)]
+pub struct Metrics {
+    pub(super) numbers: Arc<Numbers>,
+    classes: Arc<Classes>,
+    works: Weak<Works>,
+    pub(super) backend: &'static str,
+}
+
+/// One metric with all its values.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Family {
+    /// Which.
+    pub descriptor: &'static Descriptor,
+    /// Its values, one for each combination of labels.
+    pub samples: Vec<Sample>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Sample {
+    /// The values of the labels, in the order of the descriptor's.
+    pub labels: Vec<String>,
+    /// The value.
+    pub value: Value,
+}
+
+/// A number, or many in buckets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of a counter or gauge.
+    Number(f64),
+    /// Of a histogram.
+    Distribution(Distribution),
+}
+
+/// How often values fell into each bucket.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Distribution {
+    /// In each bucket alone; the last is that of infinity.
+    pub counts: Vec<u64>,
+    /// All values together.
+    pub sum: f64,
+}
+
+impl Metrics {
+    pub(crate) fn new(numbers: Arc<Numbers>, works: &Arc<Works>) -> Self {
+        let (classes, backend) = (works.events.classes.clone(), works.capabilities.name);
+        Self { numbers, classes, works: Arc::downgrade(works), backend }
+    }
+
+    /// Reads all metrics: the gauges at this moment, the counters since the engine was built. Visits all entries; meant
+    /// for a scrape every few seconds. Once the engine is gone, the gauges are missing.
+    pub fn read(&self) -> Vec<Family> {
+        let gauges = self.works.upgrade().map(|works| (Live::of(&works), works));
+        let gauges = gauges.as_ref().map(|(live, works)| Gauges { live, works });
+        ALL.iter().map(|descriptor| self.family(descriptor, gauges.as_ref())).collect()
+    }
+
+    fn family(&self, descriptor: &'static Descriptor, gauges: Option<&Gauges<'_>>) -> Family {
+        let samples = match (descriptor.kind, gauges) {
+            (Kind::Counter | Kind::Histogram(_), _) => self.counted(descriptor),
+            (Kind::Gauge, Some(gauges)) => self.gauged(descriptor, gauges),
+            (Kind::Gauge, None) => Vec::new(),
+        };
+        Family { descriptor, samples }
+    }
+
+    fn counted(&self, descriptor: &'static Descriptor) -> Vec<Sample> {
+        let classes: Vec<Option<&LockClass>> =
+            if descriptor.has_class() { self.classes.iter().map(Some).collect() } else { vec![None] };
+        let each = |class| {
+            (0..descriptor.combinations()).map(move |combination| Sample {
+                labels: labels(self.backend, descriptor, class, combination),
+                value: self.value(descriptor, class, combination),
+            })
+        };
+        classes.into_iter().flat_map(each).collect()
+    }
+
+    fn value(&self, descriptor: &Descriptor, class: Option<&LockClass>, combination: usize) -> Value {
+        match descriptor.kind {
+            Kind::Histogram(_) => {
+                let read = self.numbers.read(descriptor, class, combination);
+                Value::Distribution(Distribution { counts: read.counts, sum: read.sum })
+            }
+            Kind::Counter | Kind::Gauge if *descriptor == descriptors::CLASSES_OVERFLOW => {
+                Value::Number(self.classes.overflows() as f64)
+            }
+            Kind::Counter | Kind::Gauge => {
+                Value::Number(self.numbers.count(descriptor, class, combination) as f64)
+            }
+        }
+    }
+
+    fn gauged(&self, descriptor: &'static Descriptor, gauges: &Gauges<'_>) -> Vec<Sample> {
+        if descriptor.has_class() {
+            let sample = |class: &LockClass| Sample {
+                labels: vec![class.name().to_owned()],
+                value: Value::Number(gauges.of_class(descriptor, gauges.live.class(class.index()))),
+            };
+            return self.classes.iter().map(sample).collect();
+        }
+        if *descriptor == descriptors::BACKEND_UP {
+            return gauges.nodes(self.backend);
+        }
+        let value = Value::Number(gauges.of_engine(descriptor, &self.classes));
+        let label = |label: &descriptors::Label| match *label {
+            descriptors::VERSION => env!("CARGO_PKG_VERSION").to_owned(),
+            _ => self.backend.to_owned(),
+        };
+        vec![Sample { labels: descriptor.labels.iter().map(label).collect(), value }]
+    }
+}
+
+/// The values of a metric's labels, in their order.
+pub(super) fn labels(
+    backend: &str,
+    descriptor: &Descriptor,
+    class: Option<&LockClass>,
+    combination: usize,
+) -> Vec<String> {
+    let mut known = descriptor.values_of(combination).into_iter();
+    let value = |label: &descriptors::Label| match (*label, class) {
+        (descriptors::CLASS, Some(class)) => class.name().to_owned(),
+        (descriptors::BACKEND, _) => backend.to_owned(),
+        _ => known.next().unwrap_or_default().to_owned(),
+    };
+    descriptor.labels.iter().map(value).collect()
+}
+
+/// Where gauges are read.
+struct Gauges<'a> {
+    live: &'a Live,
+    works: &'a Works,
+}
+
+impl Gauges<'_> {
+    fn of_class(&self, descriptor: &Descriptor, class: &ClassLive) -> f64 {
+        match *descriptor {
+            descriptors::HELD => class.held as f64,
+            descriptors::IN_JEOPARDY => class.in_jeopardy as f64,
+            descriptors::WAITERS => class.waiters as f64,
+            descriptors::WAITERS_MAX => class.waiters_max as f64,
+            descriptors::CONTENDED => class.contended as f64,
+            descriptors::OLDEST_WAITER => class.oldest_waiter.as_secs_f64(),
+            descriptors::OLDEST_HOLD => class.oldest_hold.as_secs_f64(),
+            _ => unreachable!("{} is no gauge of a class", descriptor.name),
+        }
+    }
+
+    fn of_engine(&self, descriptor: &Descriptor, classes: &Classes) -> f64 {
+        let works = self.works;
+        match *descriptor {
+            descriptors::OWNERS_CLOSING => works.events.totals.closing.value() as f64,
+            descriptors::SUBSCRIPTIONS => self.live.subscriptions as f64,
+            descriptors::BACKEND_CONNECTED => f64::from(works.is_connected()),
+            descriptors::TOPOLOGY_EPOCH => {
+                works.renewals.topology().map_or(0.0, |topology| topology.epoch() as f64)
+            }
+            descriptors::CLASSES => classes.iter().count() as f64,
+            descriptors::LEASES_MAX => works.config.leases_max as f64,
+            descriptors::CALLERS_MAX => works.config.callers_max as f64,
+            descriptors::BUILD_INFO => 1.0,
+            _ => unreachable!("{} is no gauge of an engine", descriptor.name),
+        }
+    }
+
+    // As the lane for renewals sees them.
+    fn nodes(&self, backend: &str) -> Vec<Sample> {
+        let topology = self.works.renewals.topology().unwrap_or_default();
+        let sample = |node: &crate::routing::topology::Node| Sample {
+            labels: vec![backend.to_owned(), node.address.clone()],
+            value: Value::Number(f64::from(node.connected)),
+        };
+        topology.nodes().iter().map(sample).collect()
+    }
+}
+
+impl Distribution {
+    /// How many values there were.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Metrics({})", self.backend)
+    }
+}
