@@ -4,8 +4,8 @@
 //! number among them. How many is printed.
 //!
 //! Java sends a write again until it is answered, without a look at its lock. When it says that an addition of its own
-//! ended without the lock, that write came after others had the lock, and has overwritten what they wrote (seen: 143
-//! additions). Nothing but a fencing token could refuse it, so the number says nothing in that case.
+//! ended without the lock, that write came after others had the lock, and has overwritten what they wrote during that
+//! addition (seen: 143 of ours). Nothing but a fencing token could refuse it; those, and no others, may be missing.
 
 use std::{
     sync::{
@@ -48,6 +48,8 @@ struct Turns {
     ours: Count,
     /// The number in the end.
     counted: u64,
+    /// Additions of ours during those of Java's that ended without the lock.
+    overwritten: u64,
     /// Leases of ours.
     lost: u64,
 }
@@ -64,9 +66,9 @@ impl Turns {
         self.java.done + self.ours.done
     }
 
-    /// An addition of Java's that ended without the lock may have overwritten any number of others.
+    /// All but what a write of Java's without the lock may have overwritten.
     fn least(&self) -> u64 {
-        if self.java.unclear == 0 { self.done() } else { 1 }
+        self.done().saturating_sub(self.overwritten)
     }
 
     fn most(&self) -> u64 {
@@ -81,9 +83,12 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
     let (javas, ours, over) =
         (Arc::<Tally>::default(), Arc::<Tally>::default(), Arc::<AtomicBool>::default());
     let thread = thread::spawn({
-        let (tally, over, command) =
-            (javas.clone(), over.clone(), format!("increment t {name} {} 1 1000", number.key));
-        move || increment_by_java(&java, &command, &tally, &over)
+        let (tallies, over, command) = (
+            [javas.clone(), ours.clone()],
+            over.clone(),
+            format!("increment t {name} {} 1 1000", number.key),
+        );
+        move || increment_by_java(&java, &command, &tallies, &over)
     });
     let task =
         tokio::spawn(increment_by_us(engine.clone(), name, number.clone(), ours.clone(), over.clone()));
@@ -97,9 +102,10 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
     });
     over.store(true, Ordering::SeqCst);
     task.await.expect("no panic");
-    thread.join().expect("no panic");
+    let overwritten = thread.join().expect("no panic");
     let counted = number.read().expect("a number");
-    let turns = Turns { java: javas.count(), ours: ours.count(), counted, lost: engine.snapshot().lost };
+    let (java, ours, lost) = (javas.count(), ours.count(), engine.snapshot().lost);
+    let turns = Turns { java, ours, counted, overwritten, lost };
     println!("{topology:?}: {turns:?}, updates lost: {}", turns.done().saturating_sub(counted));
     turns
 }
@@ -111,16 +117,21 @@ fn both_go_on(tallies: &[&Arc<Tally>]) {
     assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?}");
 }
 
-fn increment_by_java(java: &Java, command: &str, tally: &Tally, over: &AtomicBool) {
+/// How many additions of ours came during those of Java's that ended without the lock.
+fn increment_by_java(java: &Java, command: &str, [tally, ours]: &[Arc<Tally>; 2], over: &AtomicBool) -> u64 {
+    let mut overwritten = 0;
     while !over.load(Ordering::SeqCst) {
+        let before = ours.count();
         match java.call(command) {
             Ok(_) => tally.done.fetch_add(1, Ordering::SeqCst),
             Err(story) => {
                 println!("Java threw {story}");
+                overwritten += ours.count().done - before.done + UNDER_WAY;
                 tally.unclear.fetch_add(1, Ordering::SeqCst)
             }
         };
     }
+    overwritten
 }
 
 async fn increment_by_us(
@@ -212,3 +223,5 @@ fn while_held<T>(lease: &Lease, mut attempt: impl FnMut() -> Option<T>) -> Optio
 }
 
 const TURNS: u64 = 30;
+/// An addition of ours that is written and not counted yet.
+const UNDER_WAY: u64 = 1;

@@ -4,18 +4,19 @@
 use std::time::Duration;
 
 use leasehold_tests::harness::checkers::{overlaps, token_order};
-use leasehold_tests::harness::polling::holds_within;
-use leasehold_tests::harness::proxy::{Direction, Proxy};
+use leasehold_tests::harness::proxy::{Fault, Proxy, Rule};
+use leasehold_tests::harness::recorder::Window;
 
-use super::{Health, SOON, prepared_server};
+use super::{Health, SOON, acquires, prepared_server};
 use crate::lineup::{Lineup, Outcome};
 
 #[test]
 fn s1_s6_windows_that_overlap_and_tokens_that_fall_are_seen_if_a_deadline_counts_from_a_late_answer() {
-    let outcome = run(&Health::faulty("late_deadline"));
-    let (violations, faults) = (overlaps(&outcome.windows).violations, token_order(&outcome.windows));
-    assert!(!violations.is_empty(), "no overlap: {:#?}", outcome.windows);
-    assert!(!faults.is_empty(), "no token out of order: {:#?}", outcome.windows);
+    let faulty = Health::faulty("late_deadline");
+    let seen = (0..ATTEMPTS).map(|_| run(&faulty).windows).find(|windows| has_first(windows));
+    let windows = seen.expect("an attempt in which the stopped process hears of its grant");
+    assert!(!overlaps(&windows).violations.is_empty(), "no overlap: {windows:#?}");
+    assert!(!token_order(&windows).is_empty(), "no token out of order: {windows:#?}");
 }
 
 #[test]
@@ -25,28 +26,31 @@ fn s1_s7_the_same_late_answer_harms_nobody_if_the_deadline_counts_from_the_send(
     assert!(outcome.windows.len() >= 2, "somebody else has had turns: {:#?}", outcome.windows);
 }
 
+/// Whether the stopped process believed that it had the first lease of all.
+fn has_first(windows: &[Window]) -> bool {
+    windows.iter().min_by_key(|window| window.token).is_some_and(|window| window.process == STOPPED)
+}
+
 fn run(health: &Health) -> Outcome {
     let server = prepared_server();
     let proxy = Proxy::start(server.port()).expect("a proxy");
-    let stopped = health.entrant(proxy.url(), &format!("--process 0 {FLAGS}"));
+    let stopped = health.entrant(proxy.url(), &format!("--process {STOPPED} {FLAGS}"));
     let other = health.entrant(server.url(), &format!("--process 1 {FLAGS}"));
     let mut lineup = Lineup::ready(&[stopped, other]);
-    proxy.block(Direction::ToClient, true);
+    let granted = proxy.rule(Rule::once(acquires(), Fault::DelayReply(TTL / 4)));
     lineup.talker(0).say("go").expect("it listens");
-    let mut client = server.client().expect("a connection");
-    let is_granted =
-        || client.command(&["EXISTS", "contended-0"]).is_ok_and(|count| count.integer() == Some(1));
-    assert!(holds_within(SOON, is_granted));
+    assert!(granted.fired_within(SOON));
     lineup.talker(0).stop().expect("it runs");
-    proxy.block(Direction::ToClient, false);
     lineup.talker(1).say("go").expect("it listens");
     lineup.talker(1).line(SOON, |line| line.starts_with("granted")).expect("granted when the ttl is over");
     lineup.talker(0).cont().expect("it is there");
     lineup.outcome(Duration::from_millis(RUN_MS))
 }
 
+const STOPPED: u32 = 0;
+/// If the machine is slow to stop the process, its connection is given up before, and the answer is nobody's.
+const ATTEMPTS: usize = 4;
+const TTL: Duration = Duration::from_secs(4);
 /// Far longer than the stop, which waits for another process to be granted the lock.
 const RUN_MS: u64 = 12_000;
-/// The ttl sets how soon a request without an answer is given up (a sixth of it): the stop must be sooner, or the late
-/// answer is nobody's.
 const FLAGS: &str = "--ttl-ms 4000 --no-renewal --stay --announce --run-ms 12000";

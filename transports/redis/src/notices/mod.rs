@@ -1,5 +1,6 @@
 //! Who is told that a hold has ended: the channels, and the connection that listens to them.
 
+mod channel;
 mod subscriber;
 mod table;
 
