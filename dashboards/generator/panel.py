@@ -28,6 +28,7 @@ def lines(
         "fillOpacity": 25 if stacked else 0,
         # A single value between gaps is a point, not nothing.
         "showPoints": "auto",
+        "pointSize": 5,
         "spanNulls": False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         # Where all is 0, Grafana's axis would go to 100.
