@@ -7,10 +7,12 @@ mod commands;
 mod contest;
 mod ground;
 mod holder_process;
+mod life;
 mod tally;
 
 mod audits;
 mod bad_access;
+mod conservation;
 mod counts;
 mod holders;
 mod late_requests;
