@@ -21,6 +21,7 @@ mod many_leases;
 mod many_locks;
 mod renewal_batches;
 mod replies;
+mod server_clocks;
 mod server_runs;
 mod server_trouble;
 mod upkeep;

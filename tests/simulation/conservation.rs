@@ -169,6 +169,8 @@ async fn gauges_are_of_this_moment() {
     for age in ["leasehold_oldest_hold_seconds", "leasehold_oldest_waiter_seconds"] {
         assert!((gauge(age) - 2.0).abs() < 0.01, "{age} {}", gauge(age));
     }
+    assert!(!numbers.has("leasehold_clock_offset_seconds"), "memory has no clock but ours");
+    assert_eq!(numbers.one("leasehold_backend_redirects_total", &["memory", "moved"]), 0.0);
     assert_eq!(numbers.one("leasehold_build_info", &[env!("CARGO_PKG_VERSION"), "memory"]), 1.0);
     let metrics = engine.metrics().unwrap();
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
