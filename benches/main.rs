@@ -17,6 +17,7 @@ mod commands;
 mod counted;
 mod mass;
 mod pairs;
+mod profile;
 mod raw;
 mod rounds;
 mod scale;

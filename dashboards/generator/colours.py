@@ -46,6 +46,7 @@ SOURCE = {
 }
 OPERATION = {"acquire": QUIET, "release": GOOD, "renew": "purple"}
 RESULT = {"ok": GOOD, "error": BAD}
+REDIRECT = {"moved": QUIET, "ask": LATE}
 THREAD = {"calls": QUIET, "renewal": "purple"}
 
 

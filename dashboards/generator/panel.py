@@ -8,7 +8,8 @@ def lines(title, meaning, series, unit="short", colours=None, wide=8, high=9, st
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen."""
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
-    defaults["min"] = least
+    if least is not None:
+        defaults["min"] = least
     # A class or a process has one colour on all panels; shades of one where all lines mean the same.
     defaults["color"] = {"mode": "shades", "fixedColor": shade} if shade else {"mode": "palette-classic-by-name"}
     if most is not None:

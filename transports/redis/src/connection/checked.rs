@@ -12,7 +12,7 @@ use std::{
 use leasehold::{
     clock::{Clock, Instant},
     routing::topology::ClockId,
-    transport::ServerTime,
+    transport::{ClockSighting, ServerTime},
 };
 use tokio::sync::Semaphore;
 
@@ -124,6 +124,12 @@ impl Connection {
     /// Takes the times of a reply in.
     pub(crate) fn observe(&self, sample: Sample, too_late: bool) {
         self.with_offset(|offset| if too_late { offset.restart(sample) } else { offset.observe(sample) });
+    }
+
+    /// How its server's clock stands to ours, if it was read in the last minute.
+    pub(crate) fn clock_sighting(&self) -> Option<ClockSighting> {
+        let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
+        Some(ClockSighting { node: self.terms.clock_id.node, ahead_micros })
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {
