@@ -62,6 +62,9 @@ def _panel(panel):
         yield "another data source"
     if not panel["targets"]:
         yield "no query"
+    if panel["type"] == "timeseries" and len(panel["fieldConfig"]["overrides"]) > 3:
+        if panel["options"]["legend"]["placement"] != "right":
+            yield "a legend below shows three rows; the outcomes behind them are cut"
     for target in panel["targets"]:
         yield from _target(panel, target)
 

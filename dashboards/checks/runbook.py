@@ -19,6 +19,7 @@ def faults(folder):
 
 
 def _alert(alert, part, titles):
+    part = " ".join(part.split())  # a name may go on in the next line
     board, title = alert["panel"]
     if title not in titles[uid(board)]:
         yield f"there is no panel {title!r} on {board}"

@@ -102,13 +102,13 @@ def _variable(label, shown, of):
 
 def _annotations():
     return [
-        _annotation("Lease lost", "red", "sum by (class, reason) (increase(leasehold_leases_lost_total{@class}[@rate])) > 0"),
-        _annotation("Reconnected", "orange", "sum by (job) (increase(leasehold_backend_reconnects_total{@process}[@rate])) > 0"),
-        _annotation("Version", "blue", "count by (version) (leasehold_build_info{@process} unless leasehold_build_info{@process} offset 5m)"),
+        _annotation("Lease lost", "{{class}}, {{reason}}", "red", "sum by (class, reason) (increase(leasehold_leases_lost_total{@class}[@rate])) > 0"),
+        _annotation("Reconnected", "{{job}}", "orange", "sum by (job) (increase(leasehold_backend_reconnects_total{@process}[@rate])) > 0"),
+        _annotation("New process or version", "{{version}}", "blue", "count by (version) (leasehold_build_info{@process} unless leasehold_build_info{@process} offset 5m)"),
     ]
 
 
-def _annotation(name, colour, expression):
+def _annotation(name, which, colour, expression):
     return {
         "name": name,
         "datasource": DATASOURCE,
@@ -116,7 +116,7 @@ def _annotation(name, colour, expression):
         "hide": False,
         "iconColor": colour,
         "expr": query(expression),
-        "titleFormat": name,
+        "titleFormat": f"{name}: {which}",
         "step": "60s",
     }
 

@@ -10,7 +10,6 @@ ACQUIRE = {
     "cancelled": "purple",
     "error": BAD,
 }
-GOT_IT = {name: ACQUIRE[name] for name in ("acquired", "reentrant")}
 RELEASE = {
     "released": GOOD,
     "dropped": "super-light-green",
@@ -44,17 +43,40 @@ SOURCE = {
     "resync": LATE,
     "retry": BAD,
 }
-OPERATION = {"acquire": QUIET, "release": GOOD, "renew": "purple"}
+# None is good or bad: they are shown with what failed, too.
+OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple"}
 RESULT = {"ok": GOOD, "error": BAD}
 REDIRECT = {"moved": QUIET, "ask": LATE}
 THREAD = {"calls": QUIET, "renewal": "purple"}
 
 
-def overrides(colours):
+# A high share and a middle one of the same thing.
+SHARES = {"p99": "purple", "p50": QUIET, "mean": QUIET}
+
+
+def shares(colours):
+    """Lines named like `p99 renew`, the middle lighter."""
+    high = {f"p99 {name}": colour for name, colour in colours.items()}
+    return high | {f"p50 {name}": f"light-{colour}" for name, colour in colours.items()}
+
+
+def of(colours, names):
+    """Those of a panel that shows only these outcomes."""
+    return {name: colours[name] for name in names.split()}
+
+
+def without(colours, names):
+    return {name: colour for name, colour in colours.items() if name not in names.split()}
+
+
+def overrides(colours, dashed=()):
     return [
-        {
-            "matcher": {"id": "byName", "options": name},
-            "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
-        }
+        {"matcher": {"id": "byName", "options": name}, "properties": _properties(colour, name in dashed)}
         for name, colour in colours.items()
     ]
+
+
+def _properties(colour, dashed):
+    fixed = {"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}
+    dashes = {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}}
+    return [fixed, dashes] if dashed else [fixed]

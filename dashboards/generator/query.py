@@ -19,7 +19,7 @@ def series(text, legend):
     return {"expr": query(text), "legendFormat": legend}
 
 
-def quantiles(metric, selector, shares=(0.5, 0.99), by=()):
+def quantiles(metric, selector, shares=(0.99, 0.5), by=()):
     """Lines for shares of what a histogram counted, named like `p99 orders`."""
     labels = ", ".join([*by, "le"])
     names = "".join(f" {{{{{label}}}}}" for label in by)
@@ -32,7 +32,18 @@ def quantiles(metric, selector, shares=(0.5, 0.99), by=()):
     ]
 
 
+def present(lines):
+    """Without lines of which nothing was counted: where the lowest come first, they would stand above them."""
+    return [line | {"expr": line["expr"] + " >= 0"} for line in lines]
+
+
+def highest(text):
+    """For a table: the twenty highest that are not 0, and one row if all are."""
+    return series(f"topk(20, {text} > 0) or topk(1, {text})", "")
+
+
 def mean(metric, selector, legend):
+    """0 where nothing was counted."""
     return series(
-        f"sum(rate({metric}_sum{{{selector}}}[@rate])) / (sum(rate({metric}_count{{{selector}}}[@rate])) > 0)", legend
+        f"sum(rate({metric}_sum{{{selector}}}[@rate])) / clamp_min(sum(rate({metric}_count{{{selector}}}[@rate])), 1e-9)", legend
     )

@@ -37,6 +37,21 @@ fn granted_is_green_and_lost_is_red() {
     }
 }
 
+#[test]
+fn what_failed_is_never_green() {
+    let of_failures = |panel: &&Panel| FAILURES.iter().any(|part| panel.title.contains(part));
+    let panels = boards::panels();
+    let failed: Vec<_> = panels.iter().filter(of_failures).collect();
+    assert!(failed.len() >= FAILURES.len(), "{} panels of failures", failed.len());
+    for panel in failed {
+        let green: Vec<_> = panel.colours.iter().filter(|(_, colour)| colour.ends_with("green")).collect();
+        assert!(green.is_empty(), "{} / {}: {green:?}", panel.board, panel.title);
+    }
+}
+
+/// Parts of the titles of panels that show nothing but failures.
+const FAILURES: [&str; 5] = ["failed", "not confirmed", "not clean", "Did not", "may have been executed"];
+
 fn assert_coloured(panel: &Panel, value: &str) {
     let names: BTreeSet<_> = panel.colours.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.contains(value), "{} / {}: {value} has no colour", panel.board, panel.title);

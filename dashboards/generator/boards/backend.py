@@ -1,26 +1,25 @@
 """Whether it is the server, the way to it, or this process."""
 from .. import colours
 from ..board import board
-from ..panel import bars, heat, lines, table
+from ..panel import bars, heat, lines, states, table
 from ..query import quantiles, series
 
 REACHED = [
-    lines(
+    states(
         "Every slot served",
         "1: every slot is served by a connected node. 0: the process cannot get some locks.",
         [series("min by (job, instance, backend) (leasehold_backend_connected{@process})", "{{instance}} {{backend}}")],
-        most=1,
     ),
-    lines(
+    states(
         "Nodes connected",
         "1: a checked connection to the node stands, in all processes. 0: not in some.",
         [series("min by (backend, node) (leasehold_backend_up{@process})", "{{node}}")],
-        most=1,
     ),
     bars(
         "Reconnects",
         "Nodes seen connected again after they were not.",
         [series("sum by (instance) (increase(leasehold_backend_reconnects_total{@process}[@rate]))", "{{instance}}")],
+        shade=colours.LATE,
     ),
     bars(
         "Changes of the topology",
@@ -31,6 +30,7 @@ REACHED = [
         "Versions and transports",
         "Processes by version of the engine and transport.",
         series("count by (job, version, backend) (leasehold_build_info{@process})", ""),
+        ["version", "backend", "job"],
         value="Processes",
     ),
     lines(
@@ -59,6 +59,7 @@ COMMANDS = [
         "From sending to answer, by operation.",
         quantiles("leasehold_backend_command_seconds", "@process", by=["operation"]),
         unit="s",
+        colours=colours.shares(colours.OPERATION),
     ),
     heat(
         "Times of commands",
@@ -92,23 +93,28 @@ COMMANDS = [
         "Time of a batch, sent to answered.",
         quantiles("leasehold_renew_seconds", "@process"),
         unit="s",
+        colours=colours.SHARES,
     ),
 ]
 
 NOTICES = [
     lines(
         "Subscriptions",
-        "Locks waited for, and those whose notices reach the process. Fewer: some poll.",
+        "Locks waited for, and those of them whose notices reach the process. The others are held by the process itself, "
+        "which needs no notice, or they are polled: Contention, Asks behind the first.",
         [
             series("sum(leasehold_subscriptions{@process})", "subscribed"),
             series("sum(leasehold_contended{@process})", "waited for"),
         ],
         colours={"subscribed": colours.GOOD, "waited for": colours.QUIET},
+        wide=12,
     ),
     bars(
         "Notices that may have been missed",
         "Times a waiting lock may have missed a notice, so that it was asked for.",
-        [series("sum by (backend) (increase(leasehold_subscription_gaps_total{@process}[@rate]))", "{{backend}}")],
+        [series("sum by (instance, backend) (increase(leasehold_subscription_gaps_total{@process}[@rate]))", "{{instance}} {{backend}}")],
+        wide=12,
+        shade=colours.LATE,
     ),
 ]
 
@@ -123,6 +129,7 @@ PROCESS = [
                 "{{instance}} {{thread}}",
             )
         ],
+        wide=12,
     ),
     lines(
         "Late timers, p99",
@@ -130,16 +137,19 @@ PROCESS = [
         quantiles("leasehold_runtime_stall_seconds", "@process", (0.99,), by=["thread"]),
         unit="s",
         colours={f"p99 {name}": colour for name, colour in colours.THREAD.items()},
+        wide=12,
     ),
     lines(
         "Lock classes",
         "Classes known; the 65th and later ones count as _other.",
         [series("max by (instance) (leasehold_classes{@process})", "{{instance}}")],
+        wide=12,
     ),
     lines(
         "Locks of a class too many",
         "Lock handles whose class was one too many, since the process started. They count as class _other.",
         [series("sum by (instance) (leasehold_classes_overflow_total{@process})", "{{instance}}")],
+        wide=12,
     ),
 ]
 

@@ -1,8 +1,8 @@
 """Who waits for what, for how long, and what the waiting costs."""
 from .. import colours
 from ..board import board
-from ..panel import heat, lines
-from ..query import mean, quantiles, series
+from ..panel import heat, lines, table
+from ..query import highest, mean, quantiles, series
 
 WAITS = [
     lines(
@@ -23,22 +23,36 @@ WAITS = [
         [series("max by (class) (leasehold_oldest_waiter_seconds{@class})", "{{class}}")],
         unit="s",
     ),
+    table(
+        "Who waits longest",
+        "The processes in which a caller waits for longest now, and for which class.",
+        highest("max by (class, job, instance) (leasehold_oldest_waiter_seconds{@class})"),
+        ["class", "job", "instance"],
+        unit="s",
+        value="Waits for",
+        wide=12,
+    ),
     lines(
         "Callers waiting",
         "Callers that wait now, by class. They end as one of the outcomes below.",
         [series("sum by (class) (leasehold_waiters{@class})", "{{class}}")],
+        wide=12,
     ),
     lines(
         "Most callers for one lock",
         "Callers that wait in one process for the lock that most wait for. Near Callers waiting: one hot lock. The log names it once a minute.",
         [series("max by (class) (leasehold_waiters_max{@class})", "{{class}}")],
+        wide=12,
     ),
     lines(
         "Locks waited for",
         "Locks that at least one caller of a process waits for.",
         [series("sum by (class) (leasehold_contended{@class})", "{{class}}")],
+        wide=12,
     ),
 ]
+
+GOT_IT = "acquired reentrant"
 
 OUTCOMES = [
     lines(
@@ -46,14 +60,14 @@ OUTCOMES = [
         "Acquire calls that ended with a lease, and those that share a hold of their scope.",
         [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome=~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
         unit="ops",
-        colours=colours.ACQUIRE,
+        colours=colours.of(colours.ACQUIRE, GOT_IT),
     ),
     lines(
         "Did not get the lock",
         "busy: only tried, and somebody holds it. timeout: patience ended. cancelled: the caller was dropped. error: no definite answer, refused, a limit, shutdown.",
         [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome!~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
         unit="ops",
-        colours=colours.ACQUIRE,
+        colours=colours.without(colours.ACQUIRE, GOT_IT),
     ),
     lines(
         "Contention ratio",
@@ -61,7 +75,7 @@ OUTCOMES = [
         [
             series(
                 "sum by (class) (rate(leasehold_acquire_contended_total{@class}[@rate])) "
-                '/ (sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])) > 0)',
+                '/ sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))',
                 "{{class}}",
             )
         ],
@@ -132,7 +146,7 @@ WAKEUPS = [
         [
             series(
                 "sum by (class) (rate(leasehold_acquire_attempts_total{@class}[@rate])) "
-                '/ (sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])) > 0)',
+                '/ sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))',
                 "{{class}}",
             )
         ],
@@ -142,6 +156,7 @@ WAKEUPS = [
         "Mean time from notice to lease, all classes.",
         [mean("leasehold_wakeup_to_acquire_seconds", "@class", "mean")],
         unit="s",
+        colours=colours.SHARES,
     ),
     lines(
         "Locks of others without expiry",

@@ -1,13 +1,13 @@
 """Whether leases are kept: renewals, what is left when they are confirmed, and losses."""
 from .. import colours
 from ..board import board
-from ..panel import bars, heat, lines
-from ..query import quantiles, series
+from ..panel import bars, heat, lines, table
+from ..query import highest, mean, present, quantiles, series
 
 LOSSES = [
     bars(
         "Leases lost",
-        "By class and reason. expired: no renewal was confirmed in time. not_ours: the server says so: deleted, or a server that forgot. max_hold: held longer than allowed. shutdown: planned. renewal_stopped: a fault of the process.",
+        "By reason. expired: no renewal was confirmed in time. not_ours: the server says so: deleted, or a server that forgot. max_hold: held longer than allowed. shutdown: planned. renewal_stopped: a fault of the process.",
         [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
         colours=colours.LOSS,
     ),
@@ -19,9 +19,13 @@ LOSSES = [
     ),
     lines(
         "Told after the deadline",
-        "From the deadline of a lease to the telling of its loss. The server keeps the lock for the margin longer; above it, two may hold.",
-        quantiles("leasehold_lease_lost_detected_seconds", "@process"),
+        "From the deadline of a lease to the telling of its loss; 0 while none is lost at its deadline. The server keeps the lock for the margin longer; above it, two may hold.",
+        [
+            mean("leasehold_lease_lost_detected_seconds", "@process", "mean"),
+            *quantiles("leasehold_lease_lost_detected_seconds", "@process", (0.99,)),
+        ],
         unit="s",
+        colours=colours.SHARES,
     ),
     lines(
         "In jeopardy now",
@@ -48,6 +52,7 @@ RENEWALS = [
         quantiles("leasehold_renew_margin_ratio", "@class", (0.01, 0.5)),
         unit="percentunit",
         most=1,
+        low=True,
         colours={"p1": colours.LATE, "p50": colours.GOOD},
     ),
     heat(
@@ -68,7 +73,7 @@ RENEWALS = [
         "not_ours: lost. too_late: it reached the server after its latest execution time. The others: why there was no answer; it is tried again until the deadline.",
         [series('sum by (result) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate]))', "{{result}}")],
         unit="ops",
-        colours=colours.RENEWAL,
+        colours=colours.without(colours.RENEWAL, "renewed"),
     ),
     lines(
         "Share of renewals that failed",
@@ -76,7 +81,7 @@ RENEWALS = [
         [
             series(
                 'sum by (class) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate])) '
-                "/ (sum by (class) (rate(leasehold_renewals_total{@class}[@rate])) > 0)",
+                "/ sum by (class) (rate(leasehold_renewals_total{@class}[@rate]))",
                 "{{class}}",
             )
         ],
@@ -87,6 +92,7 @@ RENEWALS = [
         "How late a batch of renewals is sent, measured by the one of it that was due first. High while commands are fast: this process, not the server.",
         quantiles("leasehold_renew_lateness_seconds", "@process"),
         unit="s",
+        colours=colours.SHARES,
     ),
     lines(
         "Time of a renewal batch",
@@ -95,15 +101,23 @@ RENEWALS = [
         unit="s",
         colours={f"p99 {name}": colour for name, colour in colours.RESULT.items()},
     ),
-    lines("Leases in a batch", "How many leases one renewal batch carries.", quantiles("leasehold_renew_batch_size", "@process")),
     lines(
-        "Batches",
-        "Renewal batches sent.",
-        [series("sum by (result) (rate(leasehold_renew_seconds_count{@process}[@rate]))", "{{result}}")],
-        unit="ops",
-        colours=colours.RESULT,
+        "Leases in a batch",
+        "How many leases one renewal batch carries.",
+        quantiles("leasehold_renew_batch_size", "@process"),
+        colours=colours.SHARES,
+    ),
+    lines(
+        "Time left when renewed, by process",
+        "p1 of it. One process that is low: it is that process, or its way to the server. All: the server.",
+        present(quantiles("leasehold_renew_margin_ratio", "@class", (0.01,), by=["instance"])),
+        unit="percentunit",
+        most=1,
+        low=True,
     ),
 ]
+
+CLEAN = "released dropped"
 
 HOLDS = [
     lines(
@@ -117,6 +131,14 @@ HOLDS = [
         "How long the lease has been held that is held longest, by class.",
         [series("max by (class) (leasehold_oldest_hold_seconds{@class})", "{{class}}")],
         unit="s",
+    ),
+    table(
+        "Who holds longest",
+        "The processes that hold a lease for longest now, and of which class.",
+        highest("max by (class, job, instance) (leasehold_oldest_hold_seconds{@class})"),
+        ["class", "job", "instance"],
+        unit="s",
+        value="Held for",
     ),
     lines(
         "Held, of the most allowed",
@@ -135,20 +157,21 @@ HOLDS = [
         ],
         unit="ops",
         colours={"granted": colours.GOOD, "released": colours.QUIET, "lost": colours.BAD},
+        dashed=["released"],
     ),
     lines(
         "Releases that were not clean",
         "already_lost: the server did not know it as ours. released_or_lost: only a repeat was answered. unknown: no answer; repeated in the background.",
         [series('sum by (outcome) (rate(leasehold_release_total{@class, outcome!~"released|dropped"}[@rate]))', "{{outcome}}")],
         unit="ops",
-        colours=colours.RELEASE,
+        colours=colours.without(colours.RELEASE, CLEAN),
     ),
     lines(
         "Releases",
         "dropped: released by dropping the lease, without an answer for its holder.",
         [series('sum by (outcome) (rate(leasehold_release_total{@class, outcome=~"released|dropped"}[@rate]))', "{{outcome}}")],
         unit="ops",
-        colours=colours.RELEASE,
+        colours=colours.of(colours.RELEASE, CLEAN),
     ),
     lines(
         "Requests that may have been executed",

@@ -2,8 +2,8 @@
 from .. import colours
 from ..board import board
 from ..colours import BAD, LATE
-from ..panel import bars, lines, number, table
-from ..query import quantiles, series
+from ..panel import bars, lines, number, table, yes
+from ..query import highest, quantiles, series
 
 GLANCE = [
     number(
@@ -29,12 +29,10 @@ GLANCE = [
         unit="percentunit",
         steps=[(0.001, LATE), (0.01, BAD)],
     ),
-    number(
+    yes(
         "Server reached",
-        "1: every process is connected to every master. 0: some process cannot get some locks now. Board Backend.",
+        "no: some process is not connected to some master, and cannot get some locks now. Board Backend.",
         series("min(leasehold_backend_connected{@process})", "connected"),
-        base=BAD,
-        steps=[(1, colours.GOOD)],
     ),
     number(
         "Waiting now",
@@ -76,6 +74,7 @@ LOSS = [
         quantiles("leasehold_renew_margin_ratio", "@class", (0.01, 0.5)),
         unit="percentunit",
         most=1,
+        low=True,
         colours={"p1": LATE, "p50": colours.GOOD},
     ),
     lines(
@@ -83,7 +82,7 @@ LOSS = [
         "Renewals of single leases that failed, by what came back.",
         [series('sum by (result) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate]))', "{{result}}")],
         unit="ops",
-        colours=colours.RENEWAL,
+        colours=colours.without(colours.RENEWAL, "renewed"),
     ),
 ]
 
@@ -103,7 +102,8 @@ WAITING = [
     table(
         "Who waits now",
         "Callers that wait, by class and process. The locks they wait for: the log line of the most contended locks.",
-        series("sum by (class, job, instance) (leasehold_waiters{@class}) > 0 or topk(1, sum by (class, job, instance) (leasehold_waiters{@class}))", ""),
+        highest("sum by (class, job, instance) (leasehold_waiters{@class})"),
+        ["class", "job", "instance"],
         value="Waiting",
     ),
 ]

@@ -349,7 +349,7 @@ pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor = counter(
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
     "leasehold_subscriptions",
     &[BACKEND],
-    "Locks waited for whose notices reach this process now. Fewer than leasehold_contended: some poll.",
+    "Locks waited for whose notices reach this process now. Others need none, for this process holds them, or are polled.",
 );
 pub(crate) const SUBSCRIPTION_GAPS: Descriptor = counter(
     "leasehold_subscription_gaps_total",
