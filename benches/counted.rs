@@ -41,9 +41,6 @@ pub(crate) fn measure(table: &mut Table) {
     let allocations = allocations_of_renewals(40_000);
     table.add("P13c", "memory renewal: allocations", Spread::exactly(allocations), "allocs");
     table.at_most(RENEWAL_ALLOCATIONS_MAX);
-    let wheel = instructions("wheel", 400_000);
-    table.add("P11", "wheel of 100,000: instructions an operation", Spread::exactly(wheel), "instr");
-    table.at_most(400.0);
 }
 
 /// What the process does under `--count JOB TIMES`.
@@ -52,8 +49,10 @@ pub(crate) fn run_job(job: &str, times: usize) {
         "pair" => on_paused_runtime(async { pairs(engine().await, times).await }),
         "pair_recorded" => on_paused_runtime(async { pairs(recording_engine().await, times).await }),
         "renewals" => on_paused_runtime(renewals(times)),
-        "wheel" => wheel_ops::turn(times),
-        other => panic!("no job is called {other}"),
+        other => match other.strip_prefix("wheel_of_").and_then(|entries| entries.parse().ok()) {
+            Some(entries) => wheel_ops::turn(entries, times),
+            None => panic!("no job is called {other}"),
+        },
     }
 }
 
@@ -95,7 +94,7 @@ async fn renewals(times: usize) {
     }
 }
 
-fn instructions(job: &str, times: usize) -> f64 {
+pub(crate) fn instructions(job: &str, times: usize) -> f64 {
     (callgrind(job, 2 * times, &[]) - callgrind(job, times, &[])) / times as f64
 }
 
