@@ -34,9 +34,6 @@ pub(crate) fn measure(table: &mut Table) {
     let made = allocations("renewals", 40_000);
     table.add("P13c", "memory renewal: allocations", Spread::exactly(made), "allocs");
     table.at_most(RENEWAL_ALLOCATIONS_MAX);
-    let wheel = cost("wheel", 400_000).all;
-    table.add("P11", "wheel of 100,000: instructions an operation", Spread::exactly(wheel), "instr");
-    table.at_most(400.0);
 }
 
 /// A pair with metrics less one without. The allocator is left out, and both ask as much of it: how long it looks for a
@@ -60,8 +57,10 @@ pub(crate) fn run_job(job: &str, times: usize) {
         "pair" => on_paused_runtime(async { pairs(engine().await, times).await }),
         "pair_recorded" => on_paused_runtime(async { pairs(recording_engine().await, times).await }),
         "renewals" => on_paused_runtime(renewals(times)),
-        "wheel" => wheel_ops::turn(times),
-        other => panic!("no job is called {other}"),
+        other => match other.strip_prefix("wheel_of_").and_then(|entries| entries.parse().ok()) {
+            Some(entries) => wheel_ops::turn(entries, times),
+            None => panic!("no job is called {other}"),
+        },
     }
 }
 
@@ -101,6 +100,11 @@ async fn renewals(times: usize) {
     while engine.snapshot().renewals < times as u64 {
         tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     }
+}
+
+/// Instructions one of so many takes.
+pub(crate) fn instructions(job: &str, times: usize) -> f64 {
+    cost(job, times).all
 }
 
 /// Instructions.

@@ -38,13 +38,18 @@ pub(crate) struct Field {
 impl Field {
     /// Everything is under way when this returns, and every lease was renewed.
     pub(crate) fn on(deployment: Deployment) -> Self {
+        Self::holding(deployment, LEASES)
+    }
+
+    /// The same with so many leases of each part.
+    pub(crate) fn holding(deployment: Deployment, each: usize) -> Self {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let news = [News::default(), News::default()];
         let engines = news.each_ref().map(|news| engine(&runtime, &deployment, news));
         let losses = engines.each_ref().map(Engine::losses);
         let log = Arc::<Log>::default();
-        let leases = Leases::take(&runtime, &engines[LEASES_ENGINE], &deployment, LEASES);
+        let leases = Leases::take(&runtime, &engines[LEASES_ENGINE], &deployment, each);
         let traffic = Traffic::start(&runtime, &engines, &deployment, &log);
         let mut field =
             Self { deployment, leases, traffic, news, engines, runtime, waiters: Vec::new(), losses, log };
