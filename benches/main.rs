@@ -6,8 +6,12 @@
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --mass              the rows `mass` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
-//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about seven minutes
+//! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
+//! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
+//! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about five minutes
 //! ```
+//!
+//! With `--small` each of the parts runs small, too.
 //!
 //! Counts (commands, instructions, allocations) mean most, ratios within one run a lot, absolute times little.
 
@@ -15,11 +19,14 @@
 
 mod commands;
 mod counted;
+mod faults;
 mod mass;
 mod pairs;
+mod profile;
 mod raw;
 mod rounds;
 mod scale;
+mod shards;
 mod table;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../engine/src/renewal/wheel.rs"]
@@ -40,7 +47,7 @@ pub(crate) struct Size {
 }
 
 const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000 };
-const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 10_000 };
+const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 1_000 };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,26 +60,42 @@ fn main() {
         // One contestant, measured from outside.
         return scale::run_child(&arguments[job + 1..]);
     }
+    if has("--spin") {
+        // Other work, for the contestants to live with.
+        return faults::spin();
+    }
     let mut table = Table::default();
+    let small = has("--small");
     if has("--mass") {
-        mass::measure(&mut table, mass::LARGE);
+        mass::measure(&mut table, if small { mass::SMALL } else { mass::LARGE });
         return tell(&table, &arguments);
     }
     if has("--scale") {
-        scale::measure(&mut table, scale::LARGE);
+        scale::measure(&mut table, if small { scale::SMALL } else { scale::LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--faults") {
+        faults::measure(&mut table, if small { faults::SMALL } else { faults::LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--shards") {
+        shards::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
     counted::measure(&mut table);
     if has("--check") {
+        wheel_ops::count(&mut table, LARGE.wheel);
         std::process::exit(table.check());
     }
-    let size = if has("--small") { SMALL } else { LARGE };
+    let size = if small { SMALL } else { LARGE };
     wheel_ops::measure(&mut table, size);
     pairs::measure(&mut table, size);
     commands::measure(&mut table, size);
-    if has("--small") {
+    shards::measure(&mut table, size);
+    if small {
         mass::measure(&mut table, mass::SMALL);
         scale::measure(&mut table, scale::SMALL);
+        faults::measure(&mut table, faults::SMALL);
     }
     tell(&table, &arguments);
 }

@@ -30,7 +30,7 @@ pub(crate) const LARGE: Size = Size { rounds: 3, names: 100_000 };
 pub(crate) const SMALL: Size = Size { rounds: 1, names: 1_000 };
 
 /// How many are unanswered at a time; the default is among them.
-const IN_FLIGHT: [usize; 4] = [32, 128, 256, 1_024];
+const IN_FLIGHT: [usize; 4] = [32, 64, 256, 1_024];
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,5 @@
 //! Leasehold's tests.
 
 pub mod conformance;
+pub mod conservation;
 pub mod harness;

@@ -4,11 +4,12 @@ use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     str::FromStr,
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScaleSize, hold, naive, servers::Servers, usage::Usage};
+use super::{ScaleSize, arrival::Arrival, hold, naive, servers::Servers, usage::Usage};
 
 /// Who holds the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,13 @@ pub(super) enum Names {
     Tagged,
 }
 
+impl Job {
+    /// From one renewal to the next.
+    pub(super) fn period(&self) -> Duration {
+        Duration::from_millis(self.size.ttl_ms) / 3
+    }
+}
+
 impl Names {
     pub(super) fn name(self, number: usize) -> String {
         // A multiplication spreads neighbours over the slots.
@@ -43,6 +51,7 @@ impl Names {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) contestant: Contestant,
+    pub(super) arrival: Arrival,
     /// Of the servers, or `memory`.
     pub(super) url: String,
     pub(super) size: ScaleSize,
@@ -138,19 +147,23 @@ fn start(job: &Job) -> Child {
 
 fn command(job: &Job) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a program knows its path"));
-    let (contestant, names) = (format!("{:?}", job.contestant), format!("{:?}", job.names));
-    command.args(["--hold", &contestant, &job.url, &names]).stderr(Stdio::inherit());
+    let (contestant, arrival) = (format!("{:?}", job.contestant), format!("{:?}", job.arrival));
+    let names = format!("{:?}", job.names);
+    command.args(["--hold", &contestant, &arrival, &job.url, &names]).stderr(Stdio::inherit());
     command.args([job.size.leases.to_string(), job.size.ttl_ms.to_string()]);
     command
 }
 
-/// What the process does under `--hold CONTESTANT URL NAMES LEASES TTL_MS`.
+/// What the process does under `--hold CONTESTANT ARRIVAL URL NAMES LEASES TTL_MS`.
 pub(crate) fn run(arguments: &[String]) {
-    let [contestant, url, names, leases, ttl_ms] = arguments else { panic!("five words, not {arguments:?}") };
+    let [contestant, arrival, url, names, leases, ttl_ms] = arguments else {
+        panic!("six words, not {arguments:?}")
+    };
     let size = ScaleSize { leases: number(leases), ttl_ms: number(ttl_ms), crowd: 0 };
     let names = if names == "Tagged" { Names::Tagged } else { Names::Random };
     let contestant = if contestant == "Naive" { Contestant::Naive } else { Contestant::Ours };
-    let job = Job { contestant, url: url.clone(), size, names };
+    let arrival = if arrival == "Even" { Arrival::Even } else { Arrival::Burst };
+    let job = Job { contestant, arrival, url: url.clone(), size, names };
     let told = match contestant {
         Contestant::Ours => hold::run(&job),
         Contestant::Naive => naive::run(&job),

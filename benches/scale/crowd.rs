@@ -2,6 +2,7 @@
 
 use super::{
     ScaleSize,
+    arrival::Arrival,
     child::{self, Contestant, Job, Names},
 };
 use crate::{rounds::Spread, table::Table};
@@ -11,7 +12,8 @@ pub(super) fn measure(table: &mut Table, size: ScaleSize) {
     while leases <= size.crowd {
         let size = ScaleSize { leases, ..size };
         let (contestant, url, names) = (Contestant::Ours, "memory".to_owned(), Names::Random);
-        let told = child::measure_alone(&Job { contestant, url, size, names });
+        let arrival = Arrival::Burst;
+        let told = child::measure_alone(&Job { contestant, arrival, url, size, names });
         let mut add = |what: &str, figure: f64, unit| {
             table.add("P15", format!("{leases} leases in memory: {what}"), Spread::exactly(figure), unit);
         };

@@ -22,10 +22,10 @@ async fn hold(job: &Job) -> Told {
     // Connections, scripts and threads are there before anything is counted.
     engine.lock("warm").acquire().await.expect("free").release().await.expect("ours");
     let (empty, began) = (resident(), Instant::now());
-    let leases = take(&engine, job).await;
+    let leases = take(&engine, job, began).await;
     let taken_seconds = began.elapsed().as_secs_f64();
     let bytes_a_lease = (resident() - empty) / job.size.leases as f64;
-    let period = Duration::from_millis(job.size.ttl_ms) / 3;
+    let period = job.period();
     tokio::time::sleep(period).await; // the first renewal of each is not counted
     let (renewed, before) = (engine.snapshot().renewals, usage(began));
     println!("{BEGIN}");
@@ -48,13 +48,15 @@ async fn engine(job: &Job) -> Engine {
 }
 
 /// By as many tasks as keep a server busy.
-async fn take(engine: &Engine, job: &Job) -> Vec<Lease> {
+async fn take(engine: &Engine, job: &Job, began: Instant) -> Vec<Lease> {
     let mut takers = JoinSet::new();
     for taker in 0..TAKERS {
         let (engine, names, leases) = (engine.clone(), job.names, job.size.leases);
+        let (arrival, period) = (job.arrival, job.period());
         takers.spawn(async move {
             let mut taken = Vec::with_capacity(leases / TAKERS + 1);
             for number in (taker..leases).step_by(TAKERS) {
+                arrival.wait(began, number, leases, period).await;
                 taken.push(engine.lock(names.name(number)).acquire().await.expect("free"));
             }
             taken

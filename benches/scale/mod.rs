@@ -4,6 +4,7 @@
 //! Each contestant is a process of its own, which this one starts, so that what it costs can be told from what measuring
 //! costs. It says on its standard output when its window begins and ends; the servers are read at both.
 
+mod arrival;
 mod child;
 mod crowd;
 mod hold;
@@ -14,7 +15,8 @@ mod usage;
 pub(crate) use child::run as run_child;
 
 use crate::{rounds::Spread, table::Table};
-use child::{Contestant, Job, Names};
+use arrival::Arrival;
+use child::{Contestant, Job, Measured, Names};
 use servers::Servers;
 
 /// How much is held, and for how long one window is.
@@ -38,16 +40,24 @@ pub(crate) fn measure(table: &mut Table, size: ScaleSize) {
     contest(table, size, "3 masters, 1,000 hash tags", &Servers::cluster(), Names::Tagged);
 }
 
-/// Ours, then the baseline, on the same servers.
+/// Ours, then the baseline, on the same servers; with leases that came all at once, then with such as came over a period.
 fn contest(table: &mut Table, size: ScaleSize, place: &str, servers: &Servers, names: Names) {
-    let job = |contestant| Job { contestant, url: servers.url(), size, names };
-    let ours = child::measure(&job(Contestant::Ours), servers);
-    servers.empty();
-    let theirs = child::measure(&job(Contestant::Naive), servers);
-    servers.empty();
-    let leases = size.leases;
+    for arrival in [Arrival::Burst, Arrival::Even] {
+        let measure = |contestant| {
+            let job = Job { contestant, arrival, url: servers.url(), size, names };
+            let measured = child::measure(&job, servers);
+            servers.empty();
+            measured
+        };
+        let (ours, theirs) = (measure(Contestant::Ours), measure(Contestant::Naive));
+        let what = format!("{} leases, {place}, {}", size.leases, arrival.told());
+        rows(table, &what, &ours, &theirs);
+    }
+}
+
+fn rows(table: &mut Table, place: &str, ours: &Measured, theirs: &Measured) {
     let mut add = |what: &str, figure: f64, unit| {
-        table.add("P11", format!("{leases} leases, {place}: {what}"), Spread::exactly(figure), unit);
+        table.add("P11", format!("{place}: {what}"), Spread::exactly(figure), unit);
     };
     add("client", ours.client_percent(), "% core");
     add("servers", ours.server_percent(), "% core");
@@ -59,8 +69,11 @@ fn contest(table: &mut Table, size: ScaleSize, place: &str, servers: &Servers, n
     add("memory a lease", ours.bytes_a_lease, "bytes");
     add("leases lost", ours.lost, "leases");
     add("taken in", ours.taken_seconds, "s");
+    add("baseline's client", theirs.client_percent(), "% core");
+    add("baseline's servers", theirs.server_percent(), "% core");
     add("baseline's client / ours, a renewal", theirs.client_micros() / ours.client_micros(), "times");
     add("baseline's servers / ours, a renewal", theirs.server_micros() / ours.server_micros(), "times");
     add("baseline's memory a lease", theirs.bytes_a_lease, "bytes");
+    add("baseline's leases lost", theirs.lost, "leases");
     assert_eq!(ours.lost, 0.0, "a lease was lost");
 }

@@ -32,6 +32,7 @@ async fn hold(job: &Job) -> Told {
         let (renewed, lost) = (renewed.clone(), lost.clone());
         takers.spawn(async move {
             for number in (taker..job.size.leases).step_by(TAKERS) {
+                job.arrival.wait(began, number, job.size.leases, job.period()).await;
                 let lease =
                     One { client: client.clone(), key: job.names.name(number), ttl_ms: job.size.ttl_ms };
                 assert!(lease.send(&take).await, "free");
@@ -42,7 +43,7 @@ async fn hold(job: &Job) -> Told {
     takers.join_all().await;
     let taken_seconds = began.elapsed().as_secs_f64();
     let bytes_a_lease = (resident() - empty) / job.size.leases as f64;
-    let period = Duration::from_millis(job.size.ttl_ms) / 3;
+    let period = job.period();
     tokio::time::sleep(period).await;
     let (before, before_renewed) = (usage(began), renewed.load(Ordering::Relaxed));
     println!("{BEGIN}");

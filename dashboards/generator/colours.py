@@ -46,6 +46,7 @@ SOURCE = {
 # None is good or bad: they are shown with what failed, too.
 OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple"}
 RESULT = {"ok": GOOD, "error": BAD}
+REDIRECT = {"moved": QUIET, "ask": LATE}
 THREAD = {"calls": QUIET, "renewal": "purple"}
 
 

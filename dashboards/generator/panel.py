@@ -27,7 +27,8 @@ def lines(
     """
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
-    defaults["min"] = least
+    if least is not None:
+        defaults["min"] = least
     # By name the palette has lines that are nearly white. By place: classes come in the same order everywhere, so that
     # each has one colour. Shades of one colour where all lines mean the same.
     defaults["color"] = {"mode": "shades", "fixedColor": shade} if shade else {"mode": "palette-classic"}

@@ -81,6 +81,13 @@ impl Clock {
         }
     }
 
+    /// How many microseconds the wall clock of this machine is ahead of this one. Nothing is decided by it.
+    pub(crate) fn wall_ahead_micros(self) -> i64 {
+        let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let ours = i64::try_from(self.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
+        (wall.tv_sec * 1_000_000 + wall.tv_nsec / 1_000).saturating_sub(ours)
+    }
+
     /// Sleeps until `moment`; returns at once if it has passed. Needs a tokio runtime with timers.
     ///
     /// # Cancel safety

@@ -10,7 +10,7 @@ use crate::{
         slot::Slot,
         topology::{ClockId, Topology},
     },
-    transport::{ErrorKind, Lane, OpenLane, Transport, TransportError},
+    transport::{ErrorKind, Lane, OpenLane, Sighting, Transport, TransportError},
 };
 
 /// One of the engine's two lanes.
@@ -30,6 +30,11 @@ impl LaneSeat {
     /// The lane, once it is open and until the engine ends.
     pub(crate) fn lane(&self) -> Option<Arc<dyn Lane>> {
         self.open.borrow().as_ref().map(|opened| opened.lane.clone())
+    }
+
+    /// What it knows of its servers; nothing while it is not open.
+    pub(crate) fn sighting(&self) -> Sighting {
+        self.lane().map_or_else(Sighting::default, |lane| lane.sighting())
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -49,6 +49,11 @@ impl Deployment {
         Self::Cluster(Box::new(Cluster { itself, crowded: CROWDED, notices }))
     }
 
+    /// Three masters without replicas: nobody takes over from one that stands still.
+    pub(crate) fn cluster_without_replicas() -> Self {
+        Self::cluster_of(cluster_recipe().replicas_each(0))
+    }
+
     pub(crate) fn cluster_of(recipe: RedisClusterBuilder) -> Self {
         let itself = recipe.start().expect("a cluster");
         Self::Cluster(Box::new(Cluster { itself, crowded: 0..=SLOTS - 1, notices: NoticeKind::Auto }))

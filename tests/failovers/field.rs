@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 use leasehold::{Engine, Losses};
-use leasehold_tests::harness::{
-    polling::{found_within, holds_within},
-    server_table::{Leftover, leftovers_seen_by},
+use leasehold_tests::{
+    conservation::{Numbers, assert_balances_within},
+    harness::{
+        polling::{found_within, holds_within},
+        server_table::{Leftover, leftovers_seen_by},
+    },
 };
 use tokio::runtime::{self, Runtime};
 
@@ -35,13 +38,18 @@ pub(crate) struct Field {
 impl Field {
     /// Everything is under way when this returns, and every lease was renewed.
     pub(crate) fn on(deployment: Deployment) -> Self {
+        Self::holding(deployment, LEASES)
+    }
+
+    /// The same with so many leases of each part.
+    pub(crate) fn holding(deployment: Deployment, each: usize) -> Self {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let news = [News::default(), News::default()];
         let engines = news.each_ref().map(|news| engine(&runtime, &deployment, news));
         let losses = engines.each_ref().map(Engine::losses);
         let log = Arc::<Log>::default();
-        let leases = Leases::take(&runtime, &engines[LEASES_ENGINE], &deployment, LEASES);
+        let leases = Leases::take(&runtime, &engines[LEASES_ENGINE], &deployment, each);
         let traffic = Traffic::start(&runtime, &engines, &deployment, &log);
         let mut field =
             Self { deployment, leases, traffic, news, engines, runtime, waiters: Vec::new(), losses, log };
@@ -90,10 +98,12 @@ impl Field {
         report.release_all(&runtime, &log);
         waiters.into_iter().for_each(|waiter| waiter.end(&runtime));
         report.judge_windows(&log);
+        assert_conserved(&engines, &report);
         // What the old master did not confirm is open until its ttl is over.
         let shutdown = async { [engines[0].shutdown(PATIENCE).await, engines[1].shutdown(PATIENCE).await] };
         let left = runtime.block_on(shutdown);
         assert!(left.iter().all(|left| left.unconfirmed.is_empty()), "{left:?}");
+        assert_conserved(&engines, &report);
         drop(engines);
         runtime.shutdown_timeout(L5);
         assert_nothing_left(&deployment);
@@ -103,7 +113,20 @@ impl Field {
 
 fn engine(runtime: &Runtime, deployment: &Deployment, news: &News) -> Engine {
     let builder = Engine::builder(deployment.transport()).ttl(TTL).unavailable_after(PATIENCE);
-    runtime.block_on(builder.recorder(news.clone()).build()).expect("an engine")
+    runtime.block_on(builder.recorder(news.clone()).metrics().build()).expect("an engine")
+}
+
+/// When all is given back, every wait and every lease is accounted for in its class, those among them that were told to be
+/// lost.
+fn assert_conserved(engines: &[Engine; 2], report: &Report) {
+    for (number, engine) in engines.iter().enumerate() {
+        assert_balances_within(PATIENCE, engine);
+        let numbers = Numbers::of(engine);
+        let total = |metric| numbers.total(metric, |_| true);
+        assert_eq!(total("leasehold_held") + total("leasehold_waiters"), 0.0);
+        assert!(total("leasehold_leases_lost_total") >= report.losses_of(number) as f64);
+        assert!(total("leasehold_release_total") > 100.0, "work was done");
+    }
 }
 
 /// How long each waiter waited for a lock that was released now.

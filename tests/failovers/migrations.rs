@@ -42,6 +42,7 @@ fn move_there_and_back(version: ServerVersion, move_slots: MoveSlots) {
     let mut woken = Duration::ZERO;
     let (home, away) = (field.deployment.master(0), field.deployment.master(1));
     let (began, before) = (Moment::now(), Redirects::told_by(&field.deployment));
+    let followed_before = Redirects::followed_by(&field.engines);
     for _ in 0..rounds() {
         for to in [&away, &home] {
             woken = woken.max(move_slots(&field, to));
@@ -50,11 +51,12 @@ fn move_there_and_back(version: ServerVersion, move_slots: MoveSlots) {
             field.recovered(0, Moment::now());
         }
     }
+    let followed = Redirects::followed_by(&field.engines) - followed_before;
     let redirects = Redirects::told_by(&field.deployment) - before;
     let (took, grants) = (began.elapsed(), field.traffic.grants(0, began));
     let report = field.end();
     println!(
-        "{}: {} slots there and back, {} times, within {took:?}: {redirects:?}, {grants} grants on them, waiters \
+        "{}: {} slots there and back, {} times, within {took:?}: {redirects:?}, followed {followed:?}, {grants} grants on them, waiters \
          woken on the way within {woken:?}; {report}",
         version.name(),
         CROWDED.len(),
@@ -62,6 +64,8 @@ fn move_there_and_back(version: ServerVersion, move_slots: MoveSlots) {
     );
     // Or nothing was asked while they were on their way.
     assert!(redirects.moved > 0 && (redirects.asked > 100 || version.migrates_atomically()), "{redirects:?}");
+    assert!(followed.moved <= redirects.moved && followed.asked <= redirects.asked, "{followed:?}");
+    assert!(followed.moved > 0 && (followed.asked > 100 || version.migrates_atomically()), "{followed:?}");
     assert!(grants > 0, "work goes on");
     report.assert_nothing();
 }

@@ -1,6 +1,6 @@
 //! A master stands still, is replaced, and wakes up with requests in its sockets.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use leasehold_tests::harness::polling::holds_within;
 
@@ -27,6 +27,23 @@ fn s5_a_stopped_master_of_a_cluster_executes_nothing_late_when_it_wakes() {
     for _ in 0..rounds() {
         stop_the_master_of_the_first_part("cluster", Deployment::cluster());
     }
+}
+
+/// The retries of its leases take nothing from the others.
+#[test]
+fn l5_a_stopped_master_that_nobody_replaces_costs_its_own_leases_and_no_other_is_late() {
+    let _turn = turn();
+    let field = Field::holding(Deployment::cluster_without_replicas(), MANY);
+    let stopped = field.deployment.master(STRUCK);
+    stopped.stop().expect("stopped");
+    thread::sleep(TWO_TTLS);
+    stopped.cont().expect("continued");
+    let recovery = field.recovered(STRUCK, field.deployment.healed(STRUCK, &[]));
+    let report = field.end();
+    println!("{} leases, one of three masters stopped: {recovery:?}; {report}", 3 * MANY);
+    report.assert_only(&[STRUCK]);
+    assert_eq!(report.lost[&STRUCK], [("expired", MANY)].into(), "{report}");
+    assert_eq!(report.overlaps, []);
 }
 
 fn stop_the_master_of_the_first_part(name: &str, deployment: Deployment) {
@@ -57,3 +74,6 @@ fn stop_the_master_of_the_first_part(name: &str, deployment: Deployment) {
 }
 
 const STRUCK: usize = 0;
+const MANY: usize = 500;
+/// Of the longest ttl.
+const TWO_TTLS: Duration = Duration::from_secs(10);

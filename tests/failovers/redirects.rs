@@ -1,8 +1,9 @@
-//! How often servers have sent a request elsewhere, as they count it themselves.
+//! How often servers have sent a request elsewhere, as they count it themselves, and as engines tell that they followed.
 
 use std::ops::Sub;
 
-use leasehold_tests::harness::node::Node;
+use leasehold::Engine;
+use leasehold_tests::{conservation::Numbers, harness::node::Node};
 
 use crate::deployment::Deployment;
 
@@ -20,6 +21,16 @@ impl Redirects {
         let nodes = deployment.nodes();
         let sum = |code| nodes.iter().filter(|node| node.runs()).map(|node| told(node, code)).sum();
         Self { moved: sum("MOVED"), asked: sum("ASK"), try_again: sum("TRYAGAIN") }
+    }
+
+    /// By the engines' metrics; subscriptions that were sent elsewhere are none of them.
+    pub(crate) fn followed_by(engines: &[Engine]) -> Self {
+        let numbers: Vec<_> = engines.iter().map(Numbers::of).collect();
+        let told = |numbers: &Numbers, kind| {
+            numbers.total("leasehold_backend_redirects_total", |labels| labels[1] == kind) as u64
+        };
+        let sum = |kind| numbers.iter().map(|numbers| told(numbers, kind)).sum();
+        Self { moved: sum("moved"), asked: sum("ask"), try_again: 0 }
     }
 }
 

@@ -103,6 +103,11 @@ impl Report {
         self.unreleased = log.unreleased();
     }
 
+    /// How many leases this engine told to be lost, held through everything or not.
+    pub(crate) fn losses_of(&self, engine: usize) -> usize {
+        self.losses.keys().filter(|(of, ..)| *of == engine).count()
+    }
+
     pub(crate) fn lost_on(&self, part: usize) -> usize {
         self.lost.get(&part).map_or(0, |reasons| reasons.values().sum())
     }

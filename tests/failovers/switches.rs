@@ -97,9 +97,20 @@ fn finish(name: &str, field: Field, old: &Node, healed: Moment, left: Moment) ->
         after_left.len()
     );
     assert!(requests.iter().any(is_ours), "nothing was sent through the proxy at all");
-    assert!(after_left.is_empty(), "{:?}", after_left.first());
+    assert!(after_left.is_empty(), "{}", told(&after_left, left));
     report.assert_only(&[STRUCK]);
     report
+}
+
+/// A line for each: how long after `left`, on which connection, and what.
+fn told(requests: &[&SeenRequest], left: Moment) -> String {
+    let line = |request: &&SeenRequest| {
+        let words: Vec<_> =
+            request.arguments.iter().take(3).map(|word| String::from_utf8_lossy(word)).collect();
+        let (after, client) = (Moment::from(request.at).since(left), request.client.as_deref());
+        format!("{after:?} {} {client:?} {words:.60?}\n", request.connection)
+    };
+    requests.iter().map(line).collect()
 }
 
 fn is_ours(request: &SeenRequest) -> bool {

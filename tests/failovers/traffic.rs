@@ -46,6 +46,13 @@ impl Kind {
             Kind::Contended { part, .. } | Kind::Fresh { part, .. } => *part,
         }
     }
+
+    fn class(&self) -> &'static str {
+        match self {
+            Kind::Contended { .. } => "contended",
+            Kind::Fresh { .. } => "fresh",
+        }
+    }
 }
 
 /// How soon each was granted again.
@@ -127,7 +134,7 @@ impl Shared {
     }
 
     async fn lease(&self, engine: &Engine, key: &str, kind: &Kind) -> Option<Lease> {
-        match engine.lock(key).acquire().await {
+        match engine.lock(key).class(kind.class()).acquire().await {
             Ok(lease) => {
                 let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
                 grants.entry(kind.clone()).or_default().push(Moment::now());

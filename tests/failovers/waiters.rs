@@ -23,7 +23,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     pub(crate) fn start(runtime: &Runtime, engine: &Engine, key: String, log: &Arc<Log>) -> Self {
         let granted = Arc::<Mutex<Option<Moment>>>::default();
-        let acquire = engine.lock(&key).acquire();
+        let acquire = engine.lock(&key).class("waiting").acquire();
         let task = runtime.spawn({
             let (granted, log) = (granted.clone(), log.clone());
             async move {

@@ -3,10 +3,11 @@
 
 #![allow(clippy::async_yields_async)] // a stage is set up first, and then hands out the future to be dropped
 
-use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{future::poll_fn, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
 use leasehold::{Engine, Lease};
 use leasehold_memory::{Cut, Fault, Operation};
+use leasehold_tests::conservation::{Numbers, assert_ends_balanced_within};
 
 use crate::ground::{Ground, PATIENCE, Stage, block_on, on_every_ground};
 
@@ -35,30 +36,33 @@ fn polled(future: impl Future<Output = ()> + Send + 'static) -> Polled {
 }
 
 fn acquire_of_a_free_lock<G: Ground>() {
-    at_every_poll::<G>(async |stage| {
-        let acquire = stage.engine.lock("a").acquire();
+    let fates = of_every_call::<G>(async |stage| {
+        let acquire = stage.engine.lock("a").class(TESTED).acquire();
         polled(async move { drop(acquire.await) })
     });
+    assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
 fn acquire_of_a_lock_held_here<G: Ground>() {
-    at_every_poll::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
+    let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
+    assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
 fn acquire_of_a_lock_held_elsewhere<G: Ground>() {
-    at_every_poll::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
+    let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
+    assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
 fn contended<G: Ground>(stage: &Stage<G>, held: Lease) -> Polled {
     give_back_soon(held);
-    let acquire = stage.engine.lock("a").acquire();
+    let acquire = stage.engine.lock("a").class(TESTED).acquire();
     polled(async move { drop(acquire.await) })
 }
 
 fn acquire_that_waits_in_vain<G: Ground>() {
-    at_every_poll::<G>(async |stage| {
+    of_every_call::<G>(async |stage| {
         let held = hold(&stage.other, "a").await;
-        let acquire = stage.engine.lock("a").wait(SOON).acquire();
+        let acquire = stage.engine.lock("a").class(TESTED).wait(SOON).acquire();
         polled(async move {
             drop(acquire.await);
             drop(held);
@@ -67,8 +71,8 @@ fn acquire_that_waits_in_vain<G: Ground>() {
 }
 
 fn try_acquire<G: Ground>() {
-    at_every_poll::<G>(async |stage| {
-        let tried = stage.engine.lock("a").try_acquire();
+    of_every_call::<G>(async |stage| {
+        let tried = stage.engine.lock("a").class(TESTED).try_acquire();
         polled(async move { drop(tried.await) })
     });
 }
@@ -153,14 +157,21 @@ fn losses_next<G: Ground>() {
 }
 
 fn shutdown<G: Ground>() {
+    let doomed_metrics = Mutex::new(Vec::new());
     at_every_poll::<G>(async |stage| {
-        let doomed = stage.builder().build().await.expect("an engine");
+        let doomed = stage.builder().metrics().build().await.expect("an engine");
+        doomed_metrics.lock().expect("no panic").push(doomed.metrics().expect("built with metrics"));
         let leases = [hold(&doomed, "b").await, hold(&doomed, "c").await];
         polled(async move {
             doomed.shutdown(Duration::from_secs(1)).await;
             drop(leases);
         })
     });
+    for metrics in doomed_metrics.into_inner().expect("no panic") {
+        assert_ends_balanced_within(PATIENCE, &metrics);
+        let numbers = Numbers::read(&metrics);
+        assert_eq!(numbers.one("leasehold_acquire_total", &["default", "acquired"]), 2.0);
+    }
 }
 
 fn build<G: Ground>() {
@@ -190,19 +201,51 @@ fn give_back_soon(lease: Lease) {
 
 fn at_every_poll<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     block_on(async {
-        let stage = Stage::<G>::new().await;
-        let mut dropped = 0;
-        for (answers, moment) in [Answers::AtOnce, Answers::Late].into_iter().flat_map(Moment::each) {
-            let delays = answers.arrange(&stage);
-            let mut polls = 1;
-            while !is_done_after(polls, moment, prepare(&stage).await).await {
-                (polls, dropped) = (polls + 1, dropped + 1);
-            }
-            delays.iter().for_each(leasehold_memory::faults::Rule::remove);
-            tokio::task::block_in_place(|| stage.settles());
-        }
-        assert!(dropped > 0, "it was always done at its first poll");
+        drop_at_every_poll(&Stage::<G>::new().await, prepare).await;
     });
+}
+
+/// Of calls of the class [`TESTED`]: each dropped one was cancelled, and no other.
+fn of_every_call<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) -> Fates {
+    block_on(async {
+        let stage = Stage::<G>::new().await;
+        let (dropped, done) = drop_at_every_poll(&stage, prepare).await;
+        let numbers = Numbers::of(&stage.engine);
+        let told = numbers.sum("leasehold_acquire_total", TESTED);
+        let fates = Fates {
+            cancelled: numbers.one("leasehold_acquire_total", &[TESTED, "cancelled"]),
+            without_caller: numbers.one("leasehold_grants_without_caller_total", &[]),
+        };
+        assert_eq!((fates.cancelled, told), (f64::from(dropped), f64::from(dropped + done)));
+        fates
+    })
+}
+
+/// What became of calls, as the metrics tell it.
+#[derive(Debug)]
+struct Fates {
+    cancelled: f64,
+    without_caller: f64,
+}
+
+/// How many were dropped, and how many were done before.
+async fn drop_at_every_poll<G: Ground>(
+    stage: &Stage<G>,
+    prepare: impl AsyncFn(&Stage<G>) -> Polled,
+) -> (u32, u32) {
+    let (mut dropped, mut done) = (0, 0);
+    for (answers, moment) in [Answers::AtOnce, Answers::Late].into_iter().flat_map(Moment::each) {
+        let delays = answers.arrange(stage);
+        let mut polls = 1;
+        while !is_done_after(polls, moment, prepare(stage).await).await {
+            (polls, dropped) = (polls + 1, dropped + 1);
+        }
+        done += 1;
+        delays.iter().for_each(leasehold_memory::faults::Rule::remove);
+        tokio::task::block_in_place(|| stage.settles());
+    }
+    assert!(dropped > 0, "it was always done at its first poll");
+    (dropped, done)
 }
 
 /// When a future is dropped: what it waited for is on its way, or has come and was not looked at.
@@ -252,6 +295,7 @@ async fn is_done_after(polls: u32, moment: Moment, mut future: Polled) -> bool {
     tokio::time::timeout(PATIENCE, polling).await.expect("it goes on")
 }
 
+const TESTED: &str = "tested";
 const OPERATIONS: [Operation; 5] =
     [Operation::Acquire, Operation::Release, Operation::Renew, Operation::Inspect, Operation::ForceRelease];
 const SOON: Duration = Duration::from_millis(5);

@@ -11,6 +11,7 @@ use std::{
 use leasehold::{Engine, EngineBuilder, transport::Transport};
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 use leasehold_redis::{RedisConfig, RedisTransport};
+use leasehold_tests::conservation::assert_balances_within;
 use leasehold_tests::harness::{
     deployment::{Deployment, Topology},
     polling::holds_within,
@@ -168,8 +169,8 @@ impl<G: Ground> Stage<G> {
         let faults = transport.faults();
         let engine = Engine::builder(transport.clone()).name_prefix(ground.prefix());
         let other = Engine::builder(ground.transport()).name_prefix(ground.prefix());
-        let engine = engine.build().await.expect("an engine");
-        let other = other.build().await.expect("an engine");
+        let engine = engine.metrics().build().await.expect("an engine");
+        let other = other.metrics().build().await.expect("an engine");
         Self { ground, transport, engine, other, faults }
     }
 
@@ -178,7 +179,7 @@ impl<G: Ground> Stage<G> {
         Engine::builder(self.transport.clone()).name_prefix(self.ground.prefix())
     }
 
-    /// Nothing is held, wanted, closed, watched or stored, soon.
+    /// Nothing is held, wanted, closed, watched or stored, soon, and all that was is accounted for.
     pub fn settles(&self) {
         let quiet = holds_within(PATIENCE, || {
             [&self.engine, &self.other].iter().all(|engine| {
@@ -187,13 +188,14 @@ impl<G: Ground> Stage<G> {
             }) && self.ground.left().is_empty()
         });
         assert!(quiet, "{:?} {:?} {:?}", self.engine.snapshot(), self.other.snapshot(), self.ground.left());
+        [&self.engine, &self.other].into_iter().for_each(|engine| assert_balances_within(PATIENCE, engine));
     }
 }
 
 /// Runs a test on a runtime like a service's.
-pub fn block_on(test: impl Future<Output = ()>) {
+pub fn block_on<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(test);
+    runtime.expect("a runtime").block_on(test)
 }
 
 /// Far above what closing the last owner takes.

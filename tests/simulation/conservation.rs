@@ -1,13 +1,9 @@
 //! Nothing is counted twice and nothing is forgotten. Every wait that started ended in one way or goes on; every lease
 //! that was granted was released, whatever the answer, or lost, or is held; grants that found no caller are apart.
 
-use std::collections::HashMap;
-
-use leasehold::{
-    Engine, LossReason, ReleaseOutcome,
-    metrics::{Sample, Value},
-};
+use leasehold::{LossReason, ReleaseOutcome};
 use leasehold_memory::MemoryTransport;
+use leasehold_tests::conservation::{Numbers, assert_balanced};
 
 use crate::ground::{Ground, builder, ground, ground_with, millis, pass, seconds};
 
@@ -20,52 +16,7 @@ pub fn check(ground: &Ground) {
     let (released, lost) = (heard.releases.values().sum::<u64>(), heard.losses.values().sum::<u64>());
     assert_eq!(heard.granted, released + lost + now.held, "leases: {heard:?}");
     assert_eq!((now.granted, now.released, now.lost), (heard.granted, released, lost));
-    check_metrics(&ground.engine);
-}
-
-/// The same of the engine's own numbers, class by class.
-pub fn check_metrics(engine: &Engine) {
-    let numbers = Numbers::of(engine);
-    for class in numbers.classes() {
-        let ended = numbers.sum("leasehold_acquire_total", &class);
-        let waiting = numbers.sum("leasehold_waiters", &class);
-        assert_eq!(numbers.sum("leasehold_acquire_started_total", &class), ended + waiting, "{class}");
-        let granted = numbers.one("leasehold_acquire_total", &[&class, "acquired"]);
-        let gone = ["leasehold_release_total", "leasehold_leases_lost_total", "leasehold_held"];
-        let gone: f64 = gone.iter().map(|metric| numbers.sum(metric, &class)).sum();
-        assert_eq!(granted, gone, "{class}");
-        assert_eq!(granted, numbers.one("leasehold_acquire_wait_seconds", &[&class, "acquired"]), "{class}");
-    }
-}
-
-/// What an engine's metrics are at one moment; of a histogram, how many values it has.
-pub struct Numbers(HashMap<&'static str, Vec<Sample>>);
-
-impl Numbers {
-    pub fn of(engine: &Engine) -> Self {
-        let families = engine.metrics().expect("built with metrics").read();
-        Self(families.into_iter().map(|family| (family.descriptor.name, family.samples)).collect())
-    }
-
-    pub fn classes(&self) -> Vec<String> {
-        self.0["leasehold_held"].iter().map(|sample| sample.labels[0].clone()).collect()
-    }
-
-    pub fn sum(&self, metric: &str, class: &str) -> f64 {
-        self.0[metric].iter().filter(|sample| sample.labels[0] == class).map(number).sum()
-    }
-
-    pub fn one(&self, metric: &str, labels: &[&str]) -> f64 {
-        let found = self.0[metric].iter().find(|sample| sample.labels == labels);
-        number(found.unwrap_or_else(|| panic!("{metric} {labels:?} in {:?}", self.0[metric])))
-    }
-}
-
-fn number(sample: &Sample) -> f64 {
-    match &sample.value {
-        Value::Number(number) => *number,
-        Value::Distribution(values) => values.count() as f64,
-    }
+    assert_balanced(&ground.engine);
 }
 
 async fn counted() -> Ground {
@@ -218,6 +169,8 @@ async fn gauges_are_of_this_moment() {
     for age in ["leasehold_oldest_hold_seconds", "leasehold_oldest_waiter_seconds"] {
         assert!((gauge(age) - 2.0).abs() < 0.01, "{age} {}", gauge(age));
     }
+    assert!(!numbers.has("leasehold_clock_offset_seconds"), "memory has no clock but ours");
+    assert_eq!(numbers.one("leasehold_backend_redirects_total", &["memory", "moved"]), 0.0);
     assert_eq!(numbers.one("leasehold_build_info", &[env!("CARGO_PKG_VERSION"), "memory"]), 1.0);
     let metrics = engine.metrics().unwrap();
     waiting.iter().for_each(tokio::task::JoinHandle::abort);

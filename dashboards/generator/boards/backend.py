@@ -38,6 +38,19 @@ REACHED = [
         "Rises with every change of nodes, slots or connections.",
         [series("max by (instance) (leasehold_topology_epoch{@process})", "{{instance}}")],
     ),
+    bars(
+        "Requests followed to another node",
+        "moved: the node serves the slot now. ask: the key is on its way there. Only clusters redirect.",
+        [series("sum by (type) (increase(leasehold_backend_redirects_total{@process}[@rate]))", "{{type}}")],
+        colours=colours.REDIRECT,
+    ),
+    lines(
+        "Clocks of the nodes",
+        "Ahead of this machine's clock, or behind it, as each process sees it. A step, or nodes that are apart by more than the margin of a lease (5 % of its ttl, at least 100 ms), can give a lock to two holders.",
+        [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
+        unit="s",
+        least=None,
+    ),
 ]
 
 COMMANDS = [

@@ -1,7 +1,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
-use tracing::Instrument;
+use tracing::{Instrument, Span, field::Empty};
 
 use super::{
     shared::LeaseCore,
@@ -139,15 +139,21 @@ impl Lease {
         let span = tracing::debug_span!(
             "lock.release",
             otel.kind = "client",
-            lock.name = self.core.key.name(),
-            lock.fencing_token = %self.core.token,
+            otel.status_code = Empty,
+            lock.class = handle.as_ref().map(|handle| handle.works().events.class(core.terms.class).name()),
+            lock.name = core.key.name(),
+            lock.outcome = Empty,
+            lock.fencing_token = %core.token,
         );
+        let told = span.clone();
         let answered = async move {
             let _alive = handle;
-            match receipt {
+            let result = match receipt {
                 Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
                 None => Ok(()),
-            }
+            };
+            tell_span(&told, &result);
+            result
         };
         answered.instrument(span)
     }
@@ -204,6 +210,19 @@ async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<()
         Receipt::Pending(answer) => {
             answer.await.unwrap_or_else(|_| Err(release::unknown(core.gone_by(), begun, None)))
         }
+    }
+}
+
+fn tell_span(span: &Span, result: &Result<(), ReleaseError>) {
+    let word = match result {
+        Ok(()) => "released",
+        Err(ReleaseError::AlreadyLost(_)) => "already_lost",
+        Err(ReleaseError::ReleasedOrLost) => "released_or_lost",
+        Err(ReleaseError::Unknown { .. }) => "unknown",
+    };
+    span.record("lock.outcome", word);
+    if result.is_err() {
+        span.record("otel.status_code", "ERROR");
     }
 }
 

@@ -140,7 +140,7 @@ const fn label(name: &'static str, values: &'static [&'static str]) -> Label {
 }
 
 /// All metrics, in the order in which they are shown.
-pub const ALL: [Descriptor; 43] = [
+pub const ALL: [Descriptor; 45] = [
     ACQUIRE_STARTED,
     ACQUIRES,
     ACQUIRE_WAIT,
@@ -175,9 +175,11 @@ pub const ALL: [Descriptor; 43] = [
     BACKEND_COMMAND,
     BACKEND_ERRORS,
     BACKEND_RECONNECTS,
+    BACKEND_REDIRECTS,
     BACKEND_UP,
     BACKEND_CONNECTED,
     TOPOLOGY_EPOCH,
+    CLOCK_OFFSET,
     RUNTIME_STALL,
     CLASSES,
     CLASSES_OVERFLOW,
@@ -370,6 +372,11 @@ pub(crate) const BACKEND_RECONNECTS: Descriptor = counter(
     &[BACKEND],
     "Nodes seen connected again after they were not.",
 );
+pub(crate) const BACKEND_REDIRECTS: Descriptor = counter(
+    "leasehold_backend_redirects_total",
+    &[BACKEND, REDIRECT],
+    "Requests that were followed to another node: moved (it serves the slot now), ask (the key is on its way there).",
+);
 pub(crate) const BACKEND_UP: Descriptor =
     gauge("leasehold_backend_up", &[BACKEND, NODE], "Whether a checked connection to this node stands.");
 pub(crate) const BACKEND_CONNECTED: Descriptor = gauge(
@@ -379,6 +386,13 @@ pub(crate) const BACKEND_CONNECTED: Descriptor = gauge(
 );
 pub(crate) const TOPOLOGY_EPOCH: Descriptor =
     gauge("leasehold_topology_epoch", &[BACKEND], "Rises with every change of nodes, slots or connections.");
+
+pub(crate) const CLOCK_OFFSET: Descriptor = age(
+    "leasehold_clock_offset_seconds",
+    &[BACKEND, NODE],
+    "The clock of this node less that of this machine, by the shortest way back of a reply within a minute. What counts \
+     is its steps, and how far nodes are apart that may follow each other: beyond the margin two may hold a lock.",
+);
 
 // --- this process ---
 
@@ -448,6 +462,8 @@ pub const RENEWAL_RESULT: Label = label(
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
 pub const OPERATION: Label = label("operation", &["acquire", "release", "renew"]);
+/// Why a request went to another node.
+pub const REDIRECT: Label = label("type", &["moved", "ask"]);
 /// What was wrong.
 pub const ERROR: Label = label(
     "error",

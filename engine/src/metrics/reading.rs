@@ -10,7 +10,7 @@ use super::{
     descriptors::{self, ALL, Descriptor, Kind},
     live::{ClassLive, Live},
 };
-use crate::works::Works;
+use crate::{transport::ClockSighting, works::Works};
 
 /// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
 #[derive(Clone)]
@@ -76,6 +76,9 @@ impl Metrics {
 
     fn family(&self, descriptor: &'static Descriptor, gauges: Option<&Gauges<'_>>) -> Family {
         let samples = match (descriptor.kind, gauges) {
+            (Kind::Counter, Some(gauges)) if *descriptor == descriptors::BACKEND_REDIRECTS => {
+                gauges.redirects(descriptor, self.backend)
+            }
             (Kind::Counter | Kind::Histogram(_), _) => self.counted(descriptor),
             (Kind::Gauge, Some(gauges)) => self.gauged(descriptor, gauges),
             (Kind::Gauge, None) => Vec::new(),
@@ -118,8 +121,10 @@ impl Metrics {
             };
             return self.classes.iter().map(sample).collect();
         }
-        if *descriptor == descriptors::BACKEND_UP {
-            return gauges.nodes(self.backend);
+        match *descriptor {
+            descriptors::BACKEND_UP => return gauges.nodes(self.backend),
+            descriptors::CLOCK_OFFSET => return gauges.clocks(self.backend),
+            _ => {}
         }
         let value = Value::Number(gauges.of_engine(descriptor, &self.classes));
         let label = |label: &descriptors::Label| match *label {
@@ -191,6 +196,29 @@ impl Gauges<'_> {
             value: Value::Number(f64::from(node.connected)),
         };
         topology.nodes().iter().map(sample).collect()
+    }
+
+    // Of both lanes; each is followed by itself.
+    fn redirects(&self, descriptor: &'static Descriptor, backend: &str) -> Vec<Sample> {
+        let [calls, renewals] = [self.works.calls.sighting(), self.works.renewals.sighting()];
+        let counts = [calls.moved + renewals.moved, calls.asked + renewals.asked];
+        let sample = |(combination, count)| Sample {
+            labels: labels(backend, descriptor, None, combination),
+            value: Value::Number(count as f64),
+        };
+        counts.into_iter().enumerate().map(sample).collect()
+    }
+
+    // As the lane for renewals sees them.
+    fn clocks(&self, backend: &str) -> Vec<Sample> {
+        let (sighting, wall) = (self.works.renewals.sighting(), self.works.clock.wall_ahead_micros());
+        let topology = self.works.renewals.topology().unwrap_or_default();
+        let sample = |clock: &ClockSighting| {
+            let labels = vec![backend.to_owned(), topology.node(clock.node)?.address.clone()];
+            let ahead_micros = clock.ahead_micros.saturating_sub(wall);
+            Some(Sample { labels, value: Value::Number(ahead_micros as f64 / 1e6) })
+        };
+        sighting.clocks.iter().filter_map(sample).collect()
     }
 }
 

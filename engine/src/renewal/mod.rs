@@ -17,4 +17,6 @@ pub(crate) mod slab;
 mod spread;
 pub(crate) mod tally;
 pub(crate) mod wheel;
+#[cfg(test)]
+mod wheel_model;
 pub(crate) mod wishes;

@@ -417,3 +417,9 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
     assert!((4..=5).contains(&whole.len()), "one tick a period: {ticks:?}");
     assert!(whole.iter().all(|(_, members)| *members == leases.len()), "{ticks:?}");
 }
+
+/// Beside its 16 bytes of the wheel, which has its own test.
+#[test]
+fn what_a_shard_keeps_of_a_lease_is_small() {
+    assert!(Slab::<Record>::place_bytes() <= 80, "{} bytes", Slab::<Record>::place_bytes());
+}

@@ -58,6 +58,12 @@ impl<T> Slab<T> {
         place.tenant.take()
     }
 
+    /// What a tenant takes, its generation included.
+    #[cfg(test)]
+    pub(crate) fn place_bytes() -> usize {
+        size_of::<Place<T>>()
+    }
+
     pub(crate) fn for_each(&mut self, mut visit: impl FnMut(u64, &mut T)) {
         for (index, place) in self.places.iter_mut().enumerate() {
             let ticket = ticket(place.generation, index as u32);

@@ -3,8 +3,8 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use super::{
-    Acquire, AcquireReply, AuditTerms, Finding, Inspection, Release, ReleaseReply, Renewal, TransportError,
-    Watch,
+    Acquire, AcquireReply, AuditTerms, Finding, Inspection, Release, ReleaseReply, Renewal, Sighting,
+    TransportError, Watch,
 };
 use crate::{
     clock::Clock,
@@ -58,6 +58,12 @@ pub trait Lane: Send + Sync + 'static {
     /// A transport without anything to look at finds nothing.
     fn audit(&self, _terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// What it knows of its servers and the engine does not, from memory: it neither asks nor waits. A transport that is
+    /// never sent elsewhere and reads no foreign clock knows nothing.
+    fn sighting(&self) -> Sighting {
+        Sighting::default()
     }
 }
 

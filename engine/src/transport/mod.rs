@@ -38,6 +38,7 @@ mod error;
 mod lane;
 mod reply;
 mod request;
+mod sighting;
 mod watch;
 
 pub use audit::{AuditLevel, AuditTerms, Finding};
@@ -45,4 +46,5 @@ pub use error::{Effect, ErrorKind, TransportError};
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
 pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime};
 pub use request::{Acquire, Fencing, Release, Renewal};
+pub use sighting::{ClockSighting, Sighting};
 pub use watch::{Watch, WatchState};

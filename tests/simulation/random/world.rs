@@ -2,6 +2,7 @@
 
 use leasehold::Engine;
 use leasehold_memory::{Faults, Faulty};
+use leasehold_tests::conservation::assert_balanced;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
 
@@ -11,7 +12,6 @@ use super::{
     client::Client,
     history::{History, Totals},
 };
-use crate::conservation::check_metrics;
 use crate::ground::{
     Cluster, Data, builder, engine, millis, now, pass, seconds, settles_within, timed, until,
 };
@@ -175,7 +175,7 @@ impl World {
             let seen = process.engine.snapshot();
             assert_eq!(seen.granted, seen.released + seen.lost + seen.held, "conservation: {seen:?}");
             assert_eq!(seen.held + seen.waiting, 0, "{seen:?}");
-            check_metrics(&process.engine);
+            assert_balanced(&process.engine);
         }
         if self.kind != Kind::DataLost {
             self.history.judge_exclusion();

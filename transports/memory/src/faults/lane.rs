@@ -4,8 +4,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, BoxFuture, Inspection, Lane, Release, ReleaseReply, Renewal, TransportError,
-        Watch,
+        Acquire, AcquireReply, BoxFuture, Inspection, Lane, Release, ReleaseReply, Renewal, Sighting,
+        TransportError, Watch,
     },
 };
 use tokio::sync::{oneshot, watch};
@@ -114,6 +114,10 @@ impl Lane for FaultyLane {
             let Answer::ForceRelease(reply) = answer.await else { unreachable!("asked to force") };
             reply
         })
+    }
+
+    fn sighting(&self) -> Sighting {
+        self.line.inner.sighting()
     }
 }
 

@@ -2,14 +2,17 @@
 //! may be in flight.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use leasehold::{
     clock::{Clock, Instant},
     routing::topology::ClockId,
-    transport::ServerTime,
+    transport::{ClockSighting, ServerTime},
 };
 use tokio::sync::Semaphore;
 
@@ -29,6 +32,7 @@ pub(crate) struct Connection {
     offset: Mutex<Offset>,
     pub(super) in_flight: Semaphore,
     pub(super) told: Told,
+    pub(super) lost_role: AtomicBool,
 }
 
 /// What a connection needs to know from its node.
@@ -51,7 +55,14 @@ impl Connection {
         let mut offset = Offset::default();
         offset.observe(first);
         let in_flight = Semaphore::new(terms.in_flight_max);
-        Self { link, terms, offset: Mutex::new(offset), in_flight, told: Told::default() }
+        Self {
+            link,
+            terms,
+            offset: Mutex::new(offset),
+            in_flight,
+            told: Told::default(),
+            lost_role: AtomicBool::default(),
+        }
     }
 
     /// Waits until this connection has ended or is to be given up.
@@ -65,6 +76,11 @@ impl Connection {
     pub(crate) fn kill(&self) {
         self.link.kill();
         self.in_flight.close();
+    }
+
+    /// Whether the server has said on it that it is no master any more.
+    pub(crate) fn has_lost_role(&self) -> bool {
+        self.lost_role.load(Ordering::SeqCst)
     }
 
     pub(crate) fn clock_id(&self) -> ClockId {
@@ -108,6 +124,12 @@ impl Connection {
     /// Takes the times of a reply in.
     pub(crate) fn observe(&self, sample: Sample, too_late: bool) {
         self.with_offset(|offset| if too_late { offset.restart(sample) } else { offset.observe(sample) });
+    }
+
+    /// How its server's clock stands to ours, if it was read in the last minute.
+    pub(crate) fn clock_sighting(&self) -> Option<ClockSighting> {
+        let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
+        Some(ClockSighting { node: self.terms.clock_id.node, ahead_micros })
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {

@@ -1,5 +1,7 @@
 //! Why a request was not answered, and what that says of its effect.
 
+use std::sync::atomic::Ordering;
+
 use leasehold::transport::{Effect, ErrorKind, TransportError};
 
 use super::{checked::Connection, limit::Limit, link::Failure};
@@ -48,7 +50,8 @@ impl Connection {
 
     pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
         if text.starts_with("READONLY") {
-            // The role has changed under this connection: the next one is checked for it.
+            // The role has changed under this connection: whoever keeps it leaves the server when it has ended.
+            self.lost_role.store(true, Ordering::SeqCst);
             self.kill();
         }
         match refusal(text) {

@@ -5,6 +5,9 @@
 //! connection of the present epoch: what cannot be told apart from a restart counts as one. A connection of an older
 //! epoch must be closed. A connection lost *because* it was outdated raises nothing, so two lanes cannot chase each
 //! other.
+//!
+//! A server that has lost its role is left alone for a second: by then the map tells who has followed it, and it is not
+//! asked again at all. Where nothing tells, it is asked then.
 
 use std::time::Duration;
 
@@ -24,6 +27,7 @@ pub(crate) struct Findings {
 pub(crate) struct Identity {
     epoch: u32,
     master: bool,
+    demoted_at: Option<Instant>,
     run_id: Option<String>,
     up_since: Option<Instant>,
 }
@@ -45,6 +49,7 @@ impl Identity {
             self.up_since = if first { None } else { Some(now) };
         }
         self.run_id = findings.run_id;
+        self.trusted();
         self.master = true;
         self.up_since = self.up_since.or(findings.uptime.map(|uptime| started(now, uptime)));
         Run { epoch: self.epoch, up_since: self.up_since }
@@ -66,9 +71,19 @@ impl Identity {
         let demoted = std::mem::take(&mut self.master);
         if demoted {
             self.epoch += 1;
-            self.up_since = Some(now);
+            (self.up_since, self.demoted_at) = (Some(now), Some(now));
         }
         demoted
+    }
+
+    /// The server is named as a master once more: whatever was seen before is over.
+    pub(crate) fn trusted(&mut self) {
+        self.demoted_at = None;
+    }
+
+    /// Until when a server that was demoted is left alone.
+    pub(crate) fn doubted_until(&self) -> Option<Instant> {
+        self.demoted_at.map(|at| at + DOUBT)
     }
 
     pub(crate) fn epoch(&self) -> u32 {
@@ -80,6 +95,9 @@ impl Identity {
 fn started(now: Instant, uptime: Duration) -> Instant {
     now.before(uptime) + Duration::from_secs(1)
 }
+
+/// Far above what a cluster or its sentinels need to tell a failover that is over, and what it takes to ask them.
+const DOUBT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -131,5 +149,25 @@ mod tests {
         assert!(identity.demoted(at(110)));
         assert!(!identity.demoted(at(111)));
         assert_eq!(identity.adopt(run("a", 30), at(120)), Run { epoch: 2, up_since: Some(at(110)) });
+    }
+
+    #[test]
+    fn l5_who_has_lost_its_role_is_left_alone_until_it_is_named_again_or_for_a_second() {
+        let mut identity = Identity::default();
+        identity.demoted(at(99));
+        assert_eq!(identity.doubted_until(), None, "it was none");
+        for is_named in [true, false] {
+            identity.adopt(run("a", 10), at(100));
+            assert_eq!(identity.doubted_until(), None);
+            identity.demoted(at(110));
+            identity.demoted(at(111));
+            assert_eq!(identity.doubted_until(), Some(at(111)), "a second after it was seen first");
+            if is_named {
+                identity.trusted();
+            } else {
+                identity.adopt(run("a", 30), at(120));
+            }
+            assert_eq!(identity.doubted_until(), None);
+        }
     }
 }

@@ -67,9 +67,14 @@ impl Offset {
 
     /// `moment` on the server's clock in µs, rather too early than too late. `None`: no sample in the last minute.
     pub(crate) fn translate(&mut self, moment: Instant, now: Instant) -> Option<u64> {
-        self.expire(now.as_nanos() / NANOS_PER_SECOND);
-        let offset = self.seconds.front()?.offset_micros;
+        let offset = self.ahead_micros(now)?;
         u64::try_from(micros(moment).saturating_add(offset)).ok()
+    }
+
+    /// The estimate as it is, in µs. `None`: no sample in the last minute.
+    pub(crate) fn ahead_micros(&mut self, now: Instant) -> Option<i64> {
+        self.expire(now.as_nanos() / NANOS_PER_SECOND);
+        Some(self.seconds.front()?.offset_micros)
     }
 
     fn contradicts(&self, sample: Sample) -> bool {

@@ -14,7 +14,7 @@ use leasehold::{
     routing::topology::{NodeId, Topology},
     transport::{
         Acquire, AcquireReply, AuditTerms, BoxFuture, Finding, Inspection, Lane, LanePurpose, OpenLane,
-        Release, ReleaseReply, Renewal, TransportError, Watch,
+        Release, ReleaseReply, Renewal, Sighting, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -141,6 +141,10 @@ impl Lane for RedisLane {
 
     fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(audit(&self.nodes, self.lane, terms))
+    }
+
+    fn sighting(&self) -> Sighting {
+        self.nodes.sighting()
     }
 }
 

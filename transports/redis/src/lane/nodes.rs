@@ -3,13 +3,16 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use leasehold::{
     clock::Instant,
     routing::{slot::Slot, topology::NodeId},
-    transport::{ErrorKind, OpenLane, TransportError},
+    transport::{ErrorKind, OpenLane, Sighting, TransportError},
 };
 use tokio::{runtime::Handle, sync::watch};
 
@@ -22,6 +25,7 @@ use crate::{
         Server,
         atlas::{Atlas, Map},
     },
+    wire::redirect::RedirectKind,
 };
 
 /// All nodes of one lane.
@@ -32,6 +36,14 @@ pub(crate) struct Nodes {
     subscriber: Option<Arc<Subscriber>>,
     runtime: Handle,
     seats: Mutex<HashMap<NodeId, Seat>>,
+    followed: Followed,
+}
+
+/// How many requests went on to another node.
+#[derive(Default)]
+struct Followed {
+    moved: AtomicU64,
+    asked: AtomicU64,
 }
 
 struct Seat {
@@ -42,8 +54,8 @@ struct Seat {
 impl Nodes {
     /// No nodes yet. Their tasks will live on the present runtime.
     pub(crate) fn new(lane: OpenLane, atlas: Arc<Atlas>, subscriber: Option<Arc<Subscriber>>) -> Self {
-        let (board, seats) = (Arc::default(), Mutex::default());
-        Self { lane, atlas, board, subscriber, runtime: Handle::current(), seats }
+        let (board, seats, followed) = (Arc::default(), Mutex::default(), Followed::default());
+        Self { lane, atlas, board, subscriber, runtime: Handle::current(), seats, followed }
     }
 
     pub(crate) fn board(&self) -> &Board {
@@ -201,6 +213,26 @@ impl Nodes {
         let map = self.atlas.map();
         let stands = |server: &Arc<Server>| self.connection(server.id).is_ok();
         map.is_whole() && map.servers.iter().filter(|server| map.serves(server.id)).all(stands)
+    }
+
+    /// A request goes on to another node.
+    pub(crate) fn count_followed(&self, kind: RedirectKind) {
+        let count = match kind {
+            RedirectKind::Moved => &self.followed.moved,
+            RedirectKind::Ask => &self.followed.asked,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What this lane knows of its servers.
+    pub(crate) fn sighting(&self) -> Sighting {
+        let standing = self.nodes().into_iter().filter_map(|node| node.connection().ok());
+        let mut sighting = Sighting::default();
+        sighting.moved = self.followed.moved.load(Ordering::Relaxed);
+        sighting.asked = self.followed.asked.load(Ordering::Relaxed);
+        sighting.clocks = standing.filter_map(|connection| connection.clock_sighting()).collect();
+        sighting.clocks.sort_by_key(|clock| clock.node);
+        sighting
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {

@@ -48,6 +48,7 @@ impl Route<'_> {
         if self.hops == HOPS_MAX {
             return Err(went_in_circles(self.slot, by));
         }
+        self.nodes.count_followed(redirect.kind);
         let to = self.nodes.atlas().handle_redirect(&redirect, by.node, self.connection.now());
         let before = std::mem::replace(&mut self.connection, self.nodes.named(&to, self.until).await?);
         self.hops += 1;

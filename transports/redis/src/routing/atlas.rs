@@ -186,6 +186,8 @@ impl Atlas {
     // Published first, so that nobody is sent to a server that was left.
     fn replace(&self, state: &mut Known, map: Map, now: Instant) {
         let map = Arc::new(map);
+        let is_back = |server: &&Arc<Server>| self.map.borrow().server(server.id).is_none();
+        map.servers.iter().filter(is_back).for_each(|server| server.trust());
         let before = self.map.send_replace(map.clone());
         let gone = before.servers.iter().filter(|server| map.server(server.id).is_none());
         gone.for_each(|server| server.leave(now));

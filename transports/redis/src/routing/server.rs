@@ -9,12 +9,12 @@ use std::{
 use leasehold::{
     clock::{Clock, Instant},
     routing::topology::NodeId,
-    transport::{LanePurpose, OpenLane, TransportError},
+    transport::{ErrorKind, LanePurpose, OpenLane, TransportError},
 };
 use tokio::sync::watch;
 
 use crate::{
-    config::{Address, RedisConfig},
+    config::{Address, RedisConfig, RedisTopology},
     connection::{
         check::{Checked, Unfit, check},
         dialling::{LinkKind, Login, Target},
@@ -32,7 +32,14 @@ pub(crate) struct Server {
     config: Arc<RedisConfig>,
     identity: Mutex<Identity>,
     epoch: watch::Sender<u32>,
-    links: Mutex<Vec<Weak<Link>>>,
+    links: Mutex<Links>,
+}
+
+#[derive(Default)]
+struct Links {
+    standing: Vec<Weak<Link>>,
+    /// How often the server was left.
+    left: u64,
 }
 
 impl Server {
@@ -69,6 +76,7 @@ impl Server {
         lane: OpenLane,
     ) -> Result<(Arc<Link>, Run, Checked), TransportError> {
         let (clock, step) = (lane.clock, lane.command_timeout);
+        self.doubt_over(clock).await;
         let link = self.open(kind, clock, step).await?;
         let name = connection_name(kind, lane.purpose);
         match check(&link, name, &self.name, self.config.topology, clock, step).await {
@@ -86,19 +94,44 @@ impl Server {
 
     async fn open(&self, kind: LinkKind, clock: Clock, step: Duration) -> Result<Arc<Link>, TransportError> {
         let target = Target { config: &self.config, address: &self.address, login: Login::Server };
+        let left_before = self.links().left;
         let link = Arc::new(Link::open(target, kind, clock, step).await?);
         let mut links = self.links();
-        links.retain(|link| link.strong_count() > 0);
-        links.push(Arc::downgrade(&link));
+        if links.left != left_before {
+            let why = format!("redis {} was left while it was connected to", self.name);
+            return Err(TransportError::without_effect(ErrorKind::NotReady, None, why));
+        }
+        links.standing.retain(|link| link.strong_count() > 0);
+        links.standing.push(Arc::downgrade(&link));
         drop(links);
         Ok(link)
+    }
+
+    // One server alone has nobody to follow it: whether it is master again only it can tell.
+    async fn doubt_over(&self, clock: Clock) {
+        while let Some(until) = self.doubted_until().filter(|until| *until > clock.now()) {
+            tokio::time::sleep(until - clock.now()).await;
+        }
+    }
+
+    fn doubted_until(&self) -> Option<Instant> {
+        let is_alone = self.config.topology == RedisTopology::Single;
+        self.identity().doubted_until().filter(|_| !is_alone)
     }
 
     /// It is no master any more: from this moment on nothing is written to it.
     pub(crate) fn leave(&self, now: Instant) {
         self.demoted(now);
-        let links = std::mem::take(&mut *self.links());
-        links.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
+        let mut links = self.links();
+        links.left += 1;
+        let standing = std::mem::take(&mut links.standing);
+        drop(links);
+        standing.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
+    }
+
+    /// It is named as a master again: nobody needs to wait any more before asking it.
+    pub(crate) fn trust(&self) {
+        self.identity().trusted();
     }
 
     /// A connection of this epoch was lost.
@@ -122,14 +155,18 @@ impl Server {
     }
 
     fn change<T>(&self, work: impl FnOnce(&mut Identity) -> T) -> T {
-        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut identity = self.identity();
         let result = work(&mut identity);
         let epoch = identity.epoch();
         self.epoch.send_if_modified(|present| std::mem::replace(present, epoch) != epoch);
         result
     }
 
-    fn links(&self) -> MutexGuard<'_, Vec<Weak<Link>>> {
+    fn identity(&self) -> MutexGuard<'_, Identity> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,120 @@
+//! A call is a span with its outcome, and what the engine does in the background is in no call's span.
+
+use std::time::Duration;
+
+use leasehold::{Engine, EngineBuilder};
+use leasehold_memory::{Cut, Faulty, MemoryTransport};
+use tracing::{Instrument, Level};
+
+use crate::capture::{Capture, Record};
+
+fn builder(transport: impl leasehold::transport::Transport) -> EngineBuilder {
+    Engine::builder(transport).on_current_runtime()
+}
+
+async fn engine() -> Engine {
+    builder(MemoryTransport::new()).build().await.expect("an engine")
+}
+
+async fn pass(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+fn outcomes(spans: &[Record]) -> Vec<&str> {
+    spans.iter().map(|span| span.field("lock.outcome").unwrap_or("none")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_acquire_is_a_span_with_its_outcome() {
+    let (capture, engine) = (Capture::start(), engine().await);
+    let (lock, scope) = (engine.lock("a").class("x"), engine.reentry());
+    let mine = lock.clone().reentry(&scope);
+    let first = mine.acquire().await.expect("free"); // acquired
+    let second = mine.acquire().await.expect("ours"); // reentrant
+    assert!(lock.try_acquire().await.expect("an answer").is_none()); // busy
+    assert!(lock.clone().wait(Duration::from_millis(50)).acquire().await.is_err()); // timeout
+    let dropped = tokio::spawn(lock.acquire());
+    let waiting = tokio::spawn(lock.acquire());
+    pass(250).await;
+    dropped.abort(); // cancelled
+    pass(250).await;
+    let token = first.fencing_token().to_string();
+    drop((first, second));
+    drop(waiting.await.expect("no panic").expect("a lease")); // acquired
+    engine.shutdown(Duration::from_secs(1)).await;
+    let spans = capture.spans("lock.acquire");
+    assert_eq!(outcomes(&spans), ["acquired", "reentrant", "busy", "timeout", "cancelled", "acquired"]);
+    for span in &spans {
+        assert!(span.closed && span.level == Level::DEBUG, "{span}");
+        let told = ["lock.class", "lock.name", "otel.kind"].map(|field| span.field(field));
+        assert_eq!(told, [Some("x"), Some("a"), Some("client")]);
+    }
+    let of_first = ["lock.fencing_token", "lock.contended"].map(|field| spans[0].field(field));
+    assert_eq!(of_first, [Some(&*token), Some("false")]);
+    assert_eq!(spans[5].field("lock.contended"), Some("true"));
+    let waited: f64 = spans[5].field("lock.wait_ms").expect("a time").parse().expect("a number");
+    assert!((499.0..=510.0).contains(&waited), "{waited}");
+    assert_eq!(spans[2].field("lock.fencing_token"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_without_an_answer_is_an_error() {
+    let capture = Capture::start();
+    let transport = Faulty::new(MemoryTransport::new());
+    let faults = transport.faults();
+    let engine =
+        builder(transport).unavailable_after(Duration::from_secs(1)).build().await.expect("an engine");
+    faults.cut(Cut::BlackHole);
+    engine.lock("a").acquire().await.expect_err("nobody answers");
+    let spans = capture.spans("lock.acquire");
+    assert_eq!(outcomes(&spans), ["error"]);
+    assert_eq!(spans[0].field("otel.status_code"), Some("ERROR"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_release_is_a_span_with_its_outcome() {
+    let capture = Capture::start();
+    let transport = Faulty::new(MemoryTransport::new());
+    let faults = transport.faults();
+    let engine = builder(transport).build().await.expect("an engine");
+    let lock = engine.lock("a").class("x");
+    let well = lock.acquire().await.expect("free");
+    let token = well.fencing_token().to_string();
+    well.release().await.expect("ours to the end");
+    let robbed = lock.acquire().await.expect("free");
+    lock.force_release().await.expect("an answer");
+    robbed.release().await.expect_err("it was not ours");
+    let unanswered = lock.acquire().await.expect("free");
+    faults.cut(Cut::BlackHole);
+    unanswered.release().await.expect_err("nobody answers");
+    let spans = capture.spans("lock.release");
+    assert_eq!(outcomes(&spans), ["released", "already_lost", "unknown"]);
+    let status: Vec<_> = spans.iter().map(|span| span.field("otel.status_code")).collect();
+    assert_eq!(status, [None, Some("ERROR"), Some("ERROR")]);
+    let told = ["lock.class", "lock.name", "lock.fencing_token"].map(|field| spans[0].field(field));
+    assert_eq!(told, [Some("x"), Some("a"), Some(&*token)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_of_the_background_is_in_no_callers_span() {
+    let (capture, engine) = (Capture::start(), engine().await);
+    let request = tracing::info_span!(target: "test", "request");
+    let lease =
+        engine.lock("a").ttl(Duration::from_secs(3)).acquire().instrument(request).await.expect("free");
+    pass(5_000).await;
+    engine.lock("a").force_release().await.expect("an answer");
+    pass(2_000).await;
+    assert!(!lease.is_held());
+    assert_eq!(capture.spans("lock.acquire")[0].inside, ["request"]);
+    let renewals = capture.spans("lock.renew");
+    assert!(renewals.len() >= 4, "{renewals:?}");
+    assert!(renewals.iter().all(|renewal| renewal.inside.is_empty() && renewal.level == Level::TRACE));
+    let lost =
+        capture.records().into_iter().filter(|record| record.level == Level::ERROR).collect::<Vec<_>>();
+    let [lost] = &lost[..] else { panic!("one for each loss: {lost:?}") };
+    let told = ["message", "lock", "class"].map(|field| lost.field(field));
+    assert_eq!(told, [Some("a lease was lost"), Some("a"), Some("default")]);
+    assert_eq!(lost.field("token"), Some(&*lease.fencing_token().to_string()));
+    assert!(lost.fields.contains_key("reason") && lost.fields.contains_key("margin"), "{lost}");
+    assert!(!lost.inside.contains(&"request"), "{:?}", lost.inside);
+}
