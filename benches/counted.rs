@@ -138,11 +138,12 @@ fn callgrind(job: &str, times: usize) -> Cost {
 }
 
 fn allocations(job: &str, times: usize) -> f64 {
+    run_job(job, 1); // what is made once in a process is made here: the places that trace, say
     let count = |times| allocation_counter::measure(|| run_job(job, times)).count_total as f64;
     (count(2 * times) - count(times)) / times as f64
 }
 
-const PAIR_INSTRUCTIONS_MAX: f64 = 22_000.0;
+const PAIR_INSTRUCTIONS_MAX: f64 = 22_800.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.
