@@ -48,6 +48,7 @@ def _panels(board):
     for title in {title for title in titles if titles.count(title) > 1}:
         yield f"two panels {title!r}"
     yield from _overlaps(panels)
+    yield from _holes(panels)
     for panel in panels:
         if panel["type"] != "row":
             yield from (f"{panel['title']}: {fault}" for fault in _panel(panel))
@@ -84,6 +85,13 @@ def _target(panel, target):
         yield "another data source in a query"
     if panel["type"] != "table" and not target["legendFormat"]:
         yield "no legend"
+
+
+def _holes(panels):
+    for top in {panel["gridPos"]["y"] for panel in panels}:
+        line = [panel for panel in panels if panel["gridPos"]["y"] == top]
+        if sum(panel["gridPos"]["w"] for panel in line) < 24:
+            yield f"a hole at the right of {line[-1]['title']}: make its line wider"
 
 
 def _overlaps(panels):

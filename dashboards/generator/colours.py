@@ -69,6 +69,16 @@ def without(colours, names):
     return {name: colour for name, colour in colours.items() if name not in names.split()}
 
 
+# The middle of each class beside its high share, whose colour is the class's.
+MIDDLE = {
+    "matcher": {"id": "byFrameRefID", "options": "B"},
+    "properties": [
+        {"id": "color", "value": {"mode": "shades", "fixedColor": "purple"}},
+        {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}},
+    ],
+}
+
+
 def overrides(colours, dashed=()):
     return [
         {"matcher": {"id": "byName", "options": name}, "properties": _properties(colour, name in dashed)}

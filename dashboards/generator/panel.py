@@ -1,11 +1,23 @@
 """The kinds of panels. Each takes a title, what it means, and its series; the board gives it its place."""
 from . import colours as palette
+from . import query
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def lines(
-    title, meaning, series, unit="short", colours=None, wide=8, high=9, stacked=False, least=0, most=None, shade=None, low=False,
+    title,
+    meaning,
+    series,
+    unit="short",
+    colours=None,
+    wide=8,
+    high=9,
+    stacked=False,
+    least=0,
+    most=None,
+    shade=None,
+    low=False,
     dashed=(),
 ):
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen.
@@ -50,6 +62,13 @@ def lines(
     return panel
 
 
+def shares(title, meaning, metric, selector, wide=8, high=9):
+    """A high share and the middle of a time, by class."""
+    panel = lines(title, meaning, query.quantiles(metric, selector, by=["class"]), "s", wide=wide, high=high)
+    panel["fieldConfig"]["overrides"] = [palette.MIDDLE]
+    return panel
+
+
 def bars(title, meaning, series, unit="short", colours=None, wide=8, high=9, shade=None):
     """Events that are rare: each is to be seen, also on a day's view."""
     panel = lines(title, meaning, series, unit, colours, wide, high, stacked=True, shade=shade)
@@ -87,10 +106,8 @@ def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=
 
 def heat(title, meaning, metric, selector, unit="s", wide=8, high=9):
     """How a histogram's counts are spread, over time."""
-    from .query import series
-
     expression = f"sum by (le) (increase({metric}_bucket{{{selector}}}[@rate]))"
-    panel = _panel("heatmap", title, meaning, [series(expression, "{{le}}") | {"format": "heatmap"}], unit, wide, high)
+    panel = _panel("heatmap", title, meaning, [query.series(expression, "{{le}}") | {"format": "heatmap"}], unit, wide, high)
     panel["options"] = {
         "calculate": False,
         "cellGap": 1,

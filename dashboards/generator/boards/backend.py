@@ -43,6 +43,7 @@ REACHED = [
         "moved: the node serves the slot now. ask: the key is on its way there. Only clusters redirect.",
         [series("sum by (type) (increase(leasehold_backend_redirects_total{@process}[@rate]))", "{{type}}")],
         colours=colours.REDIRECT,
+        wide=12,
     ),
     lines(
         "Clocks of the nodes",
@@ -50,6 +51,7 @@ REACHED = [
         [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
         unit="s",
         least=None,
+        wide=12,
     ),
 ]
 

@@ -1,15 +1,15 @@
 """Who waits for what, for how long, and what the waiting costs."""
 from .. import colours
 from ..board import board
-from ..panel import heat, lines, table
-from ..query import highest, mean, quantiles, series
+from ..panel import heat, lines, shares, table
+from ..query import highest, mean, series
 
 WAITS = [
-    lines(
+    shares(
         "Wait for a lock",
         "From the acquire call to its lease or to the end of its patience, by class.",
-        quantiles("leasehold_acquire_wait_seconds", "@class", by=["class"]),
-        unit="s",
+        "leasehold_acquire_wait_seconds",
+        "@class",
     ),
     heat(
         "Waits",
@@ -105,11 +105,11 @@ OUTCOMES = [
 ]
 
 HOLDS = [
-    lines(
+    shares(
         "Time held",
         "From grant to release or loss, by class. The wait grows with this.",
-        quantiles("leasehold_hold_seconds", "@class", by=["class"]),
-        unit="s",
+        "leasehold_hold_seconds",
+        "@class",
     ),
     heat("Holds", "How the times held are spread.", "leasehold_hold_seconds", "@class"),
     lines(
@@ -134,11 +134,11 @@ WAKEUPS = [
         unit="ops",
         colours=colours.WAKEUP,
     ),
-    lines(
+    shares(
         "Hand-over: notice to lease",
-        "From the notice that a lock was released to having it, where the first ask got it.",
-        quantiles("leasehold_wakeup_to_acquire_seconds", "@class", by=["class"]),
-        unit="s",
+        "From the notice that a lock was released to having it, where the first ask got it. Nothing while no notice leads to a lease: inside one process a lock goes from hand to hand.",
+        "leasehold_wakeup_to_acquire_seconds",
+        "@class",
     ),
     lines(
         "Asks for one lease",

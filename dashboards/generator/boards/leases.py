@@ -7,7 +7,7 @@ from ..query import highest, mean, present, quantiles, series
 LOSSES = [
     bars(
         "Leases lost",
-        "By reason. expired: no renewal was confirmed in time. not_ours: the server says so: deleted, or a server that forgot. max_hold: held longer than allowed. shutdown: planned. renewal_stopped: a fault of the process.",
+        "By reason. expired: no renewal was confirmed in time. not_ours: the server says so: deleted, or a server that forgot. max_hold: held longer than allowed. shutdown: planned. renewal_stopped: the thread that renews stood still.",
         [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
         colours=colours.LOSS,
     ),

@@ -64,7 +64,7 @@ GLANCE = [
 LOSS = [
     bars(
         "Leases lost, by reason",
-        "expired: no renewal was confirmed in time. not_ours: the server says it is somebody else's or gone. max_hold: held longer than allowed. renewal_stopped: a fault of the process.",
+        "expired: no renewal was confirmed in time. not_ours: the server says it is somebody else's or gone. max_hold: held longer than allowed. renewal_stopped: the thread that renews stood still.",
         [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
         colours=colours.LOSS,
     ),

@@ -274,7 +274,7 @@ pub(crate) const LEASES_LOST: Descriptor = counter(
     "leasehold_leases_lost_total",
     &[CLASS, LOSS_REASON],
     "Leases lost: expired (no renewal was confirmed in time), not_ours (the server says so), max_hold, shutdown, \
-     renewal_stopped (a fault of this process).",
+     renewal_stopped (the thread that renews stood still).",
 );
 pub(crate) const LEASE_LOST_DETECTED: Descriptor = seconds(
     "leasehold_lease_lost_detected_seconds",
