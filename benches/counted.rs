@@ -11,7 +11,7 @@ use leasehold_memory::MemoryTransport;
 use crate::{rounds::Spread, table::Table, wheel_ops};
 
 pub(crate) fn measure(table: &mut Table) {
-    let pair = instructions("pair", 2_000);
+    let pair = instructions(&["--count", "pair"], 2_000);
     table.add("P13", "memory pair on the current runtime: instructions", Spread::exactly(pair), "instr");
     table.at_most(PAIR_INSTRUCTIONS_MAX);
     let recorded = recorded_instructions(2_000);
@@ -30,7 +30,7 @@ pub(crate) fn measure(table: &mut Table) {
         "allocs",
     );
     table.at_most(PAIR_ALLOCATIONS_MAX);
-    let renewal = instructions("renewals", 40_000);
+    let renewal = instructions(&["--count", "renewals"], 40_000);
     table.add(
         "P13c",
         "memory renewal: instructions, ticks and table included",
@@ -41,7 +41,7 @@ pub(crate) fn measure(table: &mut Table) {
     let allocations = allocations_of_renewals(40_000);
     table.add("P13c", "memory renewal: allocations", Spread::exactly(allocations), "allocs");
     table.at_most(RENEWAL_ALLOCATIONS_MAX);
-    let wheel = instructions("wheel", 400_000);
+    let wheel = instructions(&["--count", "wheel"], 400_000);
     table.add("P11", "wheel of 100,000: instructions an operation", Spread::exactly(wheel), "instr");
     table.at_most(400.0);
 }
@@ -95,7 +95,8 @@ async fn renewals(times: usize) {
     }
 }
 
-fn instructions(job: &str, times: usize) -> f64 {
+/// Of what this program does under `job TIMES`, once.
+pub(crate) fn instructions(job: &[&str], times: usize) -> f64 {
     (callgrind(job, 2 * times, &[]) - callgrind(job, times, &[])) / times as f64
 }
 
@@ -103,18 +104,18 @@ fn instructions(job: &str, times: usize) -> f64 {
 /// a task's aligned memory depends on what else lies on the heap, up to 160 instructions a pair one way or the other.
 fn recorded_instructions(times: usize) -> f64 {
     let only = ["--collect-atstart=no", RECORDING];
-    let count = |times| callgrind("pair_recorded", times, &only);
+    let count = |times| callgrind(&["--count", "pair_recorded"], times, &only);
     let each = (count(2 * times) - count(times)) / times as f64;
     assert!(each > 0.0, "{RECORDING} names no function of this program");
     each
 }
 
-fn callgrind(job: &str, times: usize, options: &[&str]) -> f64 {
+fn callgrind(job: &[&str], times: usize, options: &[&str]) -> f64 {
     let program = std::env::current_exe().expect("a program knows its path");
-    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{job}-{times}", std::process::id()));
+    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{times}", std::process::id()));
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
-    command.args(options).arg(program).args(["--count", job, &times.to_string()]);
+    command.args(options).arg(program).args(job).arg(times.to_string());
     let done = command.output().expect("valgrind is installed: apt-get install valgrind");
     let _ = std::fs::remove_file(out);
     let text = String::from_utf8_lossy(&done.stderr);
