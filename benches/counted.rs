@@ -11,7 +11,7 @@ use leasehold_memory::MemoryTransport;
 use crate::{profile, rounds::Spread, table::Table, wheel_ops};
 
 pub(crate) fn measure(table: &mut Table) {
-    let pair = cost("pair", 2_000);
+    let pair = cost(&["--count", "pair"], 2_000);
     table.add("P13", "memory pair on the current runtime: instructions", Spread::exactly(pair.all), "instr");
     table.at_most(PAIR_INSTRUCTIONS_MAX);
     measure_recording(table, &pair);
@@ -23,7 +23,7 @@ pub(crate) fn measure(table: &mut Table) {
         "allocs",
     );
     table.at_most(PAIR_ALLOCATIONS_MAX);
-    let renewal = cost("renewals", 40_000).all;
+    let renewal = cost(&["--count", "renewals"], 40_000).all;
     table.add(
         "P13c",
         "memory renewal: instructions, ticks and table included",
@@ -39,7 +39,7 @@ pub(crate) fn measure(table: &mut Table) {
 /// A pair with metrics less one without. The allocator is left out, and both ask as much of it: how long it looks for a
 /// task's aligned memory depends on what else lies on the heap, by up to 250 instructions a pair.
 fn measure_recording(table: &mut Table, pair: &Cost) {
-    let recorded = cost("pair_recorded", 2_000);
+    let recorded = cost(&["--count", "pair_recorded"], 2_000);
     let more = recorded.without_allocator - pair.without_allocator;
     let what = "memory pair with metrics less one without, allocator left out";
     table.add("P14", what, Spread::exactly(more), "instr");
@@ -102,8 +102,8 @@ async fn renewals(times: usize) {
     }
 }
 
-/// Instructions one of so many takes.
-pub(crate) fn instructions(job: &str, times: usize) -> f64 {
+/// Instructions of what this program does under `job TIMES`, once.
+pub(crate) fn instructions(job: &[&str], times: usize) -> f64 {
     cost(job, times).all
 }
 
@@ -114,18 +114,18 @@ struct Cost {
 }
 
 /// Of one of so many.
-fn cost(job: &str, times: usize) -> Cost {
+fn cost(job: &[&str], times: usize) -> Cost {
     let (once, twice) = (callgrind(job, times), callgrind(job, 2 * times));
     let each = |of: fn(&Cost) -> f64| (of(&twice) - of(&once)) / times as f64;
     Cost { all: each(|cost| cost.all), without_allocator: each(|cost| cost.without_allocator) }
 }
 
-fn callgrind(job: &str, times: usize) -> Cost {
+fn callgrind(job: &[&str], times: usize) -> Cost {
     let program = std::env::current_exe().expect("a program knows its path");
-    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{job}-{times}", std::process::id()));
+    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{times}", std::process::id()));
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
-    command.arg(program).args(["--count", job, &times.to_string()]);
+    command.arg(program).args(job).arg(times.to_string());
     let done = command.output().expect("valgrind is installed: apt-get install valgrind");
     let profile = std::fs::read_to_string(&out).unwrap_or_default();
     let _ = std::fs::remove_file(out);
@@ -138,11 +138,12 @@ fn callgrind(job: &str, times: usize) -> Cost {
 }
 
 fn allocations(job: &str, times: usize) -> f64 {
+    run_job(job, 1); // what is made once in a process is made here: the places that trace, say
     let count = |times| allocation_counter::measure(|| run_job(job, times)).count_total as f64;
     (count(2 * times) - count(times)) / times as f64
 }
 
-const PAIR_INSTRUCTIONS_MAX: f64 = 22_000.0;
+const PAIR_INSTRUCTIONS_MAX: f64 = 22_800.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.

@@ -17,6 +17,7 @@
 
 #![allow(clippy::disallowed_methods)] // a bench reads the clock
 
+mod batches;
 mod commands;
 mod counted;
 mod faults;
@@ -56,6 +57,9 @@ fn main() {
         // Under callgrind: this process does one thing so often, and nothing else.
         return counted::run_job(&arguments[job + 1], arguments[job + 2].parse().expect("a number"));
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--batches") {
+        return batches::run_job(&arguments[job + 1], arguments[job + 2].parse().expect("a number"));
+    }
     if let Some(job) = arguments.iter().position(|argument| argument == "--hold") {
         // One contestant, measured from outside.
         return scale::run_child(&arguments[job + 1..]);
@@ -83,6 +87,7 @@ fn main() {
         return tell(&table, &arguments);
     }
     counted::measure(&mut table);
+    batches::measure(&mut table);
     if has("--check") {
         wheel_ops::count(&mut table, LARGE.wheel);
         std::process::exit(table.check());

@@ -15,7 +15,7 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
 /// Instructions, up to wheels of so many entries.
 pub(crate) fn count(table: &mut Table, largest: usize) {
     for entries in sizes(largest) {
-        let each = counted::instructions(&format!("wheel_of_{entries}"), 400_000);
+        let each = counted::instructions(&["--count", &format!("wheel_of_{entries}")], 400_000);
         table.add(
             "P11",
             format!("wheel of {entries}: insert, cancel, fire"),

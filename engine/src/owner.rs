@@ -20,6 +20,21 @@ impl Owner {
     pub const fn new(client: Uuid, n: u64) -> Self {
         Self { client, n }
     }
+
+    /// The engine's part.
+    pub const fn client(&self) -> Uuid {
+        self.client
+    }
+
+    /// How the spelling of each owner of this engine begins; [`Self::number`] follows.
+    pub fn client_spelling(&self) -> String {
+        format!("{}:", self.client.as_hyphenated())
+    }
+
+    /// The grant's part.
+    pub const fn number(&self) -> u64 {
+        self.n
+    }
 }
 
 impl fmt::Display for Owner {
@@ -67,6 +82,7 @@ mod tests {
     fn owners_are_spelled_like_redissons() {
         let owner = Owner::new(Uuid::nil(), 7);
         assert_eq!(owner.to_string(), "00000000-0000-0000-0000-000000000000:7");
+        assert_eq!(owner.to_string(), format!("{}{}", owner.client_spelling(), owner.number()));
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn fleet_serves_and_sends_its_metrics() {
 
 const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/victoria-metrics/victoria-metrics");
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     "class",
     "outcome",
     "reason",
@@ -196,6 +196,7 @@ const OURS: [&str; 13] = [
     "version",
     "le",
     "kind",
+    "type",
 ];
 const SERIES_MIN: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -18,6 +18,7 @@ use crate::{
     moment::Moment,
     queue::turn,
     report::Report,
+    traffic::Recovery,
 };
 
 #[test]
@@ -40,7 +41,8 @@ fn l5_after_the_first_notice_of_a_switch_the_old_master_gets_no_command() {
             left.since(notice)
         );
         assert!(left.since(notice) <= LEFT_WITHIN, "{:?}", left.since(notice));
-        finish("sentinel failover", field, &old, healed, left);
+        let recovery = field.recovered(STRUCK, healed);
+        finish("sentinel failover", field, &old, (healed, left), &recovery);
     }
 }
 
@@ -78,12 +80,21 @@ fn fail_over(how: Failover) -> Report {
         left.since(healed)
     );
     assert!(left.since(healed) <= LEFT_WITHIN, "{:?}", left.since(healed));
-    finish(&format!("cluster failover, {how:?}"), field, &old, healed, left)
+    let recovery = match how {
+        Failover::Plain => field.recovered(STRUCK, healed),
+        Failover::Force | Failover::Takeover => field.recovered_but_for_lost_releases(STRUCK, healed),
+    };
+    finish(&format!("cluster failover, {how:?}"), field, &old, (healed, left), &recovery)
 }
 
 /// The old master may get nothing that was sent after both engines had left it.
-fn finish(name: &str, field: Field, old: &Node, healed: Moment, left: Moment) -> Report {
-    let recovery = field.recovered(STRUCK, healed);
+fn finish(
+    name: &str,
+    field: Field,
+    old: &Node,
+    (healed, left): (Moment, Moment),
+    recovery: &Recovery,
+) -> Report {
     thread::sleep(stretch());
     let requests = old.proxy().expect("a proxy").requests();
     let ours = requests.iter().filter(|request| is_ours(request));

@@ -20,11 +20,9 @@ impl Kind {
             [owner, channel, _publish] if is_owner(owner) && channel.starts_with(CHANNEL) => {
                 Some(Kind::Release)
             }
-            [_latest, _ttl, owner, ..] if is_owner(owner) && values.len() == 1 + 2 * keys => {
+            [_latest, _ttl, client, _pack, ..] if is_client(client) && values.len() % 3 == 1 => {
                 Some(Kind::Renewal)
             }
-            // Across slots: the keys stand among the values.
-            [_latest, _key, _ttl, owner, ..] if is_owner(owner) && keys == 0 => Some(Kind::Renewal),
             _ => None,
         }
     }
@@ -49,6 +47,35 @@ pub(crate) fn latest_of_acquire(request: &SeenRequest) -> u64 {
 /// Of an acquire.
 pub(crate) fn owner_of_acquire(request: &SeenRequest) -> String {
     text(&request.arguments[5]).expect("an owner").to_owned()
+}
+
+/// Of a renewal: the owners of its locks.
+pub(crate) fn owners_of_renewal(request: &SeenRequest) -> Vec<String> {
+    let keys: usize = text(&request.arguments[2]).and_then(|text| text.parse().ok()).expect("a number");
+    let runs = request.arguments[4 + keys..].chunks(3);
+    let owners = |run: &[Vec<u8>]| -> Vec<String> {
+        let client = text(&run[1]).expect("a client");
+        // Where no keys are declared, each number stands behind its lock.
+        let step = if keys == 0 { 2 } else { 1 };
+        let numbers = unpack(&run[2]);
+        numbers.iter().skip(step - 1).step_by(step).map(|number| format!("{client}{number}")).collect()
+    };
+    runs.flat_map(owners).collect()
+}
+
+fn unpack(mut list: &[u8]) -> Vec<String> {
+    let len = rmp::decode::read_array_len(&mut list).expect("a list");
+    let mut texts = Vec::new();
+    for _ in 0..len {
+        let (text, rest) = rmp::decode::read_str_from_slice(list).expect("a text");
+        texts.push(text.to_owned());
+        list = rest;
+    }
+    texts
+}
+
+fn is_client(argument: &[u8]) -> bool {
+    argument.len() == 37 && is_owner(argument)
 }
 
 fn is_owner(argument: &[u8]) -> bool {

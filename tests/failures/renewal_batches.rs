@@ -19,7 +19,7 @@ use leasehold_tests::harness::{
 };
 
 use crate::{
-    commands::Kind,
+    commands::{Kind, owners_of_renewal},
     ground::{Ground, SECOND, hold, until},
     tally::Tally,
 };
@@ -138,11 +138,11 @@ async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection
     assert!(sends.values().all(|sends| *sends <= most), "{most}: {sends:?}");
 }
 
-fn sends_per_owner(ground: &Ground) -> BTreeMap<Vec<u8>, usize> {
+fn sends_per_owner(ground: &Ground) -> BTreeMap<String, usize> {
     let mut sends = BTreeMap::new();
     for request in ground.seen(Kind::Renewal) {
-        for owner in request.arguments.iter().filter(|argument| argument.get(36) == Some(&b':')) {
-            *sends.entry(owner.clone()).or_default() += 1;
+        for owner in owners_of_renewal(&request) {
+            *sends.entry(owner).or_default() += 1;
         }
     }
     sends

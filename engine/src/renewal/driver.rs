@@ -11,6 +11,7 @@ use super::{
     flights::Flights,
     grumble::Grumble,
     inbox::Order,
+    loads::Loads,
     shard::{Happening, Shard, TICK},
     tally::Tally,
 };
@@ -29,7 +30,6 @@ use crate::{
 
 /// A batch that came back.
 struct Landed {
-    shard: usize,
     batch: Batch,
     sent: Instant,
 }
@@ -41,8 +41,8 @@ struct Flight {
 }
 
 impl Landed {
-    fn empty(shard: usize, node: NodeId, sent: Instant) -> Self {
-        Self { shard, batch: Batch { node, members: Vec::new() }, sent }
+    fn empty(node: NodeId, sent: Instant) -> Self {
+        Self { batch: Batch { node, members: Vec::new() }, sent }
     }
 }
 
@@ -197,28 +197,32 @@ impl Driver {
         self.shards.iter_mut().for_each(|shard| shard.hurry(concerns));
     }
 
+    // What the shards have for a node goes out together: a command costs both sides as much as many leases in it.
     fn dispatch(&mut self, now: Instant) {
         let topology = self.known.clone();
+        let mut loads = Loads::default();
         for number in 0..self.shards.len() {
-            let flights = &self.flights;
-            let batches = self.shards[number].take_batches(now, &topology, |node| flights.room(node));
+            let room = |node| self.flights.room(node).saturating_sub(loads.waiting(node));
+            let batches = self.shards[number].take_batches(now, &topology, room);
             for late in self.shards[number].take_lateness() {
                 self.works.events.renewal_late(late);
             }
             for batch in batches {
-                self.send(number, batch, now);
+                let full = loads.add(batch, &topology);
+                full.into_iter().for_each(|batch| self.send(batch, now));
             }
         }
+        loads.into_batches().for_each(|batch| self.send(batch, now));
     }
 
-    fn send(&mut self, shard: usize, batch: Batch, sent: Instant) {
+    fn send(&mut self, batch: Batch, sent: Instant) {
         self.flights.start(batch.node);
         let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
         // Of nobody's span: whoever asked for these leases may be done long since.
         let span = tracing::trace_span!(parent: None, "lock.renew", node = batch.node.0, leases = batch.members.len());
         let flight = async move {
             let Batch { node, members } = batch;
-            let mut flight = Flight { landing, landed: Some(Landed::empty(shard, node, sent)) };
+            let mut flight = Flight { landing, landed: Some(Landed::empty(node, sent)) };
             let members = match lane {
                 Some(lane) => lane.renew(node, members).await,
                 None => members,
@@ -229,12 +233,16 @@ impl Driver {
     }
 
     fn handle_landed(&mut self, landed: Landed) {
-        let Landed { shard, batch, sent } = landed;
+        let Landed { batch, sent } = landed;
         let (now, members) = (self.works.clock.now(), batch.members.len());
         self.flights.end(batch.node);
         self.handle_topology(); // what the answers say is held against the servers of this moment
         let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
-        self.shards[shard].handle_answers(batch.members, sent, now, &topology, &mut tally);
+        let shards = self.shards.len();
+        let home = |member: &Renewal| member.key.slot().share(shards);
+        for members in batch.members.chunk_by(|one, next| home(one) == home(next)) {
+            self.shards[home(&members[0])].handle_answers(members, sent, now, &topology, &mut tally);
+        }
         self.tell_tally(members, now - sent, &tally);
         if let Some(trouble) = &tally.trouble {
             self.complain(tally.failed, trouble, now);

@@ -1,7 +1,7 @@
 //! Renewal: a hashed wheel per shard, batches by node, loss noticed at the deadline without any reply.
 //!
-//! `wheel`, `slab`, `batch`, `pile`, `found_ttl`, `wishes`, `flights`, `phase`, `spread` and `shard` are pure. `inbox` is
-//! how other threads reach a shard, `driver` ticks and sends, `belt` watches the driver from the other thread.
+//! `wheel`, `slab`, `batch`, `pile`, `found_ttl`, `wishes`, `flights`, `loads`, `phase`, `spread` and `shard` are pure.
+//! `inbox` is how other threads reach a shard, `driver` ticks and sends, `belt` watches the driver from the other thread.
 
 pub(crate) mod batch;
 pub(crate) mod belt;
@@ -10,6 +10,7 @@ mod flights;
 pub(crate) mod found_ttl;
 mod grumble;
 pub(crate) mod inbox;
+mod loads;
 mod phase;
 mod pile;
 pub(crate) mod shard;

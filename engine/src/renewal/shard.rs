@@ -231,7 +231,7 @@ impl Shard {
     /// is unknown. `true`: some came too late for the first time and want to be asked again in this tick.
     pub(crate) fn handle_answers(
         &mut self,
-        answers: Vec<Renewal>,
+        answers: &[Renewal],
         sent: Instant,
         now: Instant,
         topology: &Topology,
@@ -247,7 +247,7 @@ impl Shard {
 
     fn handle_answer(
         &mut self,
-        member: Renewal,
+        member: &Renewal,
         sent: Instant,
         now: Instant,
         topology: &Topology,
@@ -266,11 +266,11 @@ impl Shard {
                     "answered by a server that is not the present one",
                 );
                 tally.count_failed(&error);
-                self.handle_failure(&member, &error, now);
+                self.handle_failure(member, &error, now);
             }
             RenewalAnswer::Renewed { found, at } => {
                 tally.count_renewed();
-                let left = self.handle_renewed(&member, found, at, sent, now, topology);
+                let left = self.handle_renewed(member, found, at, sent, now, topology);
                 left.into_iter().for_each(|share| tally.note_margin(share));
             }
             RenewalAnswer::NotYours { .. } => {
@@ -283,13 +283,13 @@ impl Shard {
             }
             RenewalAnswer::Failed(ref error) => {
                 tally.count_failed(error);
-                self.handle_failure(&member, error, now);
+                self.handle_failure(member, error, now);
             }
             RenewalAnswer::None => {
                 let error =
                     TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
                 tally.count_failed(&error);
-                self.handle_failure(&member, &error, now);
+                self.handle_failure(member, &error, now);
             }
         }
         false

@@ -203,8 +203,8 @@ impl World {
         let is_over = |ticket: &u64| self.life(*ticket).lease.deadline() <= self.now;
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
         let answered = |member| Renewal { answer: answer(kind, at), ..member };
-        let answers = batch.members.into_iter().map(answered).collect();
-        self.shard.handle_answers(answers, sent, self.now, &self.topology, &mut Tally::default());
+        let answers: Vec<_> = batch.members.into_iter().map(answered).collect();
+        self.shard.handle_answers(&answers, sent, self.now, &self.topology, &mut Tally::default());
         let is_renewed = |life: &Life| life.lease.is_live() && self.now < life.lease.deadline();
         assert!(!over.into_iter().any(|ticket| is_renewed(self.life(ticket))), "renewed after its deadline");
     }

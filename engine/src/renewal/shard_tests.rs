@@ -65,9 +65,9 @@ impl Ground {
     }
 
     fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
-        let members =
+        let members: Vec<_> =
             batch.members.into_iter().map(|member| Renewal { answer: answer.clone(), ..member }).collect();
-        self.shard.handle_answers(members, at(sent), at(now), &self.topology, &mut self.tally)
+        self.shard.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.tally)
     }
 
     fn losses(&mut self) -> Vec<LossReason> {

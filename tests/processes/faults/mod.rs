@@ -51,7 +51,7 @@ fn releases() -> Match {
     Match::containing("redisson_lock__channel").and(Match::with(is_script))
 }
 
-/// Requests for a lock. Those for a renewal look the same: for runs without.
+/// Requests for a lock. Those for renewals across slots look the same: for runs without.
 fn acquires() -> Match {
     Match::with(|arguments| is_script(arguments) && arguments.len() == ACQUIRE_ARGUMENTS)
 }

@@ -2,13 +2,15 @@
 --
 -- KEYS[i]      a lock
 -- ARGV[1]      latest server time in µs at which this may still be executed
--- ARGV[2i]     ttl of lock i in ms
--- ARGV[2i+1]   owner of lock i
+-- then, for each run of locks that follow each other and have ttl and client in common:
+-- ARGV[3r-1]   their ttl in ms
+-- ARGV[3r]     their client: what their owners' names begin with
+-- ARGV[3r+1]   {number_1, number_2, ...} in MessagePack; an owner is its client and its number
 --
--- {1, now, found_1, found_2, ...}  per lock: what was left of it in ms before; -1: it had no expiry, and has one now;
---                                  -2: not held by this owner, nothing was done; a text: an error, nothing was done
--- {2, now}                         too late, nothing was done
--- error                            nothing was done
+-- {1, now, found}  found: an array in MessagePack, per lock: what was left of it in ms before; -1: it had no expiry, and
+--                  has one now; -2: not held by this owner, nothing was done; a text: an error, nothing was done
+-- {2, now}         too late, nothing was done
+-- error            nothing was done
 --
 -- Safe to run twice: a lock that has at least its ttl left is not touched, and nothing is ever created.
 
@@ -17,23 +19,29 @@ if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {2, now} end
 
+local call = redis.pcall
+
 -- The first command per key is a pcall, and PEXPIRE the only write: one bad key harms no other, and a server that is
 -- out of memory refuses none.
-local function renew(key, ttl, owner)
-  local mine = redis.pcall('hexists', key, owner)
-  if type(mine) == 'table' then return mine.err end
-  if mine == 0 then return -2 end
-  local left = redis.pcall('pttl', key)
+local function renew(key, owner, ttl, ms)
+  local mine = call('hexists', key, owner)
+  if mine ~= 1 then return mine == 0 and -2 or mine.err end
+  local left = call('pttl', key)
   if type(left) == 'table' then return left.err end
-  if left < tonumber(ttl) then
-    local set = redis.pcall('pexpire', key, ttl)
+  if left < ms then
+    local set = call('pexpire', key, ttl)
     if type(set) == 'table' then return set.err end
   end
   return left
 end
 
-local reply = {1, now}
-for i = 1, #KEYS do
-  reply[i + 2] = renew(KEYS[i], ARGV[2 * i], ARGV[2 * i + 1])
+local found, n = {}, 0
+for run = 2, #ARGV, 3 do
+  local ttl, client, numbers = ARGV[run], ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
+  local ms = tonumber(ttl)
+  for i = 1, #numbers do
+    n = n + 1
+    found[n] = renew(KEYS[n], client .. numbers[i], ttl, ms)
+  end
 end
-return reply
+return {1, now, cmsgpack.pack(found)}

@@ -4,14 +4,15 @@
 --
 -- KEYS         none: declared keys would have to share a slot
 -- ARGV[1]      latest server time in µs at which this may still be executed
--- ARGV[3i-1]   lock i
--- ARGV[3i]     ttl of lock i in ms
--- ARGV[3i+1]   owner of lock i
+-- then, for each run of locks that have ttl and client in common:
+-- ARGV[3r-1]   their ttl in ms
+-- ARGV[3r]     their client: what their owners' names begin with
+-- ARGV[3r+1]   {lock_1, number_1, lock_2, number_2, ...} in MessagePack; an owner is its client and its number
 --
--- {1, now, found_1, found_2, ...}  per lock as in renew; a text "... non local key ..." where the node does not serve
---                                  the slot, or is giving it away: nothing was done
--- {2, now}                         too late, nothing was done
--- error                            nothing was done
+-- {1, now, found}  found: an array in MessagePack, per lock as in renew; a text "... non local key ..." where the node
+--                  does not serve the slot, or is giving it away: nothing was done
+-- {2, now}         too late, nothing was done
+-- error            nothing was done
 --
 -- Safe to run twice: a lock that has at least its ttl left is not touched, and nothing is ever created.
 --
@@ -22,21 +23,27 @@ if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {2, now} end
 
-local function renew(key, ttl, owner)
-  local mine = redis.pcall('hexists', key, owner)
-  if type(mine) == 'table' then return mine.err end
-  if mine == 0 then return -2 end
-  local left = redis.pcall('pttl', key)
+local call = redis.pcall
+
+local function renew(key, owner, ttl, ms)
+  local mine = call('hexists', key, owner)
+  if mine ~= 1 then return mine == 0 and -2 or mine.err end
+  local left = call('pttl', key)
   if type(left) == 'table' then return left.err end
-  if left < tonumber(ttl) then
-    local set = redis.pcall('pexpire', key, ttl)
+  if left < ms then
+    local set = call('pexpire', key, ttl)
     if type(set) == 'table' then return set.err end
   end
   return left
 end
 
-local reply = {1, now}
-for i = 1, (#ARGV - 1) / 3 do
-  reply[i + 2] = renew(ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1])
+local found, n = {}, 0
+for run = 2, #ARGV, 3 do
+  local ttl, client, locks = ARGV[run], ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
+  local ms = tonumber(ttl)
+  for i = 1, #locks, 2 do
+    n = n + 1
+    found[n] = renew(locks[i], client .. locks[i + 1], ttl, ms)
+  end
 end
-return reply
+return {1, now, cmsgpack.pack(found)}

@@ -1,8 +1,8 @@
 //! Renewals on one connection: many locks in one command, and the answers that go back to them.
 
-use std::sync::LazyLock;
+use std::{fmt::Write, sync::LazyLock};
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
 use leasehold::{
     clock::Instant,
     transport::{ErrorKind, Renewal, RenewalAnswer, TransportError},
@@ -18,6 +18,7 @@ use super::{
     requests::{micros, millis, text},
 };
 use crate::wire::{
+    pack::Pack,
     reply::{Found, Renewed},
     scripts::{self, Script},
 };
@@ -115,27 +116,62 @@ const DECLARED: RenewalScript = (&scripts::RENEW, declared);
 const UNDECLARED: RenewalScript = (&scripts::RENEW_ACROSS_SLOTS, undeclared);
 
 fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
-    let mut args = Vec::with_capacity(3 + 3 * members.len());
+    let mut args = Vec::with_capacity(members.len() + FEW);
     args.push(Value::String(head.clone()));
     args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
-    args.extend(members.iter().map(|member| text(member.key.on_server())));
+    args.extend(keys(members));
     args.push(micros(limit.not_after.micros));
-    for member in members {
-        args.push(millis(member.ttl));
-        args.push(Value::String(member.owner.to_string().into()));
-    }
+    push_runs(&mut args, members, |run| {
+        let mut pack = Pack::of(run.len(), NUMBER_BYTES);
+        let mut number = String::new();
+        run.iter().for_each(|member| pack.push(spell(&mut number, member.owner.number())));
+        pack
+    });
     args
 }
 
 fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
-    let mut args = Vec::with_capacity(3 + 3 * members.len());
+    let mut args = Vec::with_capacity(FEW);
     args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
-    for member in members {
-        args.push(text(member.key.on_server()));
-        args.push(millis(member.ttl));
-        args.push(Value::String(member.owner.to_string().into()));
-    }
+    push_runs(&mut args, members, |run| {
+        let mut pack = Pack::of(2 * run.len(), names_bytes(run) / run.len() + NUMBER_BYTES);
+        let mut number = String::new();
+        for member in run {
+            pack.push(member.key.on_server());
+            pack.push(spell(&mut number, member.owner.number()));
+        }
+        pack
+    });
     args
+}
+
+/// Parts of one buffer: the client library counts references to each, which is an allocation where it has its own.
+fn keys(members: &[Renewal]) -> impl Iterator<Item = Value> {
+    let mut names = Vec::with_capacity(names_bytes(members));
+    members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
+    let mut rest = Bytes::from(names);
+    members.iter().map(move |member| Value::Bytes(rest.split_to(member.key.on_server().len())))
+}
+
+/// Leases of one engine and one ttl are the rule, so a batch is mostly one run.
+fn push_runs(args: &mut Vec<Value>, members: &[Renewal], packed: impl Fn(&[Renewal]) -> Pack) {
+    let alike =
+        |one: &Renewal, other: &Renewal| one.ttl == other.ttl && one.owner.client() == other.owner.client();
+    for run in members.chunk_by(alike) {
+        args.push(millis(run[0].ttl));
+        args.push(text(&run[0].owner.client_spelling()));
+        args.push(Value::Bytes(packed(run).into_bytes().into()));
+    }
+}
+
+fn names_bytes(members: &[Renewal]) -> usize {
+    members.iter().map(|member| member.key.on_server().len()).sum()
+}
+
+fn spell(room: &mut String, number: u64) -> &str {
+    room.clear();
+    write!(room, "{number}").expect("a string takes what is written to it");
+    room
 }
 
 pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
@@ -152,3 +188,7 @@ pub(crate) fn is_refused_together(error: &TransportError) -> bool {
 
 /// As a script says it of a key whose slot is elsewhere or on its way.
 const NOT_HERE: &str = "non local key";
+/// Room for the arguments that are not keys: those of one run, and a second one.
+const FEW: usize = 9;
+/// Most numbers of owners have fewer digits.
+const NUMBER_BYTES: usize = 8;

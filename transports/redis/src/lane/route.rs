@@ -97,6 +97,9 @@ impl Nodes {
             answer_all(&mut members, &RenewalAnswer::None);
         }
         let is_open = |member: &Renewal| matches!(member.answer, RenewalAnswer::None);
+        if !members.iter().any(is_open) {
+            return members; // as nearly always
+        }
         let (open, mut done): (Vec<_>, Vec<_>) = members.into_iter().partition(is_open);
         done.extend(join_all(open.into_iter().map(|member| self.renew_alone(member))).await);
         done

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster_nodes;
 pub mod names;
+pub(crate) mod pack;
 mod place;
 pub(crate) mod redirect;
 pub(crate) mod refusal;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use fred::types::Resp3Frame as Frame;
 use leasehold::transport::{Hold, Remaining};
 
+use super::pack::{Item, unpack};
+
 /// What acquire answered, with the server's time in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
@@ -88,10 +90,9 @@ impl Renewed {
     pub(crate) fn read(frame: &Frame, members: usize) -> Option<Self> {
         match array(frame)? {
             [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
-            [code, now, found @ ..] if number(code)? == 1 && found.len() == members => Some(Self::Each {
-                found: found.iter().map(Found::read).collect::<Option<_>>()?,
-                now: micros(now)?,
-            }),
+            [code, now, found] if number(code)? == 1 => {
+                Some(Self::Each { found: unpack(bytes(found)?, members, Found::read)?, now: micros(now)? })
+            }
             _ => None,
         }
     }
@@ -104,14 +105,12 @@ impl Renewed {
 }
 
 impl Found {
-    fn read(frame: &Frame) -> Option<Self> {
-        if let Some(text) = text(frame) {
-            return Some(Self::Refused(text.to_owned()));
-        }
-        match number(frame)? {
-            -2 => Some(Self::NotYours),
-            -1 => Some(Self::NoExpiry),
-            left => Some(Self::Left(Duration::from_millis(u64::try_from(left).ok()?))),
+    fn read(item: Item<'_>) -> Option<Self> {
+        match item {
+            Item::Text(text) => Some(Self::Refused(text.to_owned())),
+            Item::Number(-2) => Some(Self::NotYours),
+            Item::Number(-1) => Some(Self::NoExpiry),
+            Item::Number(left) => Some(Self::Left(Duration::from_millis(u64::try_from(left).ok()?))),
         }
     }
 }
@@ -250,15 +249,19 @@ mod tests {
 
     #[test]
     fn a_renewal_answers_every_member_or_is_not_understood() {
-        let reply = a(vec![n(1), n(7), n(900), n(-1), n(-2), s("WRONGTYPE no")]);
+        // 900, -1, -2, "no"
+        let packed = &[0x94, 0xcd, 0x03, 0x84, 0xff, 0xfe, 0xa2, b'n', b'o'];
+        let packed = Frame::BlobString { data: fred::bytes::Bytes::from_static(packed), attributes: None };
+        let reply = a(vec![n(1), n(7), packed]);
         let found = vec![
             Found::Left(Duration::from_millis(900)),
             Found::NoExpiry,
             Found::NotYours,
-            Found::Refused("WRONGTYPE no".into()),
+            Found::Refused("no".into()),
         ];
         assert_eq!(Renewed::read(&reply, 4), Some(Renewed::Each { found, now: 7 }));
         assert_eq!(Renewed::read(&reply, 3), None);
+        assert_eq!(Renewed::read(&a(vec![n(1), n(7), n(900)]), 1), None);
         assert_eq!(Renewed::read(&a(vec![n(2), n(7)]), 3), Some(Renewed::TooLate { now: 7 }));
     }
 
