@@ -135,6 +135,9 @@ impl Shard {
         let Some(ticket) = ticket else { return };
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
+        if record.stage == Stage::Idle && record.lease.terms.renewed {
+            self.spread.withdraw(record.due);
+        }
         record.lease.set_ticket(None);
         let lost = record.lease.loss().unwrap_or(LossReason::NotOurs);
         self.wishes.answer_all(ticket, &ByHand::Lost(lost));
@@ -170,6 +173,9 @@ impl Shard {
     // Its loss stays in the wheel while it waits and while it is in flight.
     fn make_ready(&mut self, ticket: u64) {
         let Some(record) = self.records.get_mut(ticket) else { return };
+        if record.stage == Stage::Idle {
+            self.spread.withdraw(record.due); // early, or its tick has come
+        }
         record.stage = Stage::Ready;
         let deadline = record.lease.deadline();
         self.ready.push(Ready { deadline, ticket, slot: record.lease.key.slot() });

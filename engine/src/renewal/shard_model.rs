@@ -137,7 +137,7 @@ impl World {
         self.shard.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
         self.lives.push(Life {
             ticket: lease.ticket().unwrap(),
-            not_before: state::renew_at(self.now, ttl),
+            not_before: earliest_renewal(self.now, ttl),
             released: false,
             refused: false,
             seen_over: false,
@@ -196,7 +196,7 @@ impl World {
             let life = self.lives.iter_mut().find(|life| life.ticket == member.ticket).unwrap();
             life.refused |= matches!(kind, 1 | 5);
             // A wish that came meanwhile goes out at once, whatever the answer.
-            let next = if matches!(kind, 0 | 6) { state::renew_at(sent, life.lease.terms.ttl) } else { now };
+            let next = if matches!(kind, 0 | 6) { earliest_renewal(sent, life.lease.terms.ttl) } else { now };
             life.not_before = if self.wishes.is_empty() { next } else { now };
         }
         let tickets: Vec<_> = batch.members.iter().map(|member| member.ticket).collect();
@@ -280,6 +280,11 @@ impl World {
             assert!(receiver.try_recv().is_ok(), "a wish without an answer");
         }
     }
+}
+
+/// A renewal may go with others that are due up to an eighth of its period before it.
+fn earliest_renewal(sent: Instant, ttl: Duration) -> Instant {
+    state::renew_at(sent, ttl).before(ttl / 3 / 8 + TICK)
 }
 
 fn answer(kind: u8, at: ServerTime) -> RenewalAnswer {
