@@ -149,5 +149,5 @@ const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.
 const RECORDING_ALLOCATIONS_MAX: f64 = 0.02;
 const PAIR_ALLOCATIONS_MAX: f64 = 12.0;
-const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_800.0;
+const RENEWAL_INSTRUCTIONS_MAX: f64 = 2_100.0;
 const RENEWAL_ALLOCATIONS_MAX: f64 = 0.05;

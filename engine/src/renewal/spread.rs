@@ -6,7 +6,7 @@
 //!
 //! - Where its tick is full it goes to the last tick before it that has room; if none has, to the emptiest of those it
 //!   looked at. Crowds thin out from period to period.
-//! - Where its tick has room and another one before it has more in it, it goes there: a command for fifty leases costs
+//! - Where nobody is in its tick it goes to the fullest one before it that has room: a command for fifty leases costs
 //!   both sides little more than one for a single lease. A tick that is full draws nobody, so this makes no crowds. What
 //!   has met stays together: the next time they are due in one tick.
 //!
@@ -41,10 +41,10 @@ impl Spread {
         }
         let room = room(period, leases);
         let earliest = due.saturating_sub(period / 8).max(self.tick + 1);
-        let tick = if self.count(due) < room {
-            self.fuller(earliest, due, room)
-        } else {
-            self.emptier(earliest, due, room)
+        let tick = match self.count(due) {
+            0 => self.fuller(earliest, due, room),
+            count if count < room => due,
+            _ => self.emptier(earliest, due, room),
         };
         self.promised[place(tick)] += 1;
         tick
