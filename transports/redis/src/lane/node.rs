@@ -82,7 +82,7 @@ impl Node {
     fn lose(&self, connection: &Connection) {
         connection.kill();
         if connection.has_lost_role() {
-            self.server.leave(self.now()); // before anybody is told that it is not connected
+            self.server.handle_lost_role(self.now()); // before anybody is told that it is not connected
         }
         tracing::warn!(server = %self.server.name, lane = ?self.lane.purpose, "lost the connection to redis");
         *self.lock() = Present::Broken("the connection was lost".into());

@@ -115,8 +115,11 @@ impl Server {
     }
 
     fn doubted_until(&self) -> Option<Instant> {
-        let is_alone = self.config.topology == RedisTopology::Single;
-        self.identity().doubted_until().filter(|_| !is_alone)
+        self.identity().doubted_until().filter(|_| !self.is_alone())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.config.topology == RedisTopology::Single
     }
 
     /// It is no master any more: from this moment on nothing is written to it.
@@ -127,6 +130,14 @@ impl Server {
         let standing = std::mem::take(&mut links.standing);
         drop(links);
         standing.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
+    }
+
+    /// It said on one connection that it is no master any more. A server alone has nobody to follow it: the other
+    /// connections hear its refusals for themselves.
+    pub(crate) fn handle_lost_role(&self, now: Instant) {
+        if !self.is_alone() {
+            self.leave(now);
+        }
     }
 
     /// It is named as a master again: nobody needs to wait any more before asking it.
