@@ -70,14 +70,14 @@ impl Executed {
         }
     }
 
-    // A release names a channel, an acquire ends with a time, a renewal with an owner.
+    // A release names a channel, an acquire ends with a time, a renewal with what is packed.
     fn count_of(&mut self, words: &[&str]) -> &mut usize {
         if words.iter().any(|word| word.starts_with("redisson_lock__channel:")) {
             &mut self.releases
-        } else if words.last().is_some_and(|word| word.contains(':')) {
-            &mut self.renewals
-        } else {
+        } else if words.last().is_some_and(|word| word.parse::<u64>().is_ok()) {
             &mut self.acquires
+        } else {
+            &mut self.renewals
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
             r#"1.2 [0 127.0.0.1:1] "EVALSHA" "ab" "1" "k" "2000" "u:1" "17""#,
             r#"1.2 [0 lua] "time""#,
             r#"1.2 [0 lua] "hset" "k" "u:1" "1""#,
-            r#"1.2 [0 127.0.0.1:1] "EVALSHA" "ab" "0" "17" "k" "2000" "u:1""#,
+            r#"1.2 [0 127.0.0.1:1] "EVALSHA" "ab" "0" "17" "2000" "u:" "\x92\xa1k\x01""#,
             r#"1.2 [0 lua] "pexpire" "k" "2000""#,
             r#"1.2 [0 127.0.0.1:1] "EVALSHA" "ab" "1" "k" "u:1" "redisson_lock__channel:{k}" "publish""#,
             r#"1.2 [0 127.0.0.1:1] "pexpire" "k" "2000""#,

@@ -148,8 +148,19 @@ pub fn asks(servers: &Deployment, side: Side, name: &str, since: Option<Instant>
         ours == (side == Side::Ours)
             && since.is_none_or(|since| request.at >= since)
             && request.command().starts_with("EVAL")
-            && request.arguments.iter().any(|argument| argument == name.as_bytes())
+            && request
+                .arguments
+                .iter()
+                .any(|argument| argument == name.as_bytes() || has_packed(argument, name))
     })
+}
+
+/// Whether the name stands in a list in MessagePack, as those of renewals do where keys are not declared: behind its
+/// length, and before something that no name begins with.
+fn has_packed(list: &[u8], name: &str) -> bool {
+    let mut packed = Vec::new();
+    rmp::encode::write_str(&mut packed, name).expect("a vector has room");
+    list.windows(packed.len()).any(|part| part == packed)
 }
 
 /// How often a command was called on a server, in scripts or not.
