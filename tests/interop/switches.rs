@@ -93,11 +93,11 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
     let task =
         tokio::spawn(increment_by_us(engine.clone(), name, number.clone(), ours.clone(), over.clone()));
     tokio::task::block_in_place(|| {
-        both_go_on(&[&javas, &ours]);
+        both_go_on(&[&javas, &ours], &engine);
         let began = Instant::now();
         servers.fail_over(&number.key).expect("another master");
         println!("{topology:?}: all agree about another master after {:?}", began.elapsed());
-        both_go_on(&[&javas, &ours]);
+        both_go_on(&[&javas, &ours], &engine);
         println!("{topology:?}: both have taken {TURNS} turns after {:?}", began.elapsed());
     });
     over.store(true, Ordering::SeqCst);
@@ -111,10 +111,10 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
 }
 
 /// Each takes some turns from now on.
-fn both_go_on(tallies: &[&Arc<Tally>]) {
+fn both_go_on(tallies: &[&Arc<Tally>], engine: &Engine) {
     let before: Vec<u64> = tallies.iter().map(|tally| tally.count().done).collect();
     let on = || tallies.iter().zip(&before).all(|(tally, before)| tally.count().done >= before + TURNS);
-    assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?}");
+    assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?} {:?}", engine.snapshot());
 }
 
 /// How many additions of ours came during those of Java's that ended without the lock.
