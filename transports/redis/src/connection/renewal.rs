@@ -1,6 +1,6 @@
 //! Renewals on one connection: many locks in one command, and the answers that go back to them.
 
-use std::{fmt::Write, sync::LazyLock};
+use std::sync::LazyLock;
 
 use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
 use leasehold::{
@@ -123,8 +123,8 @@ fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     args.push(micros(limit.not_after.micros));
     push_runs(&mut args, members, |run| {
         let mut pack = Pack::of(run.len(), NUMBER_BYTES);
-        let mut number = String::new();
-        run.iter().for_each(|member| pack.push(spell(&mut number, member.owner.number())));
+        let mut digits = itoa::Buffer::new();
+        run.iter().for_each(|member| pack.push(digits.format(member.owner.number())));
         pack
     });
     args
@@ -135,10 +135,10 @@ fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
     push_runs(&mut args, members, |run| {
         let mut pack = Pack::of(2 * run.len(), names_bytes(run) / run.len() + NUMBER_BYTES);
-        let mut number = String::new();
+        let mut digits = itoa::Buffer::new();
         for member in run {
             pack.push(member.key.on_server());
-            pack.push(spell(&mut number, member.owner.number()));
+            pack.push(digits.format(member.owner.number()));
         }
         pack
     });
@@ -166,12 +166,6 @@ fn push_runs(args: &mut Vec<Value>, members: &[Renewal], packed: impl Fn(&[Renew
 
 fn names_bytes(members: &[Renewal]) -> usize {
     members.iter().map(|member| member.key.on_server().len()).sum()
-}
-
-fn spell(room: &mut String, number: u64) -> &str {
-    room.clear();
-    write!(room, "{number}").expect("a string takes what is written to it");
-    room
 }
 
 pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
