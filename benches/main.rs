@@ -8,7 +8,7 @@
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
 //! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
-//! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about five minutes
+//! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about four minutes
 //! ```
 //!
 //! With `--small` each of the parts runs small, too.

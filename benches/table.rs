@@ -71,7 +71,7 @@ impl Row {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:5} {:62} {:>28} {:9} {}", self.target, self.what, self.figure, self.unit, self.limit())
+        write!(f, "{:6} {:94} {:>28} {:9} {}", self.target, self.what, self.figure, self.unit, self.limit())
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct FaultsSize {
     late_counts: bool,
 }
 
-/// What the performance page names; about five minutes.
+/// What the performance page names; about four minutes.
 pub(crate) const LARGE: FaultsSize =
     FaultsSize { leases: 30_000, crowd: 100_000, ttl: Duration::from_secs(30), late_counts: true };
 /// In seconds; shows that it works.

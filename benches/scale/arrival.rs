@@ -14,11 +14,11 @@ pub(super) enum Arrival {
 }
 
 impl Arrival {
-    /// As the table says it.
+    /// How they were taken, as the table says it.
     pub(super) fn told(self) -> &'static str {
         match self {
-            Arrival::Burst => "taken in one burst",
-            Arrival::Even => "taken evenly over a period",
+            Arrival::Burst => "in a burst",
+            Arrival::Even => "evenly",
         }
     }
 

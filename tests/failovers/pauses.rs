@@ -34,6 +34,7 @@ fn s5_a_stopped_master_of_a_cluster_executes_nothing_late_when_it_wakes() {
 fn l5_a_stopped_master_that_nobody_replaces_costs_its_own_leases_and_no_other_is_late() {
     let _turn = turn();
     let field = Field::holding(Deployment::cluster_without_replicas(), MANY);
+    field.leases.assert_untouched();
     let stopped = field.deployment.master(STRUCK);
     stopped.stop().expect("stopped");
     thread::sleep(TWO_TTLS);
