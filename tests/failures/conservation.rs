@@ -14,7 +14,7 @@ use leasehold_tests::{
     conservation::{Numbers, assert_balances_within},
     harness::{deployment::Topology, seed::seed},
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{SeedableRng, rngs::StdRng};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::{
@@ -31,9 +31,15 @@ async fn conservation_holds_class_by_class_in_lives_of_all_kinds(topology: Topol
     let told = [Told::default(), Told::default()];
     let lives = Lives::begin(&engines, &told, &mut rng);
     until("they are at it", || told.iter().all(|told| told.leases() >= 20.0)).await;
-    stand_still(&ground, &engines[0]).await;
+    let insisting = Life::new(&engines[0], &told[0], &mut rng);
+    stand_still(&ground, &engines[0], insisting).await;
     let missing = || ALL.into_iter().filter(|outcome| !told.iter().any(|told| told.has(outcome)));
-    until("every outcome was told", || missing().next().is_none()).await;
+    let all_told = tokio::time::timeout(PATIENCE, async {
+        while missing().next().is_some() {
+            tokio::time::sleep(SECOND / 20).await;
+        }
+    });
+    assert!(all_told.await.is_ok(), "never told: {:?}", missing().collect::<Vec<_>>());
     lives.end().await;
     for (engine, told) in engines.iter().zip(&told) {
         block_in_place(|| assert_balances_within(PATIENCE, engine));
@@ -49,17 +55,20 @@ async fn engine(builder: EngineBuilder) -> Engine {
     builder.ttl(TTL).unavailable_after(SECOND).metrics().build().await.expect("an engine")
 }
 
-/// A server stands still until leases on it are lost. They are of the default class, which nobody else is of.
-async fn stand_still(ground: &Ground, engine: &Engine) {
+/// A server stands still until leases on it are lost. They are of the default class, which nobody else is of. One caller
+/// insists meanwhile on a lock of that server, so that one at least hears that it is unavailable.
+async fn stand_still(ground: &Ground, engine: &Engine, mut insisting: Life) {
     let mut held = Vec::new();
     for n in 0..LONG {
         held.push(engine.lock(format!("{{k}}long{n}")).acquire().await.expect("a lease"));
     }
     ground.server.stop().expect("stopped");
+    let insisting = tokio::spawn(async move { insisting.insist("{k}insisted").await });
     until("they are lost", || held.iter().all(|lease| !lease.is_held())).await;
     for lease in &held {
         lease.lost().await;
     }
+    insisting.await.expect("no panic");
     ground.server.cont().expect("continued");
     drop(held); // which changes nothing
     // Their holders may hear of it a moment before the metrics do. Sentinels may have another master take over meanwhile,
@@ -105,9 +114,7 @@ impl Lives {
     fn begin(engines: &[Engine; 2], told: &[Told; 2], rng: &mut StdRng) -> Self {
         let (over, mut all) = (Arc::<AtomicBool>::default(), JoinSet::new());
         for (engine, told) in engines.iter().zip(told).cycle().take(LIVES) {
-            let rng = StdRng::seed_from_u64(rng.random());
-            let life = Life { engine: engine.clone(), scope: engine.reentry(), told: told.clone(), rng };
-            all.spawn(life.lead(over.clone()));
+            all.spawn(Life::new(engine, told, rng).lead(over.clone()));
         }
         Self { over, all }
     }

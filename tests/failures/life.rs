@@ -11,7 +11,7 @@ use std::{
 
 use leasehold::{AcquireError, Engine, Lease, Lock, ReentryScope, ReleaseError};
 use leasehold_tests::conservation::Numbers;
-use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 /// What the callers of one engine were told, by class and outcome. Clones count together.
 #[derive(Clone, Debug, Default)]
@@ -58,13 +58,25 @@ impl Told {
 }
 
 pub(crate) struct Life {
-    pub(crate) engine: Engine,
-    pub(crate) scope: ReentryScope,
-    pub(crate) told: Told,
-    pub(crate) rng: StdRng,
+    engine: Engine,
+    scope: ReentryScope,
+    told: Told,
+    rng: StdRng,
 }
 
 impl Life {
+    pub(crate) fn new(engine: &Engine, told: &Told, rng: &mut StdRng) -> Self {
+        let (scope, rng) = (engine.reentry(), StdRng::seed_from_u64(rng.random()));
+        Self { engine: engine.clone(), scope, told: told.clone(), rng }
+    }
+
+    /// Asks for a lock, however long it takes.
+    pub(crate) async fn insist(&mut self, name: &str) {
+        let class = CLASSES[0];
+        let acquired = self.engine.lock(name).class(class).acquire().await;
+        self.take(class, acquired).await;
+    }
+
     /// One deed after the other until it is over; each ends with nothing held.
     pub(crate) async fn lead(mut self, over: Arc<AtomicBool>) {
         while !over.load(Ordering::SeqCst) {
