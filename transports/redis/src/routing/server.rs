@@ -107,13 +107,13 @@ impl Server {
         Ok(link)
     }
 
-    // One server alone has nobody to follow it: whether it is master again only it can tell.
     async fn doubt_over(&self, clock: Clock) {
         while let Some(until) = self.doubted_until().filter(|until| *until > clock.now()) {
             tokio::time::sleep(until - clock.now()).await;
         }
     }
 
+    // One server alone has nobody to follow it: whether it is master again only it can tell.
     fn doubted_until(&self) -> Option<Instant> {
         self.identity().doubted_until().filter(|_| !self.is_alone())
     }
