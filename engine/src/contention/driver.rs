@@ -187,7 +187,9 @@ async fn ask_server(
     let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };
     let answer = send(works, key, &ask, sent, execute_by).await;
     let now = works.clock.now();
-    works.note_round_trip(now - sent);
+    if answer.is_ok() {
+        works.note_round_trip(now - sent); // a timeout would make every courtesy as long as itself
+    }
     tell_ask(works, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
     let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final());
