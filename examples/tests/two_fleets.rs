@@ -12,6 +12,7 @@ use std::{
 use leasehold_tests::harness::{
     checkers::{Overlap, grants_per_process, overlaps, token_order},
     recorder::Window,
+    stall::Stall,
 };
 
 use crate::{
@@ -23,7 +24,12 @@ use crate::{
 #[test]
 fn s1_s6_a_planned_failover_of_a_cluster_costs_two_fleets_no_lease_and_no_overlap() {
     let judged = hand_over("cluster, planned", Place::cluster);
-    assert!(judged.history.lost.is_empty(), "{:?}", judged.history.lost);
+    let lost = &judged.history.lost;
+    assert!(
+        lost.is_empty() || judged.stall > HANDED_OVER_TTL / 3,
+        "{lost:?}, stalled for {:?}",
+        judged.stall
+    );
     assert_eq!(judged.overlaps, []);
 }
 
@@ -59,15 +65,17 @@ fn s1_s6_a_restart_with_every_write_on_the_disk_lets_nobody_in() {
 }
 
 fn hand_over(name: &str, place: impl FnOnce() -> Place) -> Judged {
-    let (_turn, mut place, ttl) = (turn(), place(), Duration::from_secs(3));
+    let (_turn, mut place, ttl) = (turn(), place(), HANDED_OVER_TTL);
+    let stall = Stall::watch();
     let (strike, history) = struck(&mut place, ttl, |place| place.hand_over());
-    Judged::of(name, &place, strike, history, ttl)
+    Judged::of(name, &place, strike, history, ttl, stall.longest())
 }
 
 fn crash(name: &str, place: impl FnOnce() -> Place, ttl: Duration) -> Judged {
     let (_turn, mut place) = (turn(), place());
+    let stall = Stall::watch();
     let (strike, history) = struck(&mut place, ttl, Place::crash);
-    let judged = Judged::of(name, &place, strike, history, ttl);
+    let judged = Judged::of(name, &place, strike, history, ttl, stall.longest());
     assert_nothing_outlived_its_server(&place, strike, &judged.history, ttl);
     judged
 }
@@ -76,14 +84,23 @@ fn crash(name: &str, place: impl FnOnce() -> Place, ttl: Duration) -> Judged {
 struct Judged {
     history: History,
     overlaps: Vec<Overlap>,
+    /// How long the machine let nobody run.
+    stall: Duration,
 }
 
 impl Judged {
-    fn of(name: &str, place: &Place, strike: Strike, history: History, ttl: Duration) -> Self {
+    fn of(
+        name: &str,
+        place: &Place,
+        strike: Strike,
+        history: History,
+        ttl: Duration,
+        stall: Duration,
+    ) -> Self {
         let report = overlaps(&history.windows);
         println!(
             "{name}: healed after {:?}, next contended grant {:?} later; grants {:?}; lost {:?}, told at most {:?} and heard \
-             at most {:?} after the deadline; {} overlaps",
+             at most {:?} after the deadline; {} overlaps; the machine stalled for {stall:?}",
             since(strike.healed_ns, strike.at_ns),
             recovery(place, strike, &history.windows),
             grants_per_process(&history.windows),
@@ -92,20 +109,20 @@ impl Judged {
             latest(&history.lost, |lost| lost.heard_ns),
             report.violations.len(),
         );
-        assert_goes_on(place, strike, &history.windows);
+        assert_goes_on(place, strike, &history.windows, stall);
         assert_only_the_struck_part_lost(place, &history.lost);
-        assert_told_in_time(&history.lost, ttl);
+        assert_told_in_time(&history.lost, ttl / 3 + stall);
         // S6: every later holder of a name has a higher token, those of overlaps too.
         assert_eq!(token_order(&history.windows), []);
         report.violations.iter().for_each(|overlap| assert_explained(place, strike, overlap));
-        Self { history, overlaps: report.violations }
+        Self { history, overlaps: report.violations, stall }
     }
 }
 
 /// L5: at most 3 s, more than a third of any ttl here; and both fleets have their turns on every part.
-fn assert_goes_on(place: &Place, strike: Strike, windows: &[Window]) {
+fn assert_goes_on(place: &Place, strike: Strike, windows: &[Window], stall: Duration) {
     let recovery = recovery(place, strike, windows).expect("grants afterwards");
-    assert!(recovery <= Duration::from_secs(3), "{recovery:?}");
+    assert!(recovery <= Duration::from_secs(3) + stall, "{recovery:?}, stalled for {stall:?}");
     for (part, process) in place.parts().flat_map(|part| [(part, 0), (part, 1)]) {
         let goes_on = |window: &Window| {
             window.process == process
@@ -122,12 +139,12 @@ fn assert_only_the_struck_part_lost(place: &Place, lost: &[Lost]) {
     assert!(untouched.is_none(), "{untouched:?}");
 }
 
-/// S2: told at the deadline, give or take two ticks and a machine that is late: a third of the ttl. Nobody believed longer
-/// than to the deadline in any case: `is_held` reads the clock, and so do the windows.
-fn assert_told_in_time(lost: &[Lost], ttl: Duration) {
+/// S2: told at the deadline, give or take two ticks and a machine that is late: a third of the ttl and its longest stall.
+/// Nobody believed longer than to the deadline in any case: `is_held` reads the clock, and so do the windows.
+fn assert_told_in_time(lost: &[Lost], within: Duration) {
     for lost in lost {
         let late = since(lost.told_ns, lost.deadline_ns);
-        assert!(late <= ttl / 3, "told {late:?} after the deadline: {lost:?}");
+        assert!(late <= within, "told {late:?} after the deadline: {lost:?}");
         assert!(lost.heard_ns.is_some() || !is_kept(&lost.name), "nobody heard of it: {lost:?}");
     }
 }
@@ -198,6 +215,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const HANDED_OVER_TTL: Duration = Duration::from_secs(3);
 const STRUCK: usize = 0;
 /// From the news of a switch until an engine has left the old master; it is a few milliseconds, see `failovers`.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);

@@ -5,23 +5,25 @@ use crate::{
     field::Field,
     length::{rounds, stretch},
     moment::Moment,
-    queue::turn,
+    queue::alone,
 };
 
 #[test]
 fn l5_a_killed_master_of_sentinels_is_replaced_and_work_goes_on() {
-    let _turn = turn();
-    for _ in 0..rounds() {
-        kill_the_master_of_the_first_part("sentinel", Deployment::sentinel());
-    }
+    alone(|| {
+        for _ in 0..rounds() {
+            kill_the_master_of_the_first_part("sentinel", Deployment::sentinel());
+        }
+    });
 }
 
 #[test]
 fn l5_a_killed_master_of_a_cluster_is_replaced_and_the_others_notice_nothing() {
-    let _turn = turn();
-    for _ in 0..rounds() {
-        kill_the_master_of_the_first_part("cluster", Deployment::cluster());
-    }
+    alone(|| {
+        for _ in 0..rounds() {
+            kill_the_master_of_the_first_part("cluster", Deployment::cluster());
+        }
+    });
 }
 
 fn kill_the_master_of_the_first_part(name: &str, deployment: Deployment) {

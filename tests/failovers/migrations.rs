@@ -10,7 +10,7 @@ use crate::{
     field::{Field, LEASES},
     length::{dwell, rounds},
     moment::Moment,
-    queue::turn,
+    queue::alone,
     redirects::Redirects,
     wakes::Wakes,
 };
@@ -37,37 +37,44 @@ fn l5_slots_move_at_once_on_valkey_9_1_and_nobody_notices() {
 }
 
 fn move_there_and_back(version: ServerVersion, move_slots: MoveSlots) {
-    let _turn = turn();
-    let field = Field::on(Deployment::crowded_cluster(version, NoticeKind::Auto));
-    let mut woken = Duration::ZERO;
-    let (home, away) = (field.deployment.master(0), field.deployment.master(1));
-    let (began, before) = (Moment::now(), Redirects::told_by(&field.deployment));
-    let followed_before = Redirects::followed_by(&field.engines);
-    for _ in 0..rounds() {
-        for to in [&away, &home] {
-            woken = woken.max(move_slots(&field, to));
-            let owner = field.deployment.cluster_itself().master_of(*CROWDED.start()).expect("an owner");
-            assert_eq!(owner.port(), to.port(), "the slots have moved");
-            field.recovered(0, Moment::now());
+    alone(|| {
+        let field = Field::on(Deployment::crowded_cluster(version, NoticeKind::Auto));
+        let mut woken = Duration::ZERO;
+        let (home, away) = (field.deployment.master(0), field.deployment.master(1));
+        let (began, before) = (Moment::now(), Redirects::told_by(&field.deployment));
+        let followed_before = Redirects::followed_by(&field.engines);
+        for _ in 0..rounds() {
+            for to in [&away, &home] {
+                woken = woken.max(move_slots(&field, to));
+                let owner = field.deployment.cluster_itself().master_of(*CROWDED.start()).expect("an owner");
+                assert_eq!(owner.port(), to.port(), "the slots have moved");
+                field.recovered(0, Moment::now());
+            }
         }
-    }
-    let followed = Redirects::followed_by(&field.engines) - followed_before;
-    let redirects = Redirects::told_by(&field.deployment) - before;
-    let (took, grants) = (began.elapsed(), field.traffic.grants(0, began));
-    let report = field.end();
-    println!(
-        "{}: {} slots there and back, {} times, within {took:?}: {redirects:?}, followed {followed:?}, {grants} grants on them, waiters \
-         woken on the way within {woken:?}; {report}",
-        version.name(),
-        CROWDED.len(),
-        rounds()
-    );
-    // Or nothing was asked while they were on their way.
-    assert!(redirects.moved > 0 && (redirects.asked > 100 || version.migrates_atomically()), "{redirects:?}");
-    assert!(followed.moved <= redirects.moved && followed.asked <= redirects.asked, "{followed:?}");
-    assert!(followed.moved > 0 && (followed.asked > 100 || version.migrates_atomically()), "{followed:?}");
-    assert!(grants > 0, "work goes on");
-    report.assert_nothing();
+        let followed = Redirects::followed_by(&field.engines) - followed_before;
+        let redirects = Redirects::told_by(&field.deployment) - before;
+        let (took, grants) = (began.elapsed(), field.traffic.grants(0, began));
+        let report = field.end();
+        println!(
+            "{}: {} slots there and back, {} times, within {took:?}: {redirects:?}, followed {followed:?}, {grants} grants on them, waiters \
+             woken on the way within {woken:?}; {report}",
+            version.name(),
+            CROWDED.len(),
+            rounds()
+        );
+        // Or nothing was asked while they were on their way.
+        assert!(
+            redirects.moved > 0 && (redirects.asked > 100 || version.migrates_atomically()),
+            "{redirects:?}"
+        );
+        assert!(followed.moved <= redirects.moved && followed.asked <= redirects.asked, "{followed:?}");
+        assert!(
+            followed.moved > 0 && (followed.asked > 100 || version.migrates_atomically()),
+            "{followed:?}"
+        );
+        assert!(grants > 0, "work goes on");
+        report.assert_nothing();
+    });
 }
 
 /// Slowly: first some keys of each slot are there, then all, and each state lasts longer than any renewal waits. How

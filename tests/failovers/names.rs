@@ -4,12 +4,13 @@ use leasehold::Engine;
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 use leasehold_tests::harness::{cluster::RedisCluster, redis_server::RedisServer};
 
-use crate::queue::turn;
+use crate::queue::alone;
 
 #[test]
 fn a_name_over_two_slots_is_refused_on_a_cluster_with_the_reason_and_works_elsewhere() {
-    let _turn = turn();
-    tokio::runtime::Runtime::new().expect("a runtime").block_on(refused_and_granted());
+    alone(|| {
+        tokio::runtime::Runtime::new().expect("a runtime").block_on(refused_and_granted());
+    });
 }
 
 async fn refused_and_granted() {

@@ -15,20 +15,21 @@ use leasehold_tests::{
 
 use tokio::time::timeout;
 
-use crate::{moment::Moment, queue::turn};
+use crate::{moment::Moment, queue::alone};
 
 #[test]
 fn l2_with_every_kind_of_notices_a_watch_misses_nothing_while_its_slot_moves() {
-    let _turn = turn();
-    run::<Watched>(async |watched| {
-        let [auto, classic, sharded, both] = KINDS.map(|kind| watched.by(kind));
-        // At the same time: who only watches is told of a move within five seconds.
-        tokio::join!(
-            move_its_slot(&auto),
-            move_its_slot(&classic),
-            move_its_slot(&sharded),
-            move_its_slot(&both)
-        );
+    alone(|| {
+        run::<Watched>(async |watched| {
+            let [auto, classic, sharded, both] = KINDS.map(|kind| watched.by(kind));
+            // At the same time: who only watches is told of a move within five seconds.
+            tokio::join!(
+                move_its_slot(&auto),
+                move_its_slot(&classic),
+                move_its_slot(&sharded),
+                move_its_slot(&both)
+            );
+        });
     });
 }
 

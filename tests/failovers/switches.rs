@@ -16,53 +16,56 @@ use crate::{
     field::{Field, PATIENCE},
     length::{rounds, stretch},
     moment::Moment,
-    queue::turn,
+    queue::alone,
     report::Report,
     traffic::Recovery,
 };
 
 #[test]
 fn l5_after_the_first_notice_of_a_switch_the_old_master_gets_no_command() {
-    let _turn = turn();
-    for _ in 0..rounds() {
-        let field = Field::on(Deployment::proxied_sentinel());
-        let old = field.deployment.master(STRUCK);
-        let notice = first_notice(field.deployment.sentinels());
-        thread::sleep(stretch());
-        let began = Moment::now();
-        field.deployment.sentinels().failover().expect("it begins");
-        let healed = field.deployment.healed(STRUCK, &[&old]);
-        let left = left_by_both(&field, &old, began);
-        let notice = notice.recv_timeout(PATIENCE).expect("a notice");
-        println!(
-            "sentinel failover: another master after {:?}, told after {:?}, left {:?} later",
-            healed.since(began),
-            notice.since(began),
-            left.since(notice)
-        );
-        assert!(left.since(notice) <= LEFT_WITHIN, "{:?}", left.since(notice));
-        let recovery = field.recovered(STRUCK, healed);
-        finish("sentinel failover", field, &old, (healed, left), &recovery);
-    }
+    alone(|| {
+        for _ in 0..rounds() {
+            let field = Field::on(Deployment::proxied_sentinel());
+            let old = field.deployment.master(STRUCK);
+            let notice = first_notice(field.deployment.sentinels());
+            thread::sleep(stretch());
+            let began = Moment::now();
+            field.deployment.sentinels().failover().expect("it begins");
+            let healed = field.deployment.healed(STRUCK, &[&old]);
+            let left = left_by_both(&field, &old, began);
+            let notice = notice.recv_timeout(PATIENCE).expect("a notice");
+            println!(
+                "sentinel failover: another master after {:?}, told after {:?}, left {:?} later",
+                healed.since(began),
+                notice.since(began),
+                left.since(notice)
+            );
+            assert!(left.since(notice) <= LEFT_WITHIN, "{:?}", left.since(notice));
+            let recovery = field.recovered(STRUCK, healed);
+            finish("sentinel failover", field, &old, (healed, left), &recovery);
+        }
+    });
 }
 
 #[test]
 fn s1_a_planned_failover_of_a_cluster_costs_no_lease_and_lets_nobody_in() {
-    let _turn = turn();
-    for _ in 0..rounds() {
-        let report = fail_over(Failover::Plain);
-        assert_eq!(report.overlaps, []);
-        report.assert_only(&[STRUCK]);
-        assert_eq!(report.lost_on(STRUCK), 0, "{report}");
-    }
+    alone(|| {
+        for _ in 0..rounds() {
+            let report = fail_over(Failover::Plain);
+            report.assert_nothing_shared();
+            report.assert_only(&[STRUCK]);
+            assert_eq!(report.lost_on(STRUCK), 0, "{report}");
+        }
+    });
 }
 
 #[test]
 fn l5_after_the_news_of_a_forced_failover_the_old_master_gets_no_command() {
-    let _turn = turn();
-    for _ in 0..rounds() {
-        fail_over(Failover::Force);
-    }
+    alone(|| {
+        for _ in 0..rounds() {
+            fail_over(Failover::Force);
+        }
+    });
 }
 
 fn fail_over(how: Failover) -> Report {

@@ -217,8 +217,19 @@ fn is_the_sentinels_own(left: &Leftover) -> bool {
     *left == Leftover::Channel("__sentinel__:hello".into())
 }
 
+/// What a test runs on.
+///
+/// # Panics
+/// Without threads.
+#[must_use]
+pub fn two_workers() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+}
+
 /// A test of each behaviour on each topology, with the topology in its name. A behaviour is an async function of a
-/// [`Topology`].
+/// [`Topology`]. One that fails on a machine that stood still is tried again
+/// ([`unless_stalled`](crate::harness::stall::unless_stalled)).
 #[macro_export]
 macro_rules! on_every_topology {
     ($($behaviour:ident),+ $(,)?) => {
@@ -239,9 +250,12 @@ macro_rules! on_every_topology {
 #[macro_export]
 macro_rules! on_one_topology {
     ($topology:ident: $($behaviour:ident),+) => {
-        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $behaviour() {
-            super::$behaviour($crate::harness::deployment::Topology::$topology).await;
+        $(#[test]
+        fn $behaviour() {
+            $crate::harness::stall::unless_stalled(|| {
+                let behaviour = super::$behaviour($crate::harness::deployment::Topology::$topology);
+                $crate::harness::deployment::two_workers().block_on(behaviour);
+            });
         })+
     };
 }

@@ -10,6 +10,7 @@
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
+//! * [`stall`] says when the machine stood still, and a failure says nothing.
 //! * [`length`] says whether the long runs are wanted.
 //! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
 //!
@@ -41,4 +42,5 @@ pub mod server_table;
 pub mod server_tls;
 pub mod server_version;
 pub mod shared;
+pub mod stall;
 pub mod talker;

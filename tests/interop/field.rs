@@ -12,7 +12,7 @@ use leasehold_tests::harness::{
 
 use crate::ground::{Ground, SOON, Side, asks};
 
-const TTL: Duration = Duration::from_millis(1_500);
+const TTL: Duration = Duration::from_secs(3);
 
 leasehold_tests::on_every_topology!(
     no_lease_time_and_no_unlock_java_holds_for_as_long_as_its_process_lives,

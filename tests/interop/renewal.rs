@@ -7,7 +7,7 @@ use leasehold_tests::harness::deployment::Topology;
 
 use crate::ground::Ground;
 
-const TTL: Duration = Duration::from_millis(1_500);
+const TTL: Duration = Duration::from_secs(3);
 
 leasehold_tests::on_every_topology!(
     javas_watchdog_keeps_us_out_for_over_two_of_its_periods,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leasehold_tests::harness::checkers::{grants_per_process, overlaps, process_changes, token_order};
 use leasehold_tests::harness::recorder::{Window, read_windows};
+use leasehold_tests::harness::stall::no_stall_excuses;
 use leasehold_tests::harness::talker::Talker;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -110,8 +111,10 @@ impl Outcome {
     /// S1, S6 alone.
     pub fn assert_exclusive(&self) {
         let report = overlaps(&self.windows);
-        assert_eq!(report.violations, [], "{} windows", report.windows);
-        assert_eq!(token_order(&self.windows), []);
+        no_stall_excuses(|| {
+            assert_eq!(report.violations, [], "{} windows", report.windows);
+            assert_eq!(token_order(&self.windows), []);
+        });
     }
 
     /// One line for who reads the log.
