@@ -38,6 +38,11 @@ impl Table {
         self.rows.last_mut().expect("a row was added").at_most = Some(limit);
     }
 
+    /// Adds the rows of a run that was kept apart until it came to its end.
+    pub(crate) fn append(&mut self, mut other: Table) {
+        self.rows.append(&mut other.rows);
+    }
+
     /// 0 if every limit is kept, else 1; names what is not.
     pub(crate) fn check(&self) -> i32 {
         let broken: Vec<&Row> = self.rows.iter().filter(|row| row.is_broken()).collect();

@@ -11,6 +11,7 @@ pub(crate) use busy::spin;
 use std::time::Duration;
 
 use leasehold::{Engine, Lease, margin};
+use leasehold_tests::harness::stall::unless_stalled;
 use tokio::runtime::{self, Runtime};
 
 use crate::{rounds::Spread, table::Table};
@@ -36,9 +37,13 @@ pub(crate) const SMALL: FaultsSize =
     FaultsSize { leases: 600, crowd: 2_000, ttl: Duration::from_secs(3), late_counts: false };
 
 pub(crate) fn measure(table: &mut Table, size: FaultsSize) {
-    stopped::measure(table, size);
-    busy::measure(table, size);
-    gone::measure(table, size);
+    for trouble in [stopped::measure, busy::measure, gone::measure] {
+        table.append(unless_stalled(|| {
+            let mut rows = Table::default();
+            trouble(&mut rows, size);
+            rows
+        }));
+    }
 }
 
 /// The application's.

@@ -1,5 +1,7 @@
 //! A growing crowd on the memory transport: what a lease costs may not grow with their number.
 
+use leasehold_tests::harness::stall::unless_stalled;
+
 use super::{
     ScaleSize,
     arrival::Arrival,
@@ -13,7 +15,12 @@ pub(super) fn measure(table: &mut Table, size: ScaleSize) {
         let size = ScaleSize { leases, ..size };
         let (contestant, url, names) = (Contestant::Ours, "memory".to_owned(), Names::Random);
         let arrival = Arrival::Burst;
-        let told = child::measure_alone(&Job { contestant, arrival, url, size, names });
+        let job = Job { contestant, arrival, url, size, names };
+        let told = unless_stalled(|| {
+            let told = child::measure_alone(&job);
+            assert_eq!(told.lost, 0.0, "a lease was lost");
+            told
+        });
         let mut add = |what: &str, figure: f64, unit| {
             table.add("P15", format!("{leases} leases in memory: {what}"), Spread::exactly(figure), unit);
         };
@@ -21,7 +28,6 @@ pub(super) fn measure(table: &mut Table, size: ScaleSize) {
         add("the same", 100.0 * told.window.cpu_seconds / told.window.seconds, "% core");
         add("memory a lease, the memory table included", told.bytes_a_lease, "bytes");
         add("renewed late by, 99.9 % within", told.late_ms, "ms");
-        assert_eq!(told.lost, 0.0, "a lease was lost");
         leases *= 10;
     }
 }
