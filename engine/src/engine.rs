@@ -131,7 +131,7 @@ impl Engine {
 
     /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
     pub fn reentry(&self) -> ReentryScope {
-        ReentryScope::new(self.handle.clone(), ScopeId(self.works().next_id()))
+        ReentryScope::new(self.handle.clone(), ScopeId::new(self.works().next_id()))
     }
 
     /// All losses of this engine from now on, in one stream.

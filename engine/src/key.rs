@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use arrayvec::ArrayString;
+
 use crate::routing::slot::Slot;
 
 /// The longest name of a lock on the server, prefix included, in bytes.
@@ -13,10 +15,33 @@ pub const NAME_BYTES_MAX: usize = 8 * 1024;
 
 /// A lock's name with everything that follows from it.
 pub struct LockKey {
-    text: Box<str>,
+    text: Text,
     prefix_bytes: u16,
     slot: Slot,
     hash: u64,
+}
+
+/// Most names are short, and lie in the key itself: one line of memory less to wait for at every renewal.
+enum Text {
+    Short(ArrayString<SHORT>),
+    Long(Box<str>),
+}
+
+impl Text {
+    fn of(prefix: &str, name: &str) -> Self {
+        let mut short = ArrayString::new();
+        match short.try_push_str(prefix).and_then(|()| short.try_push_str(name)) {
+            Ok(()) => Self::Short(short),
+            Err(_too_long) => Self::Long([prefix, name].concat().into()),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Text::Short(text) => text,
+            Text::Long(text) => text,
+        }
+    }
 }
 
 /// Why a name is no name of a lock.
@@ -41,23 +66,22 @@ impl LockKey {
         if bytes > NAME_BYTES_MAX {
             return Err(NameFault::TooLong(bytes));
         }
-        let text = if prefix.is_empty() { Box::from(name) } else { [prefix, name].concat().into() };
-        Ok(Arc::new(Self::of_text(text, u16::try_from(prefix.len()).unwrap_or(u16::MAX))))
+        Ok(Arc::new(Self::of_text(Text::of(prefix, name), u16::try_from(prefix.len()).unwrap_or(u16::MAX))))
     }
 
-    fn of_text(text: Box<str>, prefix_bytes: u16) -> Self {
-        let (slot, hash) = (Slot::of(text.as_bytes()), HASHER.hash_one(&*text));
+    fn of_text(text: Text, prefix_bytes: u16) -> Self {
+        let (slot, hash) = (Slot::of(text.as_str().as_bytes()), HASHER.hash_one(text.as_str()));
         Self { text, prefix_bytes, slot, hash }
     }
 
     /// The name as the user wrote it.
     pub fn name(&self) -> &str {
-        &self.text[usize::from(self.prefix_bytes)..]
+        &self.on_server()[usize::from(self.prefix_bytes)..]
     }
 
     /// The name on the server: prefix and name.
     pub fn on_server(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
     /// The slot of the name on the server.
@@ -73,7 +97,7 @@ impl LockKey {
 
 impl PartialEq for LockKey {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.text == other.text
+        self.hash == other.hash && self.on_server() == other.on_server()
     }
 }
 
@@ -119,6 +143,9 @@ impl Hasher for CarriedHash {
     }
 }
 
+/// The bytes of a short name, prefix included.
+const SHORT: usize = 32;
+
 // Names come from outside: a hash that an attacker cannot predict keeps the maps flat.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -131,6 +158,18 @@ mod tests {
         let key = LockKey::new("{app}:", "orders:42").unwrap();
         assert_eq!((key.name(), key.on_server()), ("orders:42", "{app}:orders:42"));
         assert_eq!(key.slot(), Slot::of(b"app"));
+    }
+
+    #[test]
+    fn short_and_long_names_are_what_they_were_made_of() {
+        for bytes in [1, SHORT - 2, SHORT - 1, SHORT, 1_000] {
+            let name = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
+            let key = LockKey::new("p:", &name).unwrap();
+            assert_eq!((key.name(), key.on_server()), (&*name, &*format!("p:{name}")));
+            assert_eq!(key.slot(), Slot::of(key.on_server().as_bytes()));
+            assert_eq!(matches!(key.text, Text::Short(_)), bytes + 2 <= SHORT);
+        }
+        assert!(size_of::<LockKey>() <= 56, "{}", size_of::<LockKey>());
     }
 
     #[test]

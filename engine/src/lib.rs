@@ -21,6 +21,7 @@ mod primitives;
 mod renewal;
 pub mod routing;
 mod shutdown;
+mod span;
 mod threads;
 pub mod transport;
 mod works;

@@ -138,7 +138,7 @@ enum Admitted {
 fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Stranger, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
-            call.asked.check_against(lease.terms)?;
+            call.asked.check_against(lease.terms())?;
             lease.add_hold();
             Ok(Admitted::Share(lease))
         }

@@ -1,5 +1,7 @@
 //! Who is queued for a key, and what can come of it. Pure.
 
+use std::num::NonZeroU64;
+
 use crate::{clock::Instant, lease::shared::Terms, transport::TransportError};
 
 /// Names one caller of one engine; never reused.
@@ -8,7 +10,14 @@ pub(crate) struct CallerId(pub(crate) u64);
 
 /// Names one re-entry scope of one engine; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ScopeId(pub(crate) u64);
+pub(crate) struct ScopeId(NonZeroU64);
+
+impl ScopeId {
+    /// The scope with this number, counted from 1.
+    pub(crate) fn new(number: u64) -> Self {
+        Self(NonZeroU64::new(number).unwrap_or(NonZeroU64::MAX))
+    }
+}
 
 /// Somebody who wants the key. `S` is where the answer goes; this file never looks at it.
 #[derive(Debug)]

@@ -106,7 +106,7 @@ impl Closer {
             return;
         }
         let now = works.clock.now();
-        let due = if lease.was_taken() { now + state::margin(lease.terms.ttl) } else { now };
+        let due = if lease.was_taken() { now + state::margin(lease.ttl()) } else { now };
         lease.note_closing(self.admit(works, &lease.key, closing, due));
         if lease.holds() == 0 {
             self.hurry(works, lease); // gone before its place was noted

@@ -316,7 +316,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<Seat>) -> Installed
     // The server gave the lock again: whatever an earlier lease of ours believes ends before the new one begins.
     let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
     let seats = std::iter::once(receiver).chain(sharers).map(|caller| caller.seat).collect();
-    let baseline = Baseline::new(granted.sent, granted.received, lease.terms.ttl);
+    let baseline = Baseline::new(granted.sent, granted.received, lease.ttl());
     Installed { baseline, lease, seats, replaced }
 }
 

@@ -68,14 +68,14 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let at_deadline =
         matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
     let late = at_deadline.then(|| now - lease.deadline());
-    works.events.lost(works.events.class(lease.terms.class), reason, lease.token, held, late);
+    works.events.lost(works.events.class(lease.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
         tracing::error!(
             lock = lease.key.name(),
-            class = works.events.class(lease.terms.class).name(),
+            class = works.events.class(lease.class).name(),
             %reason,
             token = %lease.token,
-            margin = ?state::margin(lease.terms.ttl),
+            margin = ?state::margin(lease.ttl()),
             noticed_after_deadline = ?late,
             "a lease was lost"
         );

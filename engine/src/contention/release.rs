@@ -83,7 +83,7 @@ impl UnderWay {
     fn tell(&mut self, outcome: ReleaseOutcome) {
         if let Some((lease, ended)) = self.released.take() {
             let events = &self.works.events;
-            events.released(events.class(lease.terms.class), ended - lease.granted_at, outcome);
+            events.released(events.class(lease.class), ended - lease.granted_at, outcome);
         }
     }
 }

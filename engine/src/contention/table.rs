@@ -214,7 +214,7 @@ mod tests {
         let lease = lease(&key);
         table.with(&key, |slot| *slot = Slot::of_held(Local::new(lease.clone(), None)));
         assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
-        assert!(size_of::<Kept>() <= 24, "{}", size_of::<Kept>());
+        assert!(size_of::<Kept>() <= 16, "{}", size_of::<Kept>());
         table.with(&key, |slot| {
             assert!(slot.entry.local().is_some_and(|held| Arc::ptr_eq(held, &lease)));
             slot.releases += 1;

@@ -25,6 +25,7 @@ use crate::{
     metrics::ClassId,
     owner::Owner,
     routing::topology::ClockId,
+    span::Span,
     transport::TransportError,
 };
 
@@ -71,40 +72,86 @@ pub(crate) struct LeaseCore {
     pub(crate) key: Arc<LockKey>,
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
-    pub(crate) terms: Terms,
+    ttl: Span,
+    pub(crate) class: ClassId,
+    renewed: bool,
     pub(crate) granted_at: Instant,
     /// The server that granted it.
     pub(crate) granted_by: ClockId,
     deadline: AtomicU64,
-    renewed_until: AtomicU64,
     gone_by: AtomicU64,
     ticket: AtomicU64,
     holds: AtomicU32,
     phase: AtomicU8,
+    rare: OnceLock<Box<Rare>>,
+}
+
+/// What few leases need: those in trouble, those whose hold is limited, those whose loss is waited for.
+#[derive(Debug)]
+struct Rare {
+    max_hold: Option<Duration>,
+    renewed_until: AtomicU64,
     open: Mutex<OpenSends>,
     closing: OnceLock<Place>,
     ended: Notify,
 }
 
+impl Default for Rare {
+    fn default() -> Self {
+        Self {
+            max_hold: None,
+            renewed_until: AtomicU64::new(u64::MAX),
+            open: Mutex::default(),
+            closing: OnceLock::new(),
+            ended: Notify::new(),
+        }
+    }
+}
+
 impl LeaseCore {
     pub(crate) fn new(key: Arc<LockKey>, terms: Terms, grant: Granted, open: OpenSends, holds: u32) -> Self {
+        let Terms { ttl, renewed, max_hold, class } = terms;
+        let rare = OnceLock::new();
+        if max_hold.is_some() || !open.is_closed() {
+            let rarely = Rare { max_hold, open: Mutex::new(open), ..Rare::default() };
+            rare.get_or_init(|| Box::new(rarely));
+        }
         Self {
             key,
             owner: grant.owner,
             token: grant.token,
-            terms,
+            ttl: ttl.into(),
+            class,
+            renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
-            deadline: AtomicU64::new(storable_deadline(grant.sent, terms.ttl)),
-            renewed_until: AtomicU64::new(u64::MAX),
-            gone_by: AtomicU64::new(forgotten_by(grant.execute_by, terms.ttl).as_nanos()),
+            deadline: AtomicU64::new(storable_deadline(grant.sent, ttl)),
+            gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
             phase: AtomicU8::new(HELD), // not taken
-            open: Mutex::new(open),
-            closing: OnceLock::new(),
-            ended: Notify::new(),
+            rare,
         }
+    }
+
+    /// How long the server keeps it unless it is renewed.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl.get()
+    }
+
+    /// Whether it is renewed at all.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.renewed
+    }
+
+    /// What was asked for.
+    pub(crate) fn terms(&self) -> Terms {
+        let max_hold = self.rare.get().and_then(|rare| rare.max_hold);
+        Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, class: self.class }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
     }
 
     /// Until when the holder may believe.
@@ -163,7 +210,7 @@ impl LeaseCore {
 
     /// Why a lease that ends at its deadline ends there.
     pub(crate) fn reason_at_deadline(&self) -> LossReason {
-        let stopped = self.renewed_until.load(Ordering::Acquire) <= self.deadline().as_nanos();
+        let stopped = self.renewed_until() <= self.deadline();
         if stopped { LossReason::MaxHold } else { LossReason::Expired }
     }
 
@@ -185,8 +232,8 @@ impl LeaseCore {
 
     fn end(&self, phase: u8) -> bool {
         let ended = self.change_phase(|old| (old <= JEOPARDY).then_some(phase));
-        if ended {
-            self.ended.notify_waiters();
+        if let (true, Some(rare)) = (ended, self.rare.get()) {
+            rare.ended.notify_waiters();
         }
         ended
     }
@@ -209,7 +256,9 @@ impl LeaseCore {
     /// Resolves once the lease is lost. Never resolves for a lease that was released.
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
-            let ended = self.ended.notified();
+            let ended = self.rare().ended.notified();
+            // Read by a write: either whoever ends the lease changes it behind this and finds who waits, or this sees it.
+            self.phase.fetch_or(0, Ordering::AcqRel);
             if let Some(reason) = self.loss() {
                 return reason;
             }
@@ -236,9 +285,15 @@ impl LeaseCore {
     }
 
     fn start_max_hold(&self, now: Instant) {
-        if let Some(time) = self.terms.max_hold {
-            self.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
+        let limited = self.rare.get().and_then(|rare| Some((rare, rare.max_hold?)));
+        if let Some((rare, time)) = limited {
+            rare.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
         }
+    }
+
+    fn renewed_until(&self) -> Instant {
+        let until = self.rare.get().map_or(u64::MAX, |rare| rare.renewed_until.load(Ordering::Acquire));
+        Instant::from_nanos(until)
     }
 
     /// Whether a holder ever took it. Settled once the lease has ended.
@@ -248,7 +303,7 @@ impl LeaseCore {
 
     /// Whether it is to be renewed at `now`.
     pub(crate) fn wants_renewal(&self, now: Instant) -> bool {
-        self.terms.renewed && now.as_nanos() < self.renewed_until.load(Ordering::Acquire)
+        self.renewed && now < self.renewed_until()
     }
 
     /// How many holders there are. Changed under the lock of the key's entry only.
@@ -278,12 +333,12 @@ impl LeaseCore {
     /// A send of this owner was not answered.
     pub(crate) fn note_unanswered(&self, error: &TransportError, execute_by: Instant, ttl: Duration) {
         if let crate::transport::Effect::Unknown { not_after } = error.effect {
-            self.lock_open().add(not_after, execute_by, ttl);
+            lock(&self.rare().open).add(not_after, execute_by, ttl);
         }
     }
 
     pub(crate) fn take_open(&self) -> OpenSends {
-        std::mem::take(&mut *self.lock_open())
+        self.rare.get().map(|rare| std::mem::take(&mut *lock(&rare.open))).unwrap_or_default()
     }
 
     /// What is left to be closed once the lease has ended: its hold may still be on the server.
@@ -293,16 +348,11 @@ impl LeaseCore {
 
     /// Where the closer has it, once it was lost.
     pub(crate) fn closing(&self) -> Option<Place> {
-        self.closing.get().copied()
+        self.rare.get()?.closing.get().copied()
     }
 
     pub(crate) fn note_closing(&self, place: Place) {
-        let _ = self.closing.set(place); // it is lost once only
-    }
-
-    // The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
-    fn lock_open(&self) -> MutexGuard<'_, OpenSends> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        let _ = self.rare().closing.set(place); // it is lost once only
     }
 
     /// Its place in its renewal shard; written by the shard only.
@@ -313,6 +363,11 @@ impl LeaseCore {
     pub(crate) fn set_ticket(&self, ticket: Option<u64>) {
         self.ticket.store(ticket.unwrap_or(NO_TICKET), Ordering::Relaxed);
     }
+}
+
+// The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
+fn lock(open: &Mutex<OpenSends>) -> MutexGuard<'_, OpenSends> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
@@ -361,6 +416,11 @@ pub(crate) mod tests {
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn p12_a_lease_is_small() {
+        assert!(size_of::<LeaseCore>() <= 112, "{}", size_of::<LeaseCore>());
     }
 
     #[test]

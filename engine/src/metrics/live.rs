@@ -39,7 +39,7 @@ impl Live {
 
     fn look_at_lease(&mut self, lease: &LeaseCore, now: Instant) {
         if lease.is_live() && lease.was_taken() {
-            let class = &mut self.by_class[lease.terms.class.index()];
+            let class = &mut self.by_class[lease.class.index()];
             class.held += 1;
             class.in_jeopardy += u64::from(lease.is_in_jeopardy());
             class.oldest_hold = class.oldest_hold.max(now - lease.granted_at);

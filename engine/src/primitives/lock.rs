@@ -400,7 +400,7 @@ impl fmt::Debug for Lock {
 
 impl fmt::Debug for ReentryScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReentryScope({})", self.id.0)
+        write!(f, "ReentryScope({:?})", self.id)
     }
 }
 

@@ -286,14 +286,14 @@ impl Driver {
             Happening::Lost(lease, reason) => ending::handle_loss(&self.works, &lease, reason),
             Happening::Jeopardy(lease) => {
                 self.works.events.totals.jeopardies.add(1);
-                self.works.events.jeopardy(self.works.events.class(lease.terms.class));
+                self.works.events.jeopardy(self.works.events.class(lease.class));
                 tracing::debug!(
                     lock = lease.key.name(),
                     "a lease is in jeopardy: a renewal was not confirmed"
                 );
             }
             Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
-                let class = self.works.events.class(lease.terms.class);
+                let class = self.works.events.class(lease.class);
                 self.works.events.found_ttl(class, found, least, most);
                 if self.hurried.insert(clock) {
                     tracing::warn!(

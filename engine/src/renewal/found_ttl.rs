@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{clock::Instant, lease::state::margin};
+use crate::{clock::Instant, lease::state::margin, span::Span};
 
 /// The last confirmed command of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -14,14 +14,14 @@ pub(crate) struct Baseline {
     /// When its answer came; the server executed it in between.
     pub(crate) received: Instant,
     /// The ttl in force after it.
-    pub(crate) ttl: Duration,
+    ttl: Span,
     /// The largest ttl of a send since then that was not answered: it may have been executed.
-    unanswered: Duration,
+    unanswered: Span,
 }
 
 impl Baseline {
     pub(crate) fn new(sent: Instant, received: Instant, ttl: Duration) -> Self {
-        Self { sent, received, ttl, unanswered: Duration::ZERO }
+        Self { sent, received, ttl: ttl.into(), unanswered: Span::default() }
     }
 
     /// After a renewal asking for `ttl` found `found`: the larger of the two is in force, since nothing shortens.
@@ -31,23 +31,24 @@ impl Baseline {
     }
 
     pub(crate) fn note_unanswered(&mut self, ttl: Duration) {
-        self.unanswered = self.unanswered.max(ttl);
+        self.unanswered = self.unanswered.max(ttl.into());
     }
 
     /// Whether a renewal sent at `sent` and answered at `received` may find this ttl. The same as [`Self::expected`], put
     /// as two sums, since almost every renewal asks only this.
     pub(crate) fn expects(&self, found: Duration, sent: Instant, received: Instant) -> bool {
-        let slack = margin(self.ttl);
-        let found = found.min(FOUND_MAX);
-        received + found + slack >= self.sent + self.ttl
-            && (sent + found <= self.received + self.ttl + slack || found <= self.unanswered + slack)
+        let ttl = self.ttl.get();
+        let (slack, found) = (margin(ttl), found.min(FOUND_MAX));
+        received + found + slack >= self.sent + ttl
+            && (sent + found <= self.received + ttl + slack || found <= self.unanswered.get() + slack)
     }
 
     /// The smallest and the largest ttl that a renewal sent at `sent` and answered at `received` may find.
     pub(crate) fn expected(&self, sent: Instant, received: Instant) -> (Duration, Duration) {
-        let slack = margin(self.ttl);
-        let least = self.ttl.saturating_sub(received - self.sent).saturating_sub(slack);
-        let most = self.ttl.saturating_sub(sent - self.received).max(self.unanswered).saturating_add(slack);
+        let (ttl, unanswered) = (self.ttl.get(), self.unanswered.get());
+        let slack = margin(ttl);
+        let least = ttl.saturating_sub(received - self.sent).saturating_sub(slack);
+        let most = ttl.saturating_sub(sent - self.received).max(unanswered).saturating_add(slack);
         (least, most)
     }
 }

@@ -135,7 +135,7 @@ impl Shard {
         let Some(ticket) = ticket else { return };
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
-        if record.stage == Stage::Idle && record.lease.terms.renewed {
+        if record.stage == Stage::Idle && record.lease.is_renewed() {
             self.spread.withdraw(record.due);
         }
         record.lease.set_ticket(None);
@@ -245,7 +245,7 @@ impl Shard {
     ) -> bool {
         let mut again = false;
         for member in answers {
-            tally.turn_to(self.records.get(member.ticket).map(|record| record.lease.terms.class));
+            tally.turn_to(self.records.get(member.ticket).map(|record| record.lease.class));
             again |= self.handle_answer(member, sent, now, topology, tally);
         }
         again
@@ -344,7 +344,7 @@ impl Shard {
         if !lease.wants_renewal(now) {
             return due_tick(lease.deadline());
         }
-        let (slot, ttl) = (lease.key.slot(), lease.terms.ttl);
+        let (slot, ttl) = (lease.key.slot(), lease.ttl());
         match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
             Batching::AcrossSlots => {
                 let (due, period) =
@@ -384,7 +384,7 @@ impl Shard {
         if hurried {
             self.make_ready(member.ticket); // the failure was the former server's
         } else {
-            let retry = (now + retry_after(lease.terms.ttl)).min(lease.deadline());
+            let retry = (now + retry_after(lease.ttl())).min(lease.deadline());
             self.wheel.insert(number(member.ticket), due_tick(retry));
             self.note_due(member.ticket, due_tick(retry));
         }
@@ -412,7 +412,7 @@ impl Shard {
     fn handle_move(&mut self, ticket: u64, how: Move) {
         let Some(record) = self.records.get_mut(ticket) else { return };
         record.hurried |= record.stage == Stage::InFlight;
-        if record.stage == Stage::Idle && record.lease.terms.renewed {
+        if record.stage == Stage::Idle && record.lease.is_renewed() {
             self.make_ready(ticket);
         }
         match how {
@@ -457,8 +457,8 @@ fn renewal(
     now: Instant,
     command_timeout: Duration,
 ) -> Renewal {
-    let ttl = wished.map_or(lease.terms.ttl, |wished| wished.max(lease.terms.ttl));
-    let execute_by = now + command_timeout.min(lease.terms.ttl / 6);
+    let ttl = wished.map_or(lease.ttl(), |wished| wished.max(lease.ttl()));
+    let execute_by = now + command_timeout.min(lease.ttl() / 6);
     lease.note_send(execute_by, ttl);
     Renewal {
         key: lease.key.clone(),

@@ -196,7 +196,7 @@ impl World {
             let life = self.lives.iter_mut().find(|life| life.ticket == member.ticket).unwrap();
             life.refused |= matches!(kind, 1 | 5);
             // A wish that came meanwhile goes out at once, whatever the answer.
-            let next = if matches!(kind, 0 | 6) { earliest_renewal(sent, life.lease.terms.ttl) } else { now };
+            let next = if matches!(kind, 0 | 6) { earliest_renewal(sent, life.lease.ttl()) } else { now };
             life.not_before = if self.wishes.is_empty() { next } else { now };
         }
         let tickets: Vec<_> = batch.members.iter().map(|member| member.ticket).collect();
@@ -244,7 +244,7 @@ impl World {
             match reason {
                 LossReason::NotOurs => assert!(life.refused),
                 LossReason::Expired => assert!(over),
-                LossReason::MaxHold => assert!(over && lease.terms.max_hold.is_some()),
+                LossReason::MaxHold => assert!(over && lease.terms().max_hold.is_some()),
                 LossReason::Shutdown | LossReason::RenewalStopped => panic!("{reason:?}"),
             }
             life.seen_over = true;

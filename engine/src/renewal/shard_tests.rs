@@ -421,5 +421,5 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
 /// Beside its 16 bytes of the wheel, which has its own test.
 #[test]
 fn what_a_shard_keeps_of_a_lease_is_small() {
-    assert!(Slab::<Record>::place_bytes() <= 80, "{} bytes", Slab::<Record>::place_bytes());
+    assert!(Slab::<Record>::place_bytes() <= 64, "{} bytes", Slab::<Record>::place_bytes());
 }

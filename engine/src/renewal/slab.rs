@@ -1,9 +1,12 @@
 //! Numbered places with a generation each, so that a ticket of an earlier tenant opens nothing.
+//!
+//! The places lie in blocks: one vector of all of them would have room for up to twice as many whenever it has grown.
 
 /// Places for `T`; a ticket is generation and index in one number.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    /// All but the last are full.
+    blocks: Vec<Vec<Place<T>>>,
     free: Vec<u32>,
 }
 
@@ -15,46 +18,66 @@ struct Place<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { blocks: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> Slab<T> {
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.places() - self.free.len()
+    }
+
+    fn places(&self) -> usize {
+        self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * BLOCK + last.len())
     }
 
     pub(crate) fn insert(&mut self, tenant: T) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, tenant: None });
-            (self.places.len() - 1) as u32
-        });
-        let place = &mut self.places[index as usize];
+        let Some(index) = self.free.pop() else { return self.append(tenant) };
+        let place = &mut self.blocks[index as usize / BLOCK][index as usize % BLOCK];
         place.tenant = Some(tenant);
         ticket(place.generation, index)
     }
 
+    fn append(&mut self, tenant: T) -> u64 {
+        let index = self.places() as u32;
+        if index as usize % BLOCK == 0 {
+            // The first one grows, for who has few.
+            self.blocks.push(Vec::with_capacity(if index == 0 { 0 } else { BLOCK }));
+        }
+        let last = self.blocks.len() - 1;
+        self.blocks[last].push(Place { generation: 0, tenant: Some(tenant) });
+        ticket(0, index)
+    }
+
+    fn place(&self, index: u32) -> Option<&Place<T>> {
+        self.blocks.get(index as usize / BLOCK)?.get(index as usize % BLOCK)
+    }
+
+    fn place_mut(&mut self, index: u32) -> Option<&mut Place<T>> {
+        self.blocks.get_mut(index as usize / BLOCK)?.get_mut(index as usize % BLOCK)
+    }
+
     pub(crate) fn get(&self, ticket: u64) -> Option<&T> {
-        let place = self.places.get(index(ticket) as usize)?;
+        let place = self.place(index(ticket))?;
         if place.generation == generation(ticket) { place.tenant.as_ref() } else { None }
     }
 
     pub(crate) fn get_mut(&mut self, ticket: u64) -> Option<&mut T> {
-        let place = self.places.get_mut(index(ticket) as usize)?;
+        let place = self.place_mut(index(ticket))?;
         if place.generation == generation(ticket) { place.tenant.as_mut() } else { None }
     }
 
     /// The present tenant of an index, with its ticket.
     pub(crate) fn at(&mut self, index: u32) -> Option<(u64, &mut T)> {
-        let place = self.places.get_mut(index as usize)?;
+        let place = self.place_mut(index)?;
         Some((ticket(place.generation, index), place.tenant.as_mut()?))
     }
 
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<T> {
         self.get(ticket)?;
-        let place = &mut self.places[index(ticket) as usize];
-        place.generation = place.generation.wrapping_add(1);
         self.free.push(index(ticket));
+        let place = self.place_mut(index(ticket))?;
+        place.generation = place.generation.wrapping_add(1);
         place.tenant.take()
     }
 
@@ -65,7 +88,7 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn for_each(&mut self, mut visit: impl FnMut(u64, &mut T)) {
-        for (index, place) in self.places.iter_mut().enumerate() {
+        for (index, place) in self.blocks.iter_mut().flatten().enumerate() {
             let ticket = ticket(place.generation, index as u32);
             if let Some(tenant) = &mut place.tenant {
                 visit(ticket, tenant);
@@ -87,9 +110,39 @@ fn ticket(generation: u32, index: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(index)
 }
 
+/// A power of two.
+const BLOCK: usize = 512;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenants_of_many_blocks_are_found_and_their_places_used_again() {
+        let mut slab = Slab::default();
+        let tickets: Vec<_> = (0..3 * BLOCK + 7).map(|number| slab.insert(number)).collect();
+        let found = |slab: &Slab<usize>| {
+            tickets.iter().filter_map(|ticket| slab.get(*ticket).copied()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&slab), (0..3 * BLOCK + 7).collect::<Vec<_>>());
+        let (mut gone, mut again) = (Vec::new(), Vec::new());
+        for ticket in tickets.iter().step_by(5) {
+            gone.extend(slab.remove(*ticket));
+        }
+        assert_eq!(slab.len() + gone.len(), tickets.len());
+        for number in 0..gone.len() {
+            again.push(slab.insert(number));
+        }
+        assert_eq!((slab.len(), slab.places()), (tickets.len(), tickets.len()));
+        assert_eq!(found(&slab).len(), tickets.len() - gone.len(), "none under its old ticket");
+        assert!(again.iter().enumerate().all(|(number, ticket)| slab.get(*ticket) == Some(&number)));
+        let mut visited = 0;
+        slab.for_each(|ticket, tenant| {
+            visited += 1;
+            assert_eq!(index(ticket) % 5 == 0, again.contains(&ticket), "{tenant}");
+        });
+        assert_eq!(visited, tickets.len());
+    }
 
     #[test]
     fn a_stale_ticket_opens_nothing() {

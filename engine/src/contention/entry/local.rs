@@ -36,7 +36,7 @@ impl<S> Entry<S> {
         if !self.remove_local(lease) {
             return;
         }
-        let turn = self.turns.handle_release(now, lease.terms.ttl, subscribed);
+        let turn = self.turns.handle_release(now, lease.ttl(), subscribed);
         self.take_turn(turn, now, pace);
     }
 
@@ -45,7 +45,7 @@ impl<S> Entry<S> {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
         self.remember_lost(&local);
-        let turn = self.turns.handle_loss(now, lease.terms.ttl);
+        let turn = self.turns.handle_loss(now, lease.ttl());
         self.take_turn(turn, now, pace);
     }
 

@@ -103,7 +103,7 @@ impl Ground {
     fn join(&mut self, patience: Patience, ms: u64, terms: Terms, scope: Option<u64>) -> CallerId {
         self.callers += 1;
         let id = CallerId(self.callers);
-        let scope = scope.map(ScopeId);
+        let scope = scope.map(ScopeId::new);
         self.entry.join(Caller { id, terms, patience, joined: at(ms), scope, seat: () }, false);
         id
     }
@@ -605,7 +605,7 @@ fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
         Arc::ptr_eq(ground.entry.local().unwrap(), &new),
         "a late word of the earlier one changes nothing"
     );
-    assert!(matches!(ground.entry.scope_view(ScopeId(1)), ScopeView::Lost(_)));
+    assert!(matches!(ground.entry.scope_view(ScopeId::new(1)), ScopeView::Lost(_)));
 }
 
 // Wake-ups.
@@ -803,14 +803,14 @@ fn after_a_resync_no_notice_is_taken_for_its_own() {
 #[test]
 fn a_scope_is_a_stranger_then_queued_then_holds_and_then_a_stranger_again() {
     let mut ground = Ground::new();
-    let view = |ground: &Ground| ground.entry.scope_view(ScopeId(1));
+    let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
     assert!(matches!(view(&ground), ScopeView::Stranger));
     ground.join(FOREVER, 0, TERMS, Some(1));
     assert!(matches!(view(&ground), ScopeView::Queued(terms) if terms == TERMS));
     ground.ask(0);
     let lease = ground.granted(0, 1);
     assert!(matches!(view(&ground), ScopeView::Holds(held) if Arc::ptr_eq(&held, &lease)));
-    assert!(matches!(ground.entry.scope_view(ScopeId(2)), ScopeView::Stranger));
+    assert!(matches!(ground.entry.scope_view(ScopeId::new(2)), ScopeView::Stranger));
     lease.remove_hold();
     ground.release(&lease, 5);
     assert!(matches!(view(&ground), ScopeView::Stranger) && ground.entry.is_idle());
@@ -837,7 +837,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
     let (mut ground, lease) = Ground::holding(Some(1));
     lease.add_hold();
     assert!(lease.lose(LossReason::NotOurs));
-    let view = |ground: &Ground| ground.entry.scope_view(ScopeId(1));
+    let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
     assert!(matches!(view(&ground), ScopeView::Lost(_)), "also before the entry hears of it");
     ground.entry.handle_local_loss(&lease, at(5), &PACE);
     for left in [1, 0] {
