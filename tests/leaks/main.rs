@@ -7,4 +7,5 @@ mod blocked;
 mod dropped_futures;
 mod dropped_leases;
 mod ground;
+mod renewal_thread;
 mod resources;
