@@ -25,7 +25,7 @@ use leasehold_tests::harness::{
 };
 
 use crate::{
-    ground::{Ground, SOON},
+    ground::{Ground, SOON, Side, asks},
     java::Java,
 };
 
@@ -85,6 +85,7 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
     let Ground { java, engine, servers, name, raw: _raw } =
         Ground::with_its_own_servers(topology, Duration::from_secs(3)).await;
     let number = Number { key: format!("stock-{{{name}}}"), servers: servers.clone() };
+    let lock = name.clone();
     let (javas, ours, over) =
         (Arc::<Tally>::default(), Arc::<Tally>::default(), Arc::<AtomicBool>::default());
     let thread = thread::spawn({
@@ -97,12 +98,13 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
     });
     let task =
         tokio::spawn(increment_by_us(engine.clone(), name, number.clone(), ours.clone(), over.clone()));
+    let look = || told_of_us(&engine, &servers, &lock);
     tokio::task::block_in_place(|| {
-        both_go_on(&[&javas, &ours], &engine);
+        both_go_on(&[&javas, &ours], &look);
         let began = Instant::now();
         servers.fail_over(&number.key).expect("another master");
         println!("{topology:?}: all agree about another master after {:?}", began.elapsed());
-        both_go_on(&[&javas, &ours], &engine);
+        both_go_on(&[&javas, &ours], &look);
         println!("{topology:?}: both have taken {TURNS} turns after {:?}", began.elapsed());
     });
     over.store(true, Ordering::SeqCst);
@@ -116,10 +118,21 @@ async fn take_turns_over_a_switch(topology: Topology) -> Turns {
 }
 
 /// Each takes some turns from now on.
-fn both_go_on(tallies: &[&Arc<Tally>], engine: &Engine) {
+fn both_go_on(tallies: &[&Arc<Tally>], look: &impl Fn() -> String) {
     let before: Vec<u64> = tallies.iter().map(|tally| tally.count().done).collect();
     let on = || tallies.iter().zip(&before).all(|(tally, before)| tally.count().done >= before + TURNS);
-    assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?} {:?}", engine.snapshot());
+    assert!(holds_within(2 * SOON, on), "{before:?} {tallies:?} {}", look());
+}
+
+/// Whether we ask, and whether we are told when to.
+fn told_of_us(engine: &Engine, servers: &Deployment, lock: &str) -> String {
+    let lately = Instant::now().checked_sub(SOON / 10);
+    let asked = asks(servers, Side::Ours, lock, lately).len();
+    let channel = format!("redisson_lock__channel:{{{lock}}}");
+    let master = servers.master_of(lock).expect("a master");
+    let count_them = if servers.topology() == Topology::Cluster { "SHARDNUMSUB" } else { "NUMSUB" };
+    let ears = master.command(&["PUBSUB", count_them, &channel]).map(|reply| reply.items()[1].integer());
+    format!("{:?}; {asked} asks within {:?}; ears on the channel {ears:?}", engine.snapshot(), SOON / 10)
 }
 
 /// How many additions of ours came during those of Java's that ended without the lock.
