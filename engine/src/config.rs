@@ -30,10 +30,11 @@ pub struct EngineConfig {
     pub batches_in_flight_max: usize,
     /// How many names of [`acquire_all`](crate::Engine::acquire_all) and leases of
     /// [`release_all`](crate::Engine::release_all) and [`shutdown`](crate::Engine::shutdown) may be unanswered on one
-    /// node, all calls together. Enough to keep a server busy across a round trip; a single caller waits behind so many
-    /// commands at most. Default 256.
+    /// node, all calls together. Enough to keep a server busy across a round trip of 5 ms; a single caller waits behind
+    /// so many commands at most. On a server nearby 64 are as fast, and single callers wait less (`--mass` in `benches/`).
+    /// Default 256.
     pub mass_in_flight_max: usize,
-    /// How many leases one engine holds at most: its memory (below 1 KiB each, with a name of 32 bytes), and the
+    /// How many leases one engine holds at most: its memory (about half a KiB each, with a name of 32 bytes), and the
     /// renewals that its one renewal thread can do in a third of a ttl. Beyond it
     /// [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
