@@ -2,6 +2,7 @@
 
 mod held;
 pub(crate) mod open_sends;
+mod rare;
 pub(crate) mod shared;
 pub(crate) mod state;
 

@@ -1,20 +1,20 @@
-//! What a lease and the renewal shard share: the one file with atomics.
+//! What a lease and the renewal shard share: the atomics are here, but for one that few leases need.
 //!
-//! The deadline only rises, until somebody has seen it pass: then it stands for ever. The phase only goes held ⇄ jeopardy → ended, and an ended lease stays ended; whoever wins
-//! the change to ended is the one who reports it. The holder reads both itself, so it needs no task of ours to be alive.
+//! The deadline only rises, until somebody has seen it pass: then it stands for ever. The phase only goes held ⇄ jeopardy →
+//! ended, and an ended lease stays ended; whoever wins the change to ended is the one who reports it. The holder reads both
+//! itself, so it needs no task of ours to be alive.
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::Notify;
-
 use super::{
     open_sends::OpenSends,
+    rare::Rare,
     state::{self, LeaseState, LossReason},
 };
 use crate::{
@@ -86,35 +86,12 @@ pub(crate) struct LeaseCore {
     rare: OnceLock<Box<Rare>>,
 }
 
-/// What few leases need: those in trouble, those whose hold is limited, those whose loss is waited for.
-#[derive(Debug)]
-struct Rare {
-    max_hold: Option<Duration>,
-    renewed_until: AtomicU64,
-    open: Mutex<OpenSends>,
-    closing: OnceLock<Place>,
-    ended: Notify,
-}
-
-impl Default for Rare {
-    fn default() -> Self {
-        Self {
-            max_hold: None,
-            renewed_until: AtomicU64::new(u64::MAX),
-            open: Mutex::default(),
-            closing: OnceLock::new(),
-            ended: Notify::new(),
-        }
-    }
-}
-
 impl LeaseCore {
     pub(crate) fn new(key: Arc<LockKey>, terms: Terms, grant: Granted, open: OpenSends, holds: u32) -> Self {
         let Terms { ttl, renewed, max_hold, class } = terms;
         let rare = OnceLock::new();
         if max_hold.is_some() || !open.is_closed() {
-            let rarely = Rare { max_hold, open: Mutex::new(open), ..Rare::default() };
-            rare.get_or_init(|| Box::new(rarely));
+            rare.get_or_init(|| Box::new(Rare::new(max_hold, open)));
         }
         Self {
             key,
@@ -146,7 +123,7 @@ impl LeaseCore {
 
     /// What was asked for.
     pub(crate) fn terms(&self) -> Terms {
-        let max_hold = self.rare.get().and_then(|rare| rare.max_hold);
+        let max_hold = self.rare.get().and_then(|rare| rare.max_hold());
         Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, class: self.class }
     }
 
@@ -233,7 +210,7 @@ impl LeaseCore {
     fn end(&self, phase: u8) -> bool {
         let ended = self.change_phase(|old| (old <= JEOPARDY).then_some(phase));
         if let (true, Some(rare)) = (ended, self.rare.get()) {
-            rare.ended.notify_waiters();
+            rare.tell_end();
         }
         ended
     }
@@ -256,7 +233,7 @@ impl LeaseCore {
     /// Resolves once the lease is lost. Never resolves for a lease that was released.
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
-            let ended = self.rare().ended.notified();
+            let ended = self.rare().ended();
             // Read by a write: either whoever ends the lease changes it behind this and finds who waits, or this sees it.
             self.phase.fetch_or(0, Ordering::AcqRel);
             if let Some(reason) = self.loss() {
@@ -278,22 +255,14 @@ impl LeaseCore {
             Err(_) => Taken::TooLate,
             Ok(before) if before & TAKEN != 0 => Taken::Again,
             Ok(_) => {
-                self.start_max_hold(now);
+                self.rare.get().into_iter().for_each(|rare| rare.start_max_hold(now));
                 Taken::First
             }
         }
     }
 
-    fn start_max_hold(&self, now: Instant) {
-        let limited = self.rare.get().and_then(|rare| Some((rare, rare.max_hold?)));
-        if let Some((rare, time)) = limited {
-            rare.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
-        }
-    }
-
     fn renewed_until(&self) -> Instant {
-        let until = self.rare.get().map_or(u64::MAX, |rare| rare.renewed_until.load(Ordering::Acquire));
-        Instant::from_nanos(until)
+        self.rare.get().map_or(Instant::from_nanos(u64::MAX), |rare| rare.renewed_until())
     }
 
     /// Whether a holder ever took it. Settled once the lease has ended.
@@ -333,12 +302,12 @@ impl LeaseCore {
     /// A send of this owner was not answered.
     pub(crate) fn note_unanswered(&self, error: &TransportError, execute_by: Instant, ttl: Duration) {
         if let crate::transport::Effect::Unknown { not_after } = error.effect {
-            lock(&self.rare().open).add(not_after, execute_by, ttl);
+            self.rare().open().add(not_after, execute_by, ttl);
         }
     }
 
     pub(crate) fn take_open(&self) -> OpenSends {
-        self.rare.get().map(|rare| std::mem::take(&mut *lock(&rare.open))).unwrap_or_default()
+        self.rare.get().map(|rare| std::mem::take(&mut *rare.open())).unwrap_or_default()
     }
 
     /// What is left to be closed once the lease has ended: its hold may still be on the server.
@@ -348,11 +317,11 @@ impl LeaseCore {
 
     /// Where the closer has it, once it was lost.
     pub(crate) fn closing(&self) -> Option<Place> {
-        self.rare.get()?.closing.get().copied()
+        self.rare.get()?.closing()
     }
 
     pub(crate) fn note_closing(&self, place: Place) {
-        let _ = self.rare().closing.set(place); // it is lost once only
+        self.rare().note_closing(place);
     }
 
     /// Its place in its renewal shard; written by the shard only.
@@ -363,11 +332,6 @@ impl LeaseCore {
     pub(crate) fn set_ticket(&self, ticket: Option<u64>) {
         self.ticket.store(ticket.unwrap_or(NO_TICKET), Ordering::Relaxed);
     }
-}
-
-// The guarded value is whole after every statement, so a panic elsewhere cannot have broken it.
-fn lock(open: &Mutex<OpenSends>) -> MutexGuard<'_, OpenSends> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
