@@ -17,5 +17,6 @@ mod counter;
 mod deaths;
 mod field;
 mod handover;
+mod lost_unlocks;
 mod renewal;
 mod switches;

@@ -4,8 +4,8 @@
 //! number among them. How many is printed.
 //!
 //! Java counts its re-entries in the lock. Is the unlock of a turn lost with the old master, the lock is still there at the
-//! new one; the next turn of the same thread goes one deeper, its unlock leads back to one, and nobody else is ever let in
-//! (seen: 12,000 turns of Java's in 40 s). Only an operator can end that, with `force_release`.
+//! new one; the next turn of the same thread goes one deeper, its unlock leads back to one, and nobody else is let in (see
+//! `lost_unlocks`; seen here: 12,000 turns of Java's in 40 s and no message). Only an operator can end that.
 //!
 //! Java sends a write again until it is answered, without a look at its lock. When it says that an addition of its own
 //! ended without the lock, that write came after others had the lock, and has overwritten what they wrote during that
