@@ -16,12 +16,12 @@ use leasehold::{
     },
 };
 use leasehold_memory::MemoryTransport;
-use leasehold_tests::harness::stall::unless_stalled;
+use leasehold_tests::harness::stall::unless_stalled_for;
 use tokio::sync::watch;
 
 #[test]
 fn s2_a_renewal_thread_that_stands_still_loses_its_leases_at_their_deadlines_and_tells() {
-    unless_stalled(|| {
+    unless_stalled_for(TOLD_BY / 2, || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.expect("a runtime").block_on(stand_still_and_go_on());
     });
