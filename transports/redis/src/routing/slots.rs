@@ -15,7 +15,9 @@
 //! took later, for another slot.
 //! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
 //! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
-//! high would outlive the claims of whoever really follows.
+//! high would outlive the claims of whoever really follows. As it is not the new node's, and after a second redirect
+//! not even the giver's, it is compared neither in 4 nor with the giver's own word: a slot that was given to a dead
+//! node would never come back.
 //!
 //! Slots that no node claims any more have no server: see `vacancies`.
 
@@ -142,9 +144,15 @@ impl Claim {
     fn gives_way_to(&self, new: Self, by: &Statement) -> bool {
         // Nothing is new about the same node at the epoch at which the slot was given to it.
         let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
-        let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| *epoch >= self.epoch);
-        let is_taken_back = by.by == new.node && self.given_by == Some(new.node) && new.epoch >= self.epoch;
+        let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| self.is_covered(*epoch, new.node));
+        let is_taken_back = by.by == new.node && self.given_by == Some(new.node);
         !is_old || is_taken_back || by.by == self.node || !by.known.contains(&self.node) || has_failed()
+    }
+
+    /// Whether who knows our node up to `epoch`, and believes in `other`, knows of this claim. The epoch of a slot that
+    /// was given away says nothing about our node; but a view from before names the giver.
+    fn is_covered(&self, epoch: u64, other: NodeId) -> bool {
+        epoch >= self.epoch || self.given_by.is_some_and(|giver| giver != other)
     }
 }
 
@@ -258,6 +266,31 @@ mod tests {
         assert!(!table.merge(&says(Y, &[(Y, 6, 3..=3)])));
         assert!(table.moved(slot(3), Y, X), "and back");
         assert!(table.moved(slot(99), Z, X), "nothing was known");
+    }
+
+    #[test]
+    fn l5_a_slot_that_was_given_to_a_dead_node_comes_back() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(table.moved(slot(3), X, Y), "X has not heard that Y is dead");
+        let of = |by, owner, epoch| {
+            let failed = HashMap::from([(Y, 5)]);
+            Statement { failed, ..says(by, &[(owner, epoch, 3..=3)]) }
+        };
+        assert!(!table.merge(&of(Z, X, 9)), "the view may be from before");
+        assert!(table.merge(&of(Z, Z, 7)), "no later claim than the giver's, but Y is dead");
+        assert_eq!(owner(&table, 3), Some(Z));
+    }
+
+    #[test]
+    fn l5_a_giver_takes_back_a_slot_that_was_redirected_to_it() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(table.moved(slot(3), X, Y));
+        assert!(table.moved(slot(3), Y, Z), "the epoch is that of X, the giver is Y");
+        assert!(!table.merge(&says(X, &[(Y, 5, 3..=3)])), "the view may be from before");
+        assert!(table.merge(&says(Y, &[(Y, 5, 3..=3)])));
+        assert_eq!(owner(&table, 3), Some(Y));
     }
 
     #[test]

@@ -163,8 +163,7 @@ impl Cluster {
         for (slot, before) in before.iter().enumerate() {
             let Some(before) = before else { continue };
             let after = self.table.claims[slot].expect("somebody claims it, by all views");
-            let gave_up = statement.by == before.node
-                || statement.failed.get(&before.node).is_some_and(|epoch| *epoch >= before.epoch);
+            let gave_up = gave_up(before, after.node, statement);
             assert!(after.epoch >= before.epoch || gave_up, "slot {slot}: {before:?} gave way to {after:?}");
             let is_said = statement.masters.iter().any(|claims| claims.node == after.node);
             assert!(after.node == before.node || is_said, "slot {slot}: {after:?} is nobody's word");
@@ -202,6 +201,16 @@ impl Cluster {
             assert_eq!(believed.node, id(*owner), "slot {slot}: {believed:?}, alive {:?}", self.alive);
         }
     }
+}
+
+/// Whether `statement` says so itself, whatever the epochs: our node, the one that redirected us to it, or whoever
+/// knows that it is dead.
+fn gave_up(before: &Claim, after: NodeId, statement: &Statement) -> bool {
+    let is_givers = before.given_by == Some(after);
+    let is_redirected = before.given_by.is_some() && !is_givers;
+    let is_dead =
+        statement.failed.get(&before.node).is_some_and(|epoch| *epoch >= before.epoch || is_redirected);
+    statement.by == before.node || (is_givers && statement.by == after) || is_dead
 }
 
 fn id(node: usize) -> NodeId {
