@@ -48,11 +48,12 @@ impl<'a> Summary<'a> {
     }
 
     fn faults(&self) -> Vec<String> {
-        let (counts, options) = (&self.counts, &self.crew.options);
+        let (counts, findings, options) = (&self.counts, &self.findings, &self.crew.options);
         let missing = (options.leases as u64).saturating_sub(counts.kept_max);
         let to_the_end = matches!(self.reason, Reason::TimeUp);
         let faults = [
-            (self.overlaps() > 0, format!("{} overlaps", self.overlaps())),
+            (findings.overlapping > 0, format!("{} windows overlap", findings.overlapping)),
+            (findings.out_of_order > 0, format!("{} {TOKENS_FALL}", findings.out_of_order)),
             (counts.lost > 0 && !options.allow_loss, format!("{} leases were lost", counts.lost)),
             (
                 missing > 0 && to_the_end && !options.allow_loss,
@@ -149,6 +150,10 @@ impl<'a> Summary<'a> {
         })
     }
 }
+
+/// Tokens come from the clock of the server that grants.
+const TOKENS_FALL: &str = "tokens are out of order: two held a lock, or the clock of a master stepped back, or it was \
+    followed by one whose clock is behind (see the audit, `clock`)";
 
 fn rounded(number: f64) -> f64 {
     (number * 1_000.0).round() / 1_000.0

@@ -47,7 +47,7 @@ REACHED = [
     ),
     lines(
         "Clocks of the nodes",
-        "Ahead of this machine's clock, or behind it, as each process sees it. A step, or nodes that are apart by more than the margin of a lease (5 % of its ttl, at least 100 ms), can give a lock to two holders.",
+        "Ahead of this machine's clock, or behind it, as each process sees it. A step, or nodes that are apart by more than the margin of a lease (5 % of its ttl, at least 100 ms), can give a lock to two holders; fencing tokens fall when the node that follows is behind.",
         [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
         unit="s",
         least=None,
