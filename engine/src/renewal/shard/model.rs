@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
+    renewal::tally::Tally,
     routing::topology::Batching,
+    transport::{ErrorKind, ServerTime, TransportError},
 };
 
 const TTLS: [u64; 3] = [1_000, 4_000, 10_000];

@@ -5,7 +5,9 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
+    renewal::tally::Tally,
     routing::topology::{Batching, Node},
+    transport::{ErrorKind, ServerTime, TransportError},
 };
 
 const TTL: Duration = Duration::from_secs(10);

@@ -1,0 +1,155 @@
+//! What the answer to a renewal means for its lease. Pure, like the shard.
+
+use std::time::Duration;
+
+use super::{Happening, Shard, Stage, TICK, due_tick, number};
+use crate::{
+    clock::Instant,
+    lease::state::LossReason,
+    renewal::{found_ttl::Baseline, tally::Tally, wishes::ByHand},
+    routing::topology::Topology,
+    transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
+};
+
+impl Shard {
+    /// Applies the answers of a batch that was sent at `sent`. An answer of another epoch than the node's present one
+    /// is unknown. `true`: some came too late for the first time and want to be asked again in this tick.
+    pub(crate) fn handle_answers(
+        &mut self,
+        answers: &[Renewal],
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+        tally: &mut Tally,
+    ) -> bool {
+        let mut again = false;
+        for member in answers {
+            tally.turn_to(self.records.get(member.ticket).map(|record| record.lease.class));
+            again |= self.handle_answer(member, sent, now, topology, tally);
+        }
+        again
+    }
+
+    fn handle_answer(
+        &mut self,
+        member: &Renewal,
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+        tally: &mut Tally,
+    ) -> bool {
+        let stale = |at: ServerTime| !topology.is_current(at.clock);
+        match member.answer {
+            RenewalAnswer::Renewed { at, .. }
+            | RenewalAnswer::NotYours { at }
+            | RenewalAnswer::TooLate { at }
+                if stale(at) =>
+            {
+                let error = TransportError::unknown(
+                    ErrorKind::Unreachable,
+                    at,
+                    "answered by a server that is not the present one",
+                );
+                tally.count_failed(&error);
+                self.handle_failure(member, &error, now);
+            }
+            RenewalAnswer::Renewed { found, at } => {
+                tally.count_renewed();
+                let left = self.handle_renewed(member, found, at, sent, now, topology);
+                left.into_iter().for_each(|share| tally.note_margin(share));
+            }
+            RenewalAnswer::NotYours { .. } => {
+                tally.count_not_ours();
+                self.lose(member.ticket, LossReason::NotOurs);
+            }
+            RenewalAnswer::TooLate { .. } => {
+                tally.count_too_late();
+                return self.handle_too_late(member.ticket, now);
+            }
+            RenewalAnswer::Failed(ref error) => {
+                tally.count_failed(error);
+                self.handle_failure(member, error, now);
+            }
+            RenewalAnswer::None => {
+                let error =
+                    TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
+                tally.count_failed(&error);
+                self.handle_failure(member, &error, now);
+            }
+        }
+        false
+    }
+
+    /// The share of the ttl that was left to the deadline; `None` if it came too late to count.
+    fn handle_renewed(
+        &mut self,
+        member: &Renewal,
+        found: Duration,
+        at: ServerTime,
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+    ) -> Option<f64> {
+        let record = self.records.get_mut(member.ticket)?;
+        let lease = record.lease.clone();
+        let before = record.baseline;
+        record.baseline = Baseline::after(member.ttl, found, sent, now);
+        (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
+        let left = lease.deadline() - now;
+        if left.is_zero() || !lease.confirm(sent, member.ttl) {
+            self.lose(member.ticket, lease.reason_at_deadline());
+            return None;
+        }
+        let due = self.next_tick(&lease, sent, now, topology);
+        self.note_due(member.ticket, due);
+        self.wheel.insert(number(member.ticket), due);
+        if !before.expects(found, sent, now) {
+            let (expected, clock) = (before.expected(sent, now), at.clock);
+            self.happenings.push(Happening::FoundTtl { lease, found, expected, clock });
+        }
+        self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
+        Some(left.as_secs_f64() / member.ttl.as_secs_f64())
+    }
+
+    fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
+        let Some(record) = self.records.get_mut(ticket) else { return false };
+        record.too_late = record.too_late.saturating_add(1);
+        let first = record.too_late == 1;
+        if first {
+            self.make_ready(ticket);
+        } else {
+            record.stage = Stage::Idle;
+            record.due = due_tick(now); // the next one
+            self.wheel.insert(number(ticket), due_tick(now));
+        }
+        first
+    }
+
+    fn handle_failure(&mut self, member: &Renewal, error: &TransportError, now: Instant) {
+        let Some(record) = self.records.get_mut(member.ticket) else { return };
+        let lease = record.lease.clone();
+        (record.stage, record.too_late) = (Stage::Idle, 0);
+        let hurried = std::mem::take(&mut record.hurried);
+        if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
+            return self.lose(member.ticket, LossReason::NotOurs); // the key holds something else by now
+        }
+        if error.effect != Effect::None {
+            record.baseline.note_unanswered(member.ttl);
+            lease.note_unanswered(error, member.execute_by, member.ttl);
+        }
+        if hurried {
+            self.make_ready(member.ticket); // the failure was the former server's
+        } else {
+            let retry = (now + retry_after(lease.ttl())).min(lease.deadline());
+            self.wheel.insert(number(member.ticket), due_tick(retry));
+            self.note_due(member.ticket, due_tick(retry));
+        }
+        self.enter_jeopardy(member.ticket);
+        self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
+    }
+}
+
+/// Several attempts fit between a failed renewal and the deadline, and a dead node is not hammered.
+fn retry_after(ttl: Duration) -> Duration {
+    (ttl / 30).clamp(TICK, Duration::from_secs(1))
+}
