@@ -3,3 +3,4 @@
 pub mod conformance;
 pub mod conservation;
 pub mod harness;
+pub mod interposed;

@@ -8,16 +8,14 @@ use std::{
 
 use leasehold::{
     Engine, LossNotice, LossReason,
-    key::LockKey,
-    routing::topology::{NodeId, Topology},
-    transport::{
-        Acquire, AcquireReply, BoxFuture, Capabilities, Inspection, Lane, OpenLane, Release, ReleaseReply,
-        Renewal, Transport, TransportError, Watch,
-    },
+    routing::topology::NodeId,
+    transport::{BoxFuture, Renewal},
 };
 use leasehold_memory::MemoryTransport;
-use leasehold_tests::harness::stall::unless_stalled_for;
-use tokio::sync::watch;
+use leasehold_tests::{
+    harness::stall::unless_stalled_for,
+    interposed::{Behind, Hand, Interposed},
+};
 
 #[test]
 fn s2_a_renewal_thread_that_stands_still_loses_its_leases_at_their_deadlines_and_tells() {
@@ -28,8 +26,8 @@ fn s2_a_renewal_thread_that_stands_still_loses_its_leases_at_their_deadlines_and
 }
 
 async fn stand_still_and_go_on() {
-    let gate = Gate::default();
-    let transport = Gated { inner: MemoryTransport::new(), gate: gate.clone() };
+    let transport: Interposed<_, Gate> = Interposed::new(MemoryTransport::new());
+    let gate = transport.hand.clone();
     let engine = Engine::builder(transport).ttl(TTL).build().await.expect("an engine");
     let mut losses = engine.losses();
     let mut held = Vec::new();
@@ -89,55 +87,15 @@ impl Drop for Closed {
     }
 }
 
-struct Gated {
-    inner: MemoryTransport,
-    gate: Gate,
-}
-
-impl Transport for Gated {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn open(&self, open: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
-        let (opening, gate) = (self.inner.open(open), self.gate.clone());
-        Box::pin(async move { Ok(Arc::new(GatedLane { inner: opening.await?, gate }) as Arc<dyn Lane>) })
-    }
-}
-
-struct GatedLane {
-    inner: Arc<dyn Lane>,
-    gate: Gate,
-}
-
-impl Lane for GatedLane {
-    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
-        self.inner.topology()
-    }
-
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        self.inner.acquire(request)
-    }
-
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        self.inner.release(request)
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        self.gate.pass();
-        self.inner.renew(node, batch)
-    }
-
-    fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        self.inner.watch(key)
-    }
-
-    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
-        self.inner.inspect(key)
-    }
-
-    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
-        self.inner.force_release(key)
+impl Hand for Gate {
+    fn renew<'a>(
+        &'a self,
+        behind: &'a Behind,
+        node: NodeId,
+        batch: Vec<Renewal>,
+    ) -> BoxFuture<'a, Vec<Renewal>> {
+        self.pass();
+        behind.lane.renew(node, batch)
     }
 }
 

@@ -44,7 +44,7 @@ async fn the_watchdog_renews_at_a_third() {
     let _lease = engine.lock("a").acquire().await.unwrap();
     let granted = now();
     pass(seconds(61)).await;
-    let renewals: Vec<_> = traffic.log.of(What::Renewal).iter().map(|sent| sent.at - granted).collect();
+    let renewals: Vec<_> = traffic.of(What::Renewal).iter().map(|sent| sent.at - granted).collect();
     assert_eq!(renewals.len(), 6);
     for (number, at) in (1u64..).zip(renewals) {
         assert!(at >= seconds(10 * number) && at <= seconds(10 * number) + millis(52 * number), "{at:?}");

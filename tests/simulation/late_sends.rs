@@ -14,14 +14,14 @@ async fn s5_before_its_latest_execution_time_the_key_is_gone_again_within_a_seco
         let transport = Detour::new(MemoryTransport::new());
         let engine = engine(&transport).await;
         let lock = engine.lock("a");
-        transport.detours.take_acquires(1);
+        transport.take_acquires(1);
         let first_sent = now();
         let lease = lock.acquire().await.unwrap();
         assert!(now() - first_sent <= millis(12), "the second send is granted");
         lease.release().await.unwrap();
         assert!(!lock.is_locked().await.unwrap());
         until(first_sent + millis(arrives)).await;
-        let late = transport.detours.deliver_acquire().await;
+        let late = transport.deliver_acquire().await;
         assert!(matches!(late, AcquireReply::Granted { .. }), "{late:?}");
         assert_eq!(lock.holder().await.unwrap().unwrap().hold_count, 1);
         until(first_sent + seconds(2)).await;
@@ -36,11 +36,11 @@ async fn s5_after_its_latest_execution_time_it_never_appears() {
         let transport = Detour::new(MemoryTransport::new());
         let engine = engine(&transport).await;
         let lock = engine.lock("a");
-        transport.detours.take_acquires(1);
+        transport.take_acquires(1);
         let first_sent = now();
         lock.acquire().await.unwrap().release().await.unwrap();
         until(first_sent + millis(arrives)).await;
-        let late = transport.detours.deliver_acquire().await;
+        let late = transport.deliver_acquire().await;
         assert!(matches!(late, AcquireReply::TooLate { .. }), "{late:?}");
         assert!(!lock.is_locked().await.unwrap());
         settles_within(&engine, seconds(1)).await;
@@ -52,10 +52,10 @@ async fn s5_while_the_lease_is_held_it_counts_once() {
     let transport = Detour::new(MemoryTransport::new());
     let engine = engine(&transport).await;
     let lock = engine.lock("a");
-    transport.detours.take_acquires(3);
+    transport.take_acquires(3);
     let lease = lock.acquire().await.unwrap();
     for _ in 0..3 {
-        let late = transport.detours.deliver_acquire().await;
+        let late = transport.deliver_acquire().await;
         assert!(matches!(late, AcquireReply::Granted { .. }), "{late:?}");
         assert_eq!(lock.holder().await.unwrap().unwrap().hold_count, 1);
     }
@@ -68,10 +68,10 @@ async fn s5_while_the_lease_is_held_it_counts_once() {
 async fn s5_another_holder_is_not_disturbed_by_it() {
     let transport = Detour::new(MemoryTransport::new());
     let engine = engine(&transport).await;
-    transport.detours.take_acquires(1);
+    transport.take_acquires(1);
     engine.lock("a").acquire().await.unwrap().release().await.unwrap();
     let next = engine.lock("a").acquire().await.unwrap();
-    let late = transport.detours.deliver_acquire().await;
+    let late = transport.deliver_acquire().await;
     assert!(matches!(late, AcquireReply::Held { .. }), "{late:?}");
     pass(seconds(100)).await;
     assert_eq!(next.state(), LeaseState::Held);
@@ -85,12 +85,12 @@ async fn a_late_shorter_renewal_does_not_shorten() {
     let engine = engine(&transport).await;
     let lock = engine.lock("a").ttl(seconds(10));
     let lease = lock.acquire().await.unwrap();
-    transport.detours.take_renewals(1);
+    transport.take_renewals(1);
     pass(millis(3_450)).await; // the renewal at a third is under way
     assert_eq!(lease.state(), LeaseState::Jeopardy);
     lease.renew(seconds(60)).await.unwrap();
     let deadline = now() + lease.remaining();
-    let late = transport.detours.deliver_renewals().await;
+    let late = transport.deliver_renewals().await;
     assert!(matches!(late[0].answer, RenewalAnswer::Renewed { .. }), "{late:?}");
     let left = lock.holder().await.unwrap().unwrap().remaining.unwrap();
     assert!(left > seconds(59), "{left:?}");
@@ -103,10 +103,10 @@ async fn s8_a_renewal_that_arrives_after_the_release_revives_nothing() {
     let engine = engine(&transport).await;
     let lock = engine.lock("a").ttl(seconds(10));
     let lease = lock.acquire().await.unwrap();
-    transport.detours.take_renewals(1);
+    transport.take_renewals(1);
     pass(millis(3_450)).await;
     lease.release().await.unwrap();
-    let late = transport.detours.deliver_renewals().await;
+    let late = transport.deliver_renewals().await;
     assert!(matches!(late[0].answer, RenewalAnswer::NotYours { .. }), "{late:?}");
     breathe().await;
     assert!(!lock.is_locked().await.unwrap());

@@ -27,7 +27,7 @@ async fn l1_a_killed_holders_lock_is_granted_by_the_first_command_after_its_expi
         let lease = waiter.lock("a").acquire().await.unwrap();
         let late = now() - expiry;
         assert!(now() >= expiry && late <= millis(3), "{ttl_ms}: {late:?}");
-        let after = traffic.log.of(What::Acquire).into_iter().filter(|ask| ask.at >= expiry).count();
+        let after = traffic.of(What::Acquire).into_iter().filter(|ask| ask.at >= expiry).count();
         assert_eq!(after, 1, "{ttl_ms}: commands between expiry and grant");
         assert!(lease.is_held());
     }
@@ -42,7 +42,7 @@ async fn l1_many_waiters_of_one_process_are_one_command_at_the_expiry() {
     let waiter = engine(&traffic).await;
     let waiting: Vec<_> = (0..50).map(|_| tokio::spawn(waiter.lock("a").acquire())).collect();
     pass(seconds(5) + millis(10)).await;
-    let after = traffic.log.of(What::Acquire).into_iter().filter(|ask| ask.at >= expiry).count();
+    let after = traffic.of(What::Acquire).into_iter().filter(|ask| ask.at >= expiry).count();
     assert_eq!(after, 1);
     assert_eq!(waiter.snapshot().granted, 1);
     waiting.iter().for_each(|task| task.abort());
@@ -56,11 +56,11 @@ async fn l2_a_notice_leads_to_one_command_at_once() {
     let held = holder.lock("a").acquire().await.unwrap();
     let waiting = tokio::spawn(waiter.lock("a").acquire());
     pass(seconds(20)).await;
-    traffic.log.clear();
+    traffic.clear();
     held.release().await.unwrap();
     let (lease, took) = timed(waiting).await;
     assert!(lease.unwrap().unwrap().is_held());
-    assert_eq!((took, traffic.log.count(What::Acquire)), (millis(0), 1));
+    assert_eq!((took, traffic.count(What::Acquire)), (millis(0), 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,10 +150,10 @@ async fn l2_after_a_reconnect_the_longest_wait_asks_first_at_a_bounded_rate() {
     pass(seconds(10)).await;
     faulty.faults().cut_lane(LanePurpose::Calls, Cut::Refused);
     pass(millis(100)).await;
-    traffic.log.clear();
+    traffic.clear();
     faulty.faults().heal();
     pass(millis(500)).await;
-    let asks = traffic.log.of(What::Acquire);
+    let asks = traffic.of(What::Acquire);
     let mut windows: HashMap<u64, usize> = HashMap::new();
     for ask in &asks {
         *windows.entry(ask.at.as_nanos() / 10_000_000).or_default() += 1;

@@ -368,9 +368,9 @@ async fn the_earliest_deadline_is_released_first() {
     for (number, ttl) in [40, 10, 30, 20].into_iter().enumerate() {
         leases.push(engine.lock(format!("n{number}")).ttl(seconds(ttl)).acquire().await.unwrap());
     }
-    let owners: Vec<_> = traffic.log.of(What::Acquire).iter().map(|sent| sent.owner).collect();
+    let owners: Vec<_> = traffic.of(What::Acquire).iter().map(|sent| sent.owner).collect();
     let report = engine.shutdown(seconds(1)).await;
-    let released: Vec<_> = traffic.log.of(What::Release).iter().map(|sent| sent.owner).collect();
+    let released: Vec<_> = traffic.of(What::Release).iter().map(|sent| sent.owner).collect();
     assert_eq!((report.released, released), (4, [1, 3, 2, 0].map(|place| owners[place]).to_vec()));
 }
 

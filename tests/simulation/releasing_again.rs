@@ -115,6 +115,6 @@ async fn it_does_not_hammer_a_node_that_refuses() {
     cluster.disconnect(0);
     let began = now();
     lease.release().await.unwrap_err();
-    let sends = traffic.log.of(What::Release).into_iter().filter(|sent| sent.at < began + seconds(1)).count();
+    let sends = traffic.of(What::Release).into_iter().filter(|sent| sent.at < began + seconds(1)).count();
     assert!((5..=9).contains(&sends), "{sends} in a second");
 }

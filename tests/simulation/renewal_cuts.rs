@@ -45,7 +45,7 @@ async fn one_batch_meets(fault: Fault) {
     assert!(leases.iter().all(|lease| lease.is_held()), "{fault:?}");
     assert_eq!(engine.snapshot().lost, 0);
 
-    let sent = traffic.log.of(What::Renewal);
+    let sent = traffic.of(What::Renewal);
     let answers: u64 = heard.counts().renewals.values().sum();
     assert_eq!(answers, sent.len() as u64, "{fault:?}: one answer each");
     let failed = heard.renewals_failed();

@@ -94,7 +94,7 @@ async fn the_work_is_dropped_before_the_release_is_sent() {
     let traffic = Traffic::new(MemoryTransport::new());
     let engine = engine(&traffic).await;
     let dropped = Arc::new(Mutex::new(vec![]));
-    let (log, notes) = (&traffic.log, &dropped);
+    let (log, notes) = (&traffic.hand, &dropped);
     let work = async |_: &Lease| {
         let _noted = DroppedWork(log.clone(), notes.clone());
         pass(seconds(1_000)).await;

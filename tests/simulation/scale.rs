@@ -32,7 +32,7 @@ async fn for_three_periods_none_is_renewed_early_late_or_twice() {
     pass(seconds(31)).await;
     let mut last: HashMap<_, (Instant, u32)> = HashMap::with_capacity(LEASES);
     let (mut early, mut late) = (0, 0);
-    for sent in traffic.log.all().iter().filter(|sent| sent.what != What::Release) {
+    for sent in traffic.all().iter().filter(|sent| sent.what != What::Release) {
         let Some((before, times)) = last.insert(sent.owner, (sent.at, 0)) else { continue };
         let after = sent.at - before;
         early += usize::from(after < seconds(10) - SPREAD_MAX);
@@ -61,7 +61,7 @@ async fn leases_that_were_taken_all_at_once_are_not_renewed_all_at_once() {
     pass(seconds(60)).await;
     let end = now();
     let mut by_tick: HashMap<u64, usize> = HashMap::new();
-    for sent in traffic.log.of(What::Renewal).iter().filter(|sent| end - sent.at < seconds(10)) {
+    for sent in traffic.of(What::Renewal).iter().filter(|sent| end - sent.at < seconds(10)) {
         *by_tick.entry(sent.at.as_nanos() / 50_000_000).or_default() += 1;
     }
     let (widest, all) = (by_tick.values().max().copied().unwrap_or(0), by_tick.values().sum::<usize>());

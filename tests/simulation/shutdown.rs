@@ -50,8 +50,8 @@ async fn a_lease_is_lost_before_its_release_is_sent() {
     let lease = engine.lock("a").acquire().await.unwrap();
     let ending = engine.shutdown(seconds(1));
     let mut ending = std::pin::pin!(ending);
-    while traffic.log.count(What::Release) == 0 {
-        let released_while_held = traffic.log.count(What::Release) > 0 && lease.is_held();
+    while traffic.count(What::Release) == 0 {
+        let released_while_held = traffic.count(What::Release) > 0 && lease.is_held();
         assert!(!released_while_held);
         let _ = poll_once(&mut ending.as_mut()).await;
         tokio::task::yield_now().await;

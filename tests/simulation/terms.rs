@@ -39,10 +39,10 @@ async fn a_lease_is_renewed_at_a_third_of_its_ttl_and_within_two_ticks() {
     let engine = engine(&traffic).await;
     for ttl in [1, 7, 30, 90] {
         let lease = engine.lock("a").ttl(seconds(ttl)).acquire().await.unwrap();
-        traffic.log.clear();
+        traffic.clear();
         let mut last = now();
         pass(seconds(ttl * 4)).await;
-        let renewals = traffic.log.of(What::Renewal);
+        let renewals = traffic.of(What::Renewal);
         let least = seconds(ttl * 4).div_duration_f64(seconds(ttl) / 3 + millis(100)) as usize;
         assert!(renewals.len() >= least && renewals.len() <= 12, "ttl {ttl}: {}", renewals.len());
         for renewal in renewals {
@@ -132,9 +132,9 @@ async fn s11_a_release_ends_the_lease_before_anything_is_sent() {
     let engine = engine(&traffic).await;
     let lease = engine.lock("a").acquire().await.unwrap();
     let releasing = lease.release(); // called, not awaited: nothing of the engine has run since
-    assert_eq!((engine.snapshot().held, traffic.log.count(What::Release)), (0, 0));
+    assert_eq!((engine.snapshot().held, traffic.count(What::Release)), (0, 0));
     releasing.await.unwrap();
-    assert_eq!(traffic.log.count(What::Release), 1);
+    assert_eq!(traffic.count(What::Release), 1);
 }
 
 #[test]

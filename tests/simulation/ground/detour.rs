@@ -1,4 +1,4 @@
-//! A transport that tells its caller at once that a request's fate is unknown, and delivers the request when the test
+//! Tells the caller at once that a request's fate is unknown, and delivers the request when the test
 //! says so: a connection that broke behind a request which is still on its way.
 
 use std::{
@@ -7,15 +7,14 @@ use std::{
 };
 
 use leasehold::{
-    clock::Clock,
+    clock::Instant,
     key::LockKey,
-    routing::topology::{NodeId, Topology},
+    routing::topology::NodeId,
     transport::{
-        Acquire, AcquireReply, BoxFuture, Capabilities, ErrorKind, Inspection, Lane, OpenLane, Release,
-        ReleaseReply, Renewal, RenewalAnswer, ServerTime, Transport, TransportError, Watch,
+        Acquire, AcquireReply, BoxFuture, ErrorKind, Lane, Renewal, RenewalAnswer, ServerTime, TransportError,
     },
 };
-use tokio::sync::watch;
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
 /// Where requests are kept until they are delivered. Clones are the same.
 #[derive(Clone, Default)]
@@ -58,106 +57,59 @@ impl Detours {
 }
 
 /// A transport with detours.
-#[derive(Clone)]
-pub struct Detour<T> {
-    inner: T,
-    pub detours: Detours,
-}
+pub type Detour<T> = Interposed<T, Detours>;
 
-impl<T> Detour<T> {
-    pub fn new(inner: T) -> Self {
-        Self { inner, detours: Detours::default() }
-    }
-}
-
-impl<T: Transport> Transport for Detour<T> {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn open(&self, open: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
-        let (opening, detours) = (self.inner.open(open), self.detours.clone());
-        Box::pin(async move {
-            let inner = opening.await?;
-            Ok(Arc::new(DetourLane { inner, detours, clock: open.clock }) as Arc<dyn Lane>)
-        })
-    }
-}
-
-struct DetourLane {
-    inner: Arc<dyn Lane>,
-    detours: Detours,
-    clock: Clock,
-}
-
-impl DetourLane {
-    // The server's time at `execute_by`, as a transport has to write it.
-    async fn not_after(&self, key: &Arc<LockKey>, execute_by: leasehold::clock::Instant) -> ServerTime {
-        let now = self.clock.now();
-        let at = self.inner.inspect(key).await.expect("memory answers").at;
-        ServerTime { micros: at.micros + (execute_by - now).as_micros() as u64, ..at }
-    }
-}
-
-fn broken(not_after: ServerTime) -> TransportError {
-    TransportError::unknown(ErrorKind::Unreachable, not_after, "the connection broke")
-}
-
-impl Lane for DetourLane {
-    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
-        self.inner.topology()
-    }
-
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        let wanted = self.detours.kept(|kept| {
-            let wanted = kept.acquires_wanted > 0;
-            kept.acquires_wanted -= usize::from(wanted);
-            wanted
-        });
-        if !wanted {
-            return self.inner.acquire(request);
+impl Hand for Detours {
+    fn acquire<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Acquire,
+    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
+        if !self.kept(|kept| take_one(&mut kept.acquires_wanted)) {
+            return behind.lane.acquire(request);
         }
         Box::pin(async move {
-            let not_after = self.not_after(&request.key, request.execute_by).await;
-            self.detours.kept(|kept| kept.acquires.push_back((self.inner.clone(), request)));
+            let not_after = not_after(behind, &request.key, request.execute_by).await;
+            self.kept(|kept| kept.acquires.push_back((behind.lane.clone(), request)));
             Err(broken(not_after))
         })
     }
 
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        self.inner.release(request)
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        let wanted = self.detours.kept(|kept| {
-            let wanted = kept.renewals_wanted > 0;
-            kept.renewals_wanted -= usize::from(wanted);
-            wanted
-        });
-        if !wanted {
-            return self.inner.renew(node, batch);
+    fn renew<'a>(
+        &'a self,
+        behind: &'a Behind,
+        node: NodeId,
+        batch: Vec<Renewal>,
+    ) -> BoxFuture<'a, Vec<Renewal>> {
+        if !self.kept(|kept| take_one(&mut kept.renewals_wanted)) {
+            return behind.lane.renew(node, batch);
         }
         Box::pin(async move {
-            let kept_batch = batch.clone();
-            let mut answered = batch;
+            let mut answered = batch.clone();
             for member in &mut answered {
-                let not_after = self.not_after(&member.key, member.execute_by).await;
+                let not_after = not_after(behind, &member.key, member.execute_by).await;
                 member.answer = RenewalAnswer::Failed(broken(not_after));
             }
-            self.detours.kept(|kept| kept.renewals.push_back((self.inner.clone(), node, kept_batch)));
+            self.kept(|kept| kept.renewals.push_back((behind.lane.clone(), node, batch)));
             answered
         })
     }
+}
 
-    fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        self.inner.watch(key)
-    }
+/// Whether one was wanted.
+fn take_one(wanted: &mut usize) -> bool {
+    let is_wanted = *wanted > 0;
+    *wanted -= usize::from(is_wanted);
+    is_wanted
+}
 
-    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
-        self.inner.inspect(key)
-    }
+/// The server's time at `execute_by`, as a transport has to write it.
+async fn not_after(behind: &Behind, key: &Arc<LockKey>, execute_by: Instant) -> ServerTime {
+    let now = behind.clock.now();
+    let at = behind.lane.inspect(key).await.expect("memory answers").at;
+    ServerTime { micros: at.micros + (execute_by - now).as_micros() as u64, ..at }
+}
 
-    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
-        self.inner.force_release(key)
-    }
+fn broken(not_after: ServerTime) -> TransportError {
+    TransportError::unknown(ErrorKind::Unreachable, not_after, "the connection broke")
 }

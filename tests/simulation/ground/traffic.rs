@@ -1,18 +1,14 @@
-//! A transport that writes down what an engine sends, and passes it on.
+//! Writes down what an engine sends, and passes it on.
 
 use std::sync::{Arc, Mutex};
 
 use leasehold::{
     clock::{Clock, Instant},
-    key::LockKey,
     owner::Owner,
-    routing::topology::{NodeId, Topology},
-    transport::{
-        Acquire, AcquireReply, BoxFuture, Capabilities, Inspection, Lane, OpenLane, Release, ReleaseReply,
-        Renewal, Transport, TransportError, Watch,
-    },
+    routing::topology::NodeId,
+    transport::{Acquire, AcquireReply, BoxFuture, Release, ReleaseReply, Renewal, TransportError},
 };
-use tokio::sync::watch;
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
 /// One thing that was sent.
 #[derive(Clone, Debug)]
@@ -58,68 +54,34 @@ impl TrafficLog {
 }
 
 /// A transport whose traffic is written down.
-#[derive(Clone)]
-pub struct Traffic<T> {
-    inner: T,
-    pub log: TrafficLog,
-}
+pub type Traffic<T> = Interposed<T, TrafficLog>;
 
-impl<T> Traffic<T> {
-    pub fn new(inner: T) -> Self {
-        Self { inner, log: TrafficLog::default() }
-    }
-}
-
-impl<T: Transport> Transport for Traffic<T> {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl Hand for TrafficLog {
+    fn acquire<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Acquire,
+    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
+        self.note(behind.clock, What::Acquire, [request.owner]);
+        behind.lane.acquire(request)
     }
 
-    fn open(&self, open: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
-        let (opening, log) = (self.inner.open(open), self.log.clone());
-        Box::pin(async move {
-            let inner = opening.await?;
-            Ok(Arc::new(TrafficLane { inner, log, clock: open.clock }) as Arc<dyn Lane>)
-        })
-    }
-}
-
-struct TrafficLane {
-    inner: Arc<dyn Lane>,
-    log: TrafficLog,
-    clock: Clock,
-}
-
-impl Lane for TrafficLane {
-    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
-        self.inner.topology()
+    fn release<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Release,
+    ) -> BoxFuture<'a, Result<ReleaseReply, TransportError>> {
+        self.note(behind.clock, What::Release, [request.owner]);
+        behind.lane.release(request)
     }
 
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        self.log.note(self.clock, What::Acquire, [request.owner]);
-        self.inner.acquire(request)
-    }
-
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        self.log.note(self.clock, What::Release, [request.owner]);
-        self.inner.release(request)
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        let members = batch.iter().map(|member| member.owner);
-        self.log.note(self.clock, What::Renewal, members);
-        self.inner.renew(node, batch)
-    }
-
-    fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        self.inner.watch(key)
-    }
-
-    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
-        self.inner.inspect(key)
-    }
-
-    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
-        self.inner.force_release(key)
+    fn renew<'a>(
+        &'a self,
+        behind: &'a Behind,
+        node: NodeId,
+        batch: Vec<Renewal>,
+    ) -> BoxFuture<'a, Vec<Renewal>> {
+        self.note(behind.clock, What::Renewal, batch.iter().map(|member| member.owner));
+        behind.lane.renew(node, batch)
     }
 }

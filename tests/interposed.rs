@@ -1,0 +1,132 @@
+//! A transport with a hand between it and the engine: it may look at requests, keep them or hold them up; all else is passed
+//! on.
+
+use std::{ops::Deref, sync::Arc};
+
+use leasehold::{
+    clock::Clock,
+    key::LockKey,
+    routing::topology::{NodeId, Topology},
+    transport::{
+        Acquire, AcquireReply, AuditTerms, BoxFuture, Capabilities, Finding, Inspection, Lane, OpenLane,
+        Release, ReleaseReply, Renewal, Sighting, Transport, TransportError, Watch,
+    },
+};
+use tokio::sync::watch;
+
+/// The lane behind a hand, and the engine's clock.
+#[derive(Clone)]
+pub struct Behind {
+    pub lane: Arc<dyn Lane>,
+    pub clock: Clock,
+}
+
+/// What is done with requests on their way. What a hand leaves out is passed on.
+pub trait Hand: Clone + Send + Sync + 'static {
+    /// An engine asks for a lock.
+    fn acquire<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Acquire,
+    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
+        behind.lane.acquire(request)
+    }
+
+    /// An engine gives a lock back.
+    fn release<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Release,
+    ) -> BoxFuture<'a, Result<ReleaseReply, TransportError>> {
+        behind.lane.release(request)
+    }
+
+    /// An engine renews leases of one node.
+    fn renew<'a>(
+        &'a self,
+        behind: &'a Behind,
+        node: NodeId,
+        batch: Vec<Renewal>,
+    ) -> BoxFuture<'a, Vec<Renewal>> {
+        behind.lane.renew(node, batch)
+    }
+}
+
+/// A transport with a hand in front of all its lanes.
+#[derive(Clone, Debug)]
+pub struct Interposed<T, H> {
+    inner: T,
+    pub hand: H,
+}
+
+impl<T, H: Default> Interposed<T, H> {
+    pub fn new(inner: T) -> Self {
+        Self { inner, hand: H::default() }
+    }
+}
+
+/// What the hand has seen is asked of the transport.
+impl<T, H> Deref for Interposed<T, H> {
+    type Target = H;
+
+    fn deref(&self) -> &H {
+        &self.hand
+    }
+}
+
+impl<T: Transport, H: Hand> Transport for Interposed<T, H> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn open(&self, open: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
+        let (opening, hand) = (self.inner.open(open), self.hand.clone());
+        Box::pin(async move {
+            let behind = Behind { lane: opening.await?, clock: open.clock };
+            Ok(Arc::new(InterposedLane { behind, hand }) as Arc<dyn Lane>)
+        })
+    }
+}
+
+struct InterposedLane<H> {
+    behind: Behind,
+    hand: H,
+}
+
+impl<H: Hand> Lane for InterposedLane<H> {
+    fn topology(&self) -> watch::Receiver<Arc<Topology>> {
+        self.behind.lane.topology()
+    }
+
+    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
+        self.hand.acquire(&self.behind, request)
+    }
+
+    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
+        self.hand.release(&self.behind, request)
+    }
+
+    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+        self.hand.renew(&self.behind, node, batch)
+    }
+
+    fn watch(&self, key: &Arc<LockKey>) -> Watch {
+        self.behind.lane.watch(key)
+    }
+
+    fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
+        self.behind.lane.inspect(key)
+    }
+
+    fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
+        self.behind.lane.force_release(key)
+    }
+
+    fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+        self.behind.lane.audit(terms)
+    }
+
+    fn sighting(&self) -> Sighting {
+        self.behind.lane.sighting()
+    }
+}
