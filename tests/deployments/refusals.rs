@@ -286,7 +286,6 @@ fn count(node: &Node, code: &str) -> Option<usize> {
 async fn a_slot_on_its_way_is_served_from_both_ends() {
     on_each_version(async |version| {
         let Cluster { cluster, lanes } = &Cluster::start(version).await;
-        let started = Instant::now();
         let [stays, moves] = [lanes.held("{t}stays").await, lanes.held("{t}moves").await];
         let elsewhere = lanes.held("elsewhere").await;
         let slot = stays.key.slot().number();
@@ -313,7 +312,7 @@ async fn a_slot_on_its_way_is_served_from_both_ends() {
         migration.finish().expect("finished");
         assert!(lanes.is_renewed(&[&stays]).await);
         // A table that happens to be read behind a move needs no redirect: then the slot moves again.
-        let mut ends = [&source, target].into_iter().cycle();
+        let (mut ends, started) = ([&source, target].into_iter().cycle(), Instant::now());
         while cluster_count(cluster, "MOVED") == 0 {
             let to = ends.next().filter(|_| started.elapsed() < PATIENCE).expect("redirected by now");
             cluster.begin_migration(slot, to).and_then(SlotMigration::finish).expect("moved");
