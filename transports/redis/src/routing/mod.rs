@@ -2,6 +2,8 @@
 
 pub(crate) mod atlas;
 mod cluster;
+mod errors;
+mod poll;
 mod roster;
 mod sentinels;
 mod server;

@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -17,12 +18,16 @@ use fred::{
     bytes_utils::Str,
     types::{Message, Resp3Frame as Frame, Value},
 };
-use futures_util::future::{join, join_all};
+use futures_util::{
+    future::{join, join_all},
+    stream::{FuturesUnordered, StreamExt},
+};
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
     atlas::Atlas,
+    poll::{Poll, Told, Verdict},
     roster::{Roster, Turnover},
 };
 use crate::{
@@ -41,30 +46,68 @@ use crate::{
     },
 };
 
-/// Asks the configured sentinels, one after the other, until one knows the master.
+/// Asks all configured sentinels at once. The master is that of the highest epoch once most of them have named one; see
+/// [`Poll`].
+///
+/// # Errors
+/// Not one of them names a master.
 pub(crate) async fn find_master(atlas: &Atlas, lane: OpenLane) -> Result<(), TransportError> {
-    let mut trouble = None;
-    for sentinel in &atlas.config.addresses {
-        match ask_once(atlas, sentinel, lane).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind == ErrorKind::Denied => return Err(error),
-            Err(error) => trouble = Some(error),
-        }
+    let sentinels = &atlas.config.addresses;
+    let poll = ask_all(atlas, sentinels, lane).await;
+    if poll.verdict(true) == Verdict::Failed {
+        return Err(poll.into_error().unwrap_or_else(no_address));
     }
-    Err(trouble.unwrap_or_else(|| {
-        TransportError::without_effect(
-            ErrorKind::Misconfigured,
-            None,
-            "`addresses` is empty: give one at least",
-        )
-    }))
+    if poll.verdict(false) != Verdict::Decided {
+        let (silent, configured) = (poll.silent(), sentinels.len());
+        tracing::warn!(
+            silent,
+            configured,
+            "the master is that of a minority of the configured sentinels, whose word may be old: look at the others"
+        );
+    }
+    for told in poll.into_told() {
+        atlas.handle_word(&told.by, told.word, sentinels.len(), told.moments);
+    }
+    Ok(())
 }
 
-async fn ask_once(atlas: &Atlas, sentinel: &Address, lane: OpenLane) -> Result<(), TransportError> {
-    let link = open(atlas, sentinel, LinkKind::Commands, lane).await?;
-    let known = atlas.config.addresses.len();
-    ask(atlas, sentinel, &link, lane, known).await?;
-    Ok(())
+async fn ask_all(atlas: &Atlas, sentinels: &[Address], lane: OpenLane) -> Poll {
+    let mut poll = Poll::of(sentinels.len());
+    let ask = |sentinel, pause| ask_after(pause, atlas, sentinel, lane);
+    let mut answers: FuturesUnordered<_> =
+        sentinels.iter().map(|sentinel| ask(sentinel, Duration::ZERO)).collect();
+    let mut patience = pin!(tokio::time::sleep(lane.command_timeout));
+    let mut is_over = false;
+    while poll.verdict(is_over) == Verdict::Open {
+        tokio::select! {
+            Some((sentinel, answer)) = answers.next() => match answer {
+                Ok(told) => poll.hear(told),
+                Err(error) if poll.fail(sentinel, error) => answers.push(ask(sentinel, PAUSE_REFUSED)),
+                Err(_) => {}
+            },
+            () = &mut patience, if !is_over => is_over = true,
+        }
+    }
+    poll
+}
+
+async fn ask_after<'a>(
+    pause: Duration,
+    atlas: &Atlas,
+    sentinel: &'a Address,
+    lane: OpenLane,
+) -> (&'a Address, Result<Told, TransportError>) {
+    tokio::time::sleep(pause).await;
+    let answer = async {
+        let link = open(atlas, sentinel, LinkKind::Commands, lane).await?;
+        ask(atlas, sentinel, &link, lane).await
+    };
+    (sentinel, answer.await)
+}
+
+fn no_address() -> TransportError {
+    let detail = "`addresses` is empty: give one at least";
+    TransportError::without_effect(ErrorKind::Misconfigured, None, detail)
 }
 
 async fn open(
@@ -77,14 +120,8 @@ async fn open(
     Link::open(target, kind, lane.clock, lane.command_timeout).await
 }
 
-/// Asks one sentinel for the master, and tells the atlas.
-async fn ask(
-    atlas: &Atlas,
-    sentinel: &Address,
-    link: &Link,
-    lane: OpenLane,
-    known: usize,
-) -> Result<(), TransportError> {
+/// Asks one sentinel for the master.
+async fn ask(atlas: &Atlas, sentinel: &Address, link: &Link, lane: OpenLane) -> Result<Told, TransportError> {
     let (service, asked) = (service(atlas), lane.clock.now());
     // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
     let (master, address) = join(
@@ -97,8 +134,7 @@ async fn ask(
         let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
-    atlas.handle_word(sentinel, word, known, (asked, lane.clock.now()));
-    Ok(())
+    Ok(Told { by: sentinel.clone(), word, moments: (asked, lane.clock.now()) })
 }
 
 /// What the first sentinel that answers says of the master, everything of it.
@@ -231,7 +267,9 @@ impl Vigil {
     }
 
     async fn ask(&self, sentinel: &Address, ear: &Ear) -> Result<(), TransportError> {
-        ask(&self.atlas, sentinel, &ear.questions, self.lane, self.known()).await
+        let told = ask(&self.atlas, sentinel, &ear.questions, self.lane).await?;
+        self.atlas.handle_word(sentinel, told.word, self.known(), told.moments);
+        Ok(())
     }
 
     // The sooner the worse things are.
@@ -348,5 +386,7 @@ impl Probe for Ear {
     }
 }
 
+/// How soon a sentinel that could not be reached when a lane is opened is asked again.
+const PAUSE_REFUSED: Duration = Duration::from_millis(100);
 const PERIOD: Duration = Duration::from_secs(5);
 const PAUSE_BROKEN: Duration = Duration::from_millis(150);

@@ -3,8 +3,14 @@
 use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
+
+use leasehold_redis::Address;
 
 /// Answers each command (its words, the first in capitals) with what `answer` returns; runs until the test ends.
 pub(crate) fn serve(answer: impl Fn(&[String]) -> String + Send + Sync + 'static) -> u16 {
@@ -61,4 +67,80 @@ fn number(reader: &mut impl BufRead) -> Option<usize> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     line.get(1..)?.trim().parse().ok()
+}
+
+/// A sentinel that says what the test wants.
+pub(crate) struct FakeSentinel {
+    pub(crate) port: u16,
+    pub(crate) says: Arc<Mutex<Says>>,
+    /// How often it was asked for its master.
+    pub(crate) asked: Arc<AtomicUsize>,
+}
+
+/// What a [`FakeSentinel`] says.
+#[derive(Clone)]
+pub(crate) struct Says {
+    pub(crate) master: u16,
+    pub(crate) epoch: u64,
+    /// How long each answer takes.
+    pub(crate) delay: Duration,
+    pub(crate) refuses_subscriptions: bool,
+}
+
+impl FakeSentinel {
+    /// Names the server at this port at this epoch.
+    pub(crate) fn naming(master: u16, epoch: u64) -> Self {
+        let says = Says { master, epoch, delay: Duration::ZERO, refuses_subscriptions: false };
+        let (says, asked) = (Arc::new(Mutex::new(says)), Arc::new(AtomicUsize::new(0)));
+        let (spoken, counted) = (says.clone(), asked.clone());
+        let port = serve(move |words| {
+            let says = spoken.lock().unwrap().clone();
+            std::thread::sleep(says.delay);
+            counted.fetch_add(usize::from(words[0] == "SENTINEL"), Ordering::SeqCst);
+            says.answer(words)
+        });
+        Self { port, says, asked }
+    }
+
+    /// Changes what it says from now on.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Says)) {
+        change(&mut self.says.lock().unwrap());
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::new("127.0.0.1", self.port)
+    }
+}
+
+impl Says {
+    fn answer(&self, words: &[String]) -> String {
+        let port = self.master.to_string();
+        match words[0].as_str() {
+            "PING" if words.len() > 1 => bulk(&words[1]),
+            "SUBSCRIBE" if self.refuses_subscriptions => "-NOPERM no permission for the channel\r\n".into(),
+            "SUBSCRIBE" => format!("*3\r\n$9\r\nsubscribe\r\n{}:1\r\n", bulk(&words[1])),
+            "SENTINEL" => match words[1].to_uppercase().as_str() {
+                "MASTER" => array(&[
+                    ("ip", "127.0.0.1"),
+                    ("port", &port),
+                    ("config-epoch", &self.epoch.to_string()),
+                    ("down-after-milliseconds", "1000"),
+                    ("quorum", "2"),
+                    ("num-other-sentinels", "2"),
+                ]),
+                "GET-MASTER-ADDR-BY-NAME" => array(&[("127.0.0.1", &port)]),
+                _ => array(&[]),
+            },
+            _ => healthy(words).unwrap_or_else(|| "-ERR no\r\n".into()),
+        }
+    }
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+fn array(pairs: &[(&str, &str)]) -> String {
+    let words: String = pairs.iter().map(|(name, value)| bulk(name) + &bulk(value)).collect();
+    format!("*{}\r\n{words}", pairs.len() * 2)
 }

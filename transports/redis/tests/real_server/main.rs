@@ -4,5 +4,6 @@ mod authority;
 mod failures;
 mod fake;
 mod locks;
+mod sentinels;
 mod server;
 mod tls;
