@@ -378,7 +378,7 @@ mod tests {
             let watch = thread::scope(|scope| {
                 let failover = scope.spawn(|| {
                     together.wait();
-                    atlas.handle_word(&sentinel, promoted, 1, Default::default());
+                    atlas.handle_word(&(&sentinel).into(), promoted, 1, Default::default());
                     subscriber.follow(&atlas.map());
                 });
                 together.wait();

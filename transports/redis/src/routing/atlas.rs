@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::{
     server::Server,
     slots::{Claims, SlotTable, Statement},
-    succession::Succession,
+    succession::{SentinelId, Succession},
     whereabouts::Whereabouts,
 };
 use crate::{
@@ -98,7 +98,7 @@ impl Atlas {
     /// One of `known` sentinels, asked at the first moment, has named the master by the second.
     pub(crate) fn handle_word(
         &self,
-        sentinel: &Address,
+        sentinel: &SentinelId,
         word: MasterWord,
         known: usize,
         (asked, now): (Instant, Instant),
@@ -110,7 +110,7 @@ impl Atlas {
     }
 
     /// A sentinel has told a failover.
-    pub(crate) fn handle_switch(&self, sentinel: &Address, switch: &Switch, now: Instant) {
+    pub(crate) fn handle_switch(&self, sentinel: &SentinelId, switch: &Switch, now: Instant) {
         let mut state = self.lock();
         if state.succession.handle_switch(sentinel, switch, now) {
             tracing::warn!(from = %switch.from, to = %switch.to, "a sentinel tells a failover: leaving the old master");

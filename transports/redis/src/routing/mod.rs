@@ -3,14 +3,17 @@
 pub(crate) mod atlas;
 mod cluster;
 mod errors;
+mod pace;
 mod poll;
 mod roster;
 mod sentinels;
 mod server;
 mod slots;
 mod succession;
+mod vigil;
 mod whereabouts;
 
 pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
-pub(crate) use sentinels::{ask_sentinels, find_master, keep_listening, try_sentinels};
+pub(crate) use sentinels::{ask_sentinels, find_master, try_sentinels};
 pub(crate) use server::Server;
+pub(crate) use vigil::keep_listening;

@@ -7,13 +7,14 @@
 
 use leasehold::{clock::Instant, transport::TransportError};
 
-use super::errors::most_helpful;
+use super::{errors::most_helpful, succession::SentinelId};
 use crate::{config::Address, wire::sentinel::MasterWord};
 
 /// What one sentinel has said of the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) by: Address,
+    pub(crate) id: SentinelId,
     pub(crate) word: MasterWord,
     /// When it was asked, and when it had answered.
     pub(crate) moments: (Instant, Instant),
@@ -103,7 +104,12 @@ mod tests {
 
     fn told(by: u16, master: u16, epoch: u64) -> Told {
         let word = MasterWord { address: address(master), epoch };
-        Told { by: address(by), word, moments: (Instant::default(), Instant::default()) }
+        Told {
+            by: address(by),
+            id: (&address(by)).into(),
+            word,
+            moments: (Instant::default(), Instant::default()),
+        }
     }
 
     fn error(kind: ErrorKind) -> TransportError {

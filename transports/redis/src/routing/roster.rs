@@ -6,10 +6,14 @@
 //! gives a list nobody is forgotten. When all places are taken a newcomer gets that of whoever was out of reach for
 //! longest, so the dead that are named for ever (until `SENTINEL RESET`) keep nobody out either.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use leasehold::clock::Instant;
 
+use super::succession::SentinelId;
 use crate::config::Address;
 
 /// The sentinels that are listened to.
@@ -18,13 +22,15 @@ pub(crate) struct Roster {
     members: HashMap<Address, Member>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Member {
     is_configured: bool,
     /// Since when no connection to it stands.
     silent_since: Option<Instant>,
     /// Since when every list has left it out.
     unnamed_since: Option<Instant>,
+    /// The sentinel that has answered there.
+    id: Option<SentinelId>,
 }
 
 /// Who is new, and who is none any more.
@@ -37,13 +43,14 @@ pub(crate) struct Turnover {
 impl Roster {
     /// Those that the configuration names.
     pub(crate) fn configured(addresses: &[Address], now: Instant) -> Self {
-        let member = Member { is_configured: true, silent_since: Some(now), unnamed_since: None };
-        Self { members: addresses.iter().map(|address| (address.clone(), member)).collect() }
+        let member = Member { is_configured: true, silent_since: Some(now), unnamed_since: None, id: None };
+        Self { members: addresses.iter().map(|address| (address.clone(), member.clone())).collect() }
     }
 
-    /// How many there are.
+    /// How many sentinels there are. One that is known under two addresses counts once.
     pub(crate) fn count(&self) -> usize {
-        self.members.len()
+        let ids: HashSet<_> = self.members.values().filter_map(|member| member.id.as_ref()).collect();
+        ids.len() + self.members.values().filter(|member| member.id.is_none()).count()
     }
 
     /// The sentinel `by` has named all others that it knows.
@@ -75,7 +82,7 @@ impl Roster {
         if self.members.contains_key(address) || !self.has_place(now, turnover) {
             return;
         }
-        let member = Member { is_configured: false, silent_since: Some(now), unnamed_since: None };
+        let member = Member { is_configured: false, silent_since: Some(now), unnamed_since: None, id: None };
         self.members.insert(address.clone(), member);
         turnover.joined.push(address.clone());
     }
@@ -97,11 +104,20 @@ impl Roster {
         (since + FORGOTTEN_AFTER <= now).then(|| address.clone())
     }
 
-    /// A connection to it stands.
-    pub(crate) fn reached(&mut self, sentinel: &Address) {
-        if let Some(member) = self.members.get_mut(sentinel) {
-            member.silent_since = None;
+    /// A connection to it stands, and ends at the sentinel `id`. `false` if it is not needed: a connection to the same
+    /// sentinel stands under another address.
+    pub(crate) fn reached(&mut self, address: &Address, id: &SentinelId) -> bool {
+        let is_first = !self.is_reached(id);
+        if let Some(member) = self.members.get_mut(address) {
+            member.id = Some(id.clone());
+            member.silent_since = member.silent_since.filter(|_| !is_first);
         }
+        is_first
+    }
+
+    /// Whether a connection to this sentinel stands.
+    pub(crate) fn is_reached(&self, id: &SentinelId) -> bool {
+        self.members.values().any(|member| member.silent_since.is_none() && member.id.as_ref() == Some(id))
     }
 
     /// That connection has ended.
@@ -141,7 +157,9 @@ mod tests {
         let mut roster = Roster::configured(&[address(1)], at(0));
         let turnover = roster.handle_list(&address(1), &addresses(2..=3), at(0));
         assert_eq!(turnover.joined, addresses(2..=3));
-        addresses(1..=3).iter().for_each(|sentinel| roster.reached(sentinel));
+        for sentinel in addresses(1..=3) {
+            assert!(roster.reached(&sentinel, &(&sentinel).into()));
+        }
         roster
     }
 
@@ -175,6 +193,20 @@ mod tests {
         addresses(1..=3).iter().for_each(|sentinel| roster.lost(sentinel, at(1)));
         assert_eq!(roster.handle_list(&address(1), &[], at(1_000)), Turnover::default());
         assert_eq!(roster.handle_list(&address(1), &[], at(1_010)), Turnover::default());
+    }
+
+    #[test]
+    fn a_sentinel_with_two_addresses_is_listened_to_once() {
+        let mut roster = three();
+        let id = SentinelId::from(&address(2));
+        roster.handle_list(&address(1), &[address(2), address(3), address(4)], at(1));
+        assert_eq!(roster.count(), 4);
+        assert!(!roster.reached(&address(4), &id), "the same as 2");
+        assert_eq!(roster.count(), 3);
+        roster.lost(&address(4), at(2));
+        assert!(roster.is_reached(&id), "2 stands");
+        roster.lost(&address(2), at(3));
+        assert!(!roster.is_reached(&id) && roster.reached(&address(4), &id));
     }
 
     #[test]

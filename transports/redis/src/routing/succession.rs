@@ -13,7 +13,7 @@
 //! counts for more than an epoch, unless there was a change within the last seconds, of which most of them need not
 //! have heard.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use leasehold::clock::Instant;
 
@@ -21,6 +21,22 @@ use crate::{
     config::Address,
     wire::sentinel::{MasterWord, Switch},
 };
+
+/// One sentinel, under whatever address it was reached: its run id, or its address where it does not tell one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SentinelId(Arc<str>);
+
+impl SentinelId {
+    pub(crate) fn of_run(run_id: &str) -> Self {
+        Self(run_id.into())
+    }
+}
+
+impl From<&Address> for SentinelId {
+    fn from(address: &Address) -> Self {
+        Self(address.to_string().into())
+    }
+}
 
 /// What is known of the master.
 #[derive(Debug, Default)]
@@ -32,7 +48,7 @@ pub(crate) struct Succession {
     left: Vec<Left>,
     /// Words below it are old.
     epoch: u64,
-    words: HashMap<Address, Heard>,
+    words: HashMap<SentinelId, Heard>,
     changed_at: Instant,
 }
 
@@ -46,7 +62,7 @@ struct Heard {
 #[derive(Debug)]
 struct Left {
     address: Address,
-    by: Address,
+    by: SentinelId,
     at: Instant,
 }
 
@@ -58,7 +74,7 @@ impl Succession {
     /// One of `known` sentinels, asked at `asked`, has named the master. Whether that is another one than before.
     pub(crate) fn handle_word(
         &mut self,
-        sentinel: &Address,
+        sentinel: &SentinelId,
         word: MasterWord,
         known: usize,
         (asked, now): (Instant, Instant),
@@ -85,7 +101,7 @@ impl Succession {
     }
 
     /// A sentinel has told a failover. Whether it is that of our master, who is none from now on.
-    pub(crate) fn handle_switch(&mut self, sentinel: &Address, switch: &Switch, now: Instant) -> bool {
+    pub(crate) fn handle_switch(&mut self, sentinel: &SentinelId, switch: &Switch, now: Instant) -> bool {
         if switch.to == switch.from {
             return false;
         }
@@ -99,7 +115,7 @@ impl Succession {
         ours
     }
 
-    fn leave(&mut self, by: &Address, address: &Address, at: Instant) {
+    fn leave(&mut self, by: &SentinelId, address: &Address, at: Instant) {
         self.left.retain(|left| left.address != *address || left.by != *by);
         if self.left.len() < LEFT_MAX {
             self.left.push(Left { address: address.clone(), by: by.clone(), at });
@@ -107,9 +123,16 @@ impl Succession {
     }
 
     /// A word may show that what the same sentinel has told before was old. Whether the master is the former one again.
-    fn take_back(&mut self, sentinel: &Address, word: &MasterWord, (asked, now): (Instant, Instant)) -> bool {
-        let Self { former, left, epoch, .. } = self;
+    fn take_back(
+        &mut self,
+        sentinel: &SentinelId,
+        word: &MasterWord,
+        (asked, now): (Instant, Instant),
+    ) -> bool {
+        let Self { former, left, epoch, words, .. } = self;
         let Some(former) = former else { return false };
+        // Behind an address that several sentinels share, the one that told it may never be reached again.
+        left.retain(|left| now - left.at <= UNHEARD || words.contains_key(&left.by));
         left.retain(|left| {
             // At our epoch the former one was master, and nobody else is replaced by a later failover than that.
             let is_old = word.epoch < *epoch || (word.epoch == *epoch && left.address != *former);
@@ -143,6 +166,9 @@ impl Succession {
     }
 }
 
+/// A sentinel that has told a switch and was not heard for so long does not keep its old master out any more. Far above
+/// the 2 s in which sentinels greet each other: a true switch is known to the others by then.
+const UNHEARD: Duration = Duration::from_secs(60);
 const LATELY: Duration = Duration::from_secs(12);
 /// More than all sentinels tell between two words.
 const LEFT_MAX: usize = 256;
@@ -164,6 +190,10 @@ mod tests {
         Address::new("h", port)
     }
 
+    fn sentinel(port: u16) -> SentinelId {
+        (&address(port)).into()
+    }
+
     fn word(port: u16, epoch: u64) -> MasterWord {
         MasterWord { address: address(port), epoch }
     }
@@ -181,7 +211,7 @@ mod tests {
     fn settled() -> Succession {
         let mut succession = Succession::default();
         for sentinel in 11..=13 {
-            succession.handle_word(&address(sentinel), word(1, 3), 3, asked(at(0)));
+            succession.handle_word(&self::sentinel(sentinel), word(1, 3), 3, asked(at(0)));
         }
         succession
     }
@@ -190,31 +220,31 @@ mod tests {
     fn the_first_word_is_taken() {
         let mut succession = Succession::default();
         assert_eq!(succession.master(), None);
-        assert!(succession.handle_word(&address(11), word(1, 0), 3, asked(at(0))));
-        assert!(!succession.handle_word(&address(12), word(1, 0), 3, asked(at(0))));
+        assert!(succession.handle_word(&sentinel(11), word(1, 0), 3, asked(at(0))));
+        assert!(!succession.handle_word(&sentinel(12), word(1, 0), 3, asked(at(0))));
         assert_eq!(succession.master(), Some(&address(1)));
     }
 
     #[test]
     fn l5_a_later_epoch_is_believed_at_once_and_an_old_word_never_takes_it_back() {
         let mut succession = settled();
-        assert!(succession.handle_word(&address(11), word(2, 4), 3, asked(at(1))));
-        assert!(!succession.handle_word(&address(12), word(1, 3), 3, asked(at(1))));
-        assert!(!succession.handle_word(&address(13), word(1, 3), 3, asked(at(2))));
+        assert!(succession.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert!(!succession.handle_word(&sentinel(12), word(1, 3), 3, asked(at(1))));
+        assert!(!succession.handle_word(&sentinel(13), word(1, 3), 3, asked(at(2))));
         assert_eq!(succession.master(), Some(&address(2)));
     }
 
     #[test]
     fn l5_a_switch_leaves_the_old_master_before_the_new_one_is_known() {
         let mut succession = settled();
-        assert!(succession.handle_switch(&address(11), &switch(1, 2), at(1)));
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
         assert_eq!(succession.master(), None);
         // Those who have not heard of it still name the old one.
-        assert!(!succession.handle_word(&address(12), word(1, 3), 3, asked(at(1))));
-        assert!(!succession.handle_word(&address(13), word(1, 3), 3, asked(at(1))));
-        assert!(succession.handle_word(&address(11), word(2, 4), 3, asked(at(1))));
+        assert!(!succession.handle_word(&sentinel(12), word(1, 3), 3, asked(at(1))));
+        assert!(!succession.handle_word(&sentinel(13), word(1, 3), 3, asked(at(1))));
+        assert!(succession.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
         assert!(
-            !succession.handle_switch(&address(12), &switch(1, 2), at(1)),
+            !succession.handle_switch(&sentinel(12), &switch(1, 2), at(1)),
             "the second sentinel tells the same"
         );
         assert_eq!(succession.master(), Some(&address(2)));
@@ -224,18 +254,18 @@ mod tests {
     fn l5_a_sentinel_that_told_the_epoch_before_the_switch_is_believed_after_it() {
         let mut succession = settled();
         // Its epoch rises before it calls the old master anything else.
-        assert!(!succession.handle_word(&address(11), word(1, 4), 3, asked(at(1))));
-        assert!(succession.handle_switch(&address(11), &switch(1, 2), at(1)));
-        assert!(!succession.handle_word(&address(12), word(1, 4), 3, asked(at(1))), "the one that was left");
-        assert!(succession.handle_word(&address(11), word(2, 4), 3, asked(at(1))));
+        assert!(!succession.handle_word(&sentinel(11), word(1, 4), 3, asked(at(1))));
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(!succession.handle_word(&sentinel(12), word(1, 4), 3, asked(at(1))), "the one that was left");
+        assert!(succession.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
         assert_eq!(succession.master(), Some(&address(2)));
     }
 
     /// 1 was replaced by 2, and 2 by 1.
     fn there_and_back() -> Succession {
         let mut succession = settled();
-        assert!(succession.handle_word(&address(11), word(2, 4), 3, asked(at(1))));
-        assert!(succession.handle_word(&address(11), word(1, 5), 3, asked(at(2))));
+        assert!(succession.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert!(succession.handle_word(&sentinel(11), word(1, 5), 3, asked(at(2))));
         succession
     }
 
@@ -243,13 +273,13 @@ mod tests {
     fn l5_a_switch_that_is_told_late_is_taken_back_by_the_next_word_of_who_told_it() {
         for said in [word(1, 5), word(2, 4), word(1, 3)] {
             let mut succession = there_and_back();
-            assert!(succession.handle_switch(&address(13), &switch(1, 2), at(3)));
+            assert!(succession.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
             assert!(
-                !succession.handle_word(&address(12), word(1, 5), 3, asked(at(4))),
+                !succession.handle_word(&sentinel(12), word(1, 5), 3, asked(at(4))),
                 "may not have heard of it"
             );
-            assert!(!succession.handle_word(&address(13), said.clone(), 3, asked(at(2))), "asked before");
-            assert!(succession.handle_word(&address(13), said.clone(), 3, asked(at(4))), "{said:?}");
+            assert!(!succession.handle_word(&sentinel(13), said.clone(), 3, asked(at(2))), "asked before");
+            assert!(succession.handle_word(&sentinel(13), said.clone(), 3, asked(at(4))), "{said:?}");
             assert_eq!(succession.master(), Some(&address(1)));
         }
     }
@@ -257,41 +287,61 @@ mod tests {
     #[test]
     fn l5_a_switch_that_is_told_by_two_is_taken_back_by_both() {
         let mut succession = there_and_back();
-        assert!(succession.handle_switch(&address(13), &switch(1, 2), at(3)));
-        assert!(!succession.handle_switch(&address(12), &switch(1, 2), at(3)), "this one is new");
-        assert!(!succession.handle_word(&address(13), word(2, 4), 3, asked(at(4))));
-        assert!(succession.handle_word(&address(12), word(2, 6), 3, asked(at(4))));
+        assert!(succession.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
+        assert!(!succession.handle_switch(&sentinel(12), &switch(1, 2), at(3)), "this one is new");
+        assert!(!succession.handle_word(&sentinel(13), word(2, 4), 3, asked(at(4))));
+        assert!(succession.handle_word(&sentinel(12), word(2, 6), 3, asked(at(4))));
         assert_eq!(succession.master(), Some(&address(2)));
     }
 
     #[test]
     fn l5_a_second_failover_before_any_word_is_not_forgotten() {
         let mut succession = settled();
-        assert!(succession.handle_switch(&address(11), &switch(1, 2), at(1)));
-        assert!(!succession.handle_switch(&address(11), &switch(2, 3), at(2)));
-        assert!(!succession.handle_word(&address(12), word(2, 4), 3, asked(at(3))), "has heard of one");
-        assert!(succession.handle_word(&address(11), word(3, 5), 3, asked(at(3))));
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(!succession.handle_switch(&sentinel(11), &switch(2, 3), at(2)));
+        assert!(!succession.handle_word(&sentinel(12), word(2, 4), 3, asked(at(3))), "has heard of one");
+        assert!(succession.handle_word(&sentinel(11), word(3, 5), 3, asked(at(3))));
         assert_eq!(succession.master(), Some(&address(3)));
     }
 
     #[test]
     fn l5_an_old_switch_of_another_master_does_not_keep_the_new_one_out() {
         let mut succession = there_and_back();
-        assert!(succession.handle_switch(&address(11), &switch(1, 2), at(3)));
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(3)));
         // The one that led to the former one, told late.
-        assert!(!succession.handle_switch(&address(13), &switch(2, 1), at(3)));
-        assert!(!succession.handle_word(&address(13), word(1, 5), 3, asked(at(4))));
-        assert!(succession.handle_word(&address(11), word(2, 6), 3, asked(at(4))));
+        assert!(!succession.handle_switch(&sentinel(13), &switch(2, 1), at(3)));
+        assert!(!succession.handle_word(&sentinel(13), word(1, 5), 3, asked(at(4))));
+        assert!(succession.handle_word(&sentinel(11), word(2, 6), 3, asked(at(4))));
         assert_eq!(succession.master(), Some(&address(2)));
     }
 
     #[test]
     fn l5_a_word_that_was_on_its_way_when_its_master_was_left_does_not_bring_it_back() {
         let mut succession = settled();
-        assert!(succession.handle_switch(&address(11), &switch(1, 2), at(2)));
-        assert!(!succession.handle_word(&address(11), word(1, 4), 3, asked(at(1))));
-        assert!(succession.handle_word(&address(11), word(2, 4), 3, asked(at(3))));
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(2)));
+        assert!(!succession.handle_word(&sentinel(11), word(1, 4), 3, asked(at(1))));
+        assert!(succession.handle_word(&sentinel(11), word(2, 4), 3, asked(at(3))));
         assert_eq!(succession.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn s1_sentinels_behind_one_address_do_not_take_each_others_switch_back() {
+        let mut succession = settled();
+        assert!(succession.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(!succession.handle_word(&sentinel(12), word(1, 3), 1, asked(at(2))), "up to 2 s behind");
+        assert_eq!(succession.master(), None);
+        assert!(succession.handle_word(&sentinel(12), word(2, 4), 1, asked(at(3))));
+        assert_eq!(succession.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_late_switch_of_a_sentinel_that_is_never_heard_again_ends_after_a_minute() {
+        let mut succession = there_and_back();
+        assert!(succession.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
+        // Too few of the known sentinels can be reached to count for most of them.
+        assert!(!succession.handle_word(&sentinel(12), word(1, 5), 9, asked(at(62))));
+        assert!(succession.handle_word(&sentinel(12), word(1, 5), 9, asked(at(63))));
+        assert_eq!(succession.master(), Some(&address(1)));
     }
 
     #[test]
@@ -299,7 +349,7 @@ mod tests {
         let mut succession = settled();
         for sentinel in 0..100 {
             let now = at(100 + 10 * u64::from(sentinel));
-            succession.handle_word(&address(20 + sentinel), word(1, 3), 3, asked(now));
+            succession.handle_word(&self::sentinel(20 + sentinel), word(1, 3), 3, asked(now));
         }
         assert_eq!(succession.words.len(), 2);
     }
@@ -307,15 +357,15 @@ mod tests {
     #[test]
     fn a_switch_of_another_master_changes_nothing() {
         let mut succession = settled();
-        assert!(!succession.handle_switch(&address(11), &switch(7, 8), at(1)));
+        assert!(!succession.handle_switch(&sentinel(11), &switch(7, 8), at(1)));
         assert_eq!(succession.master(), Some(&address(1)));
     }
 
     #[test]
     fn sentinels_that_were_set_up_anew_are_believed_once_most_of_them_agree() {
         let mut succession = settled();
-        assert!(!succession.handle_word(&address(11), word(5, 0), 3, asked(at(100))), "one of three");
-        assert!(succession.handle_word(&address(12), word(5, 0), 3, asked(at(101))));
+        assert!(!succession.handle_word(&sentinel(11), word(5, 0), 3, asked(at(100))), "one of three");
+        assert!(succession.handle_word(&sentinel(12), word(5, 0), 3, asked(at(101))));
         assert_eq!(succession.master(), Some(&address(5)));
     }
 }

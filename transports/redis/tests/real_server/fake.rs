@@ -85,12 +85,15 @@ pub(crate) struct Says {
     /// How long each answer takes.
     pub(crate) delay: Duration,
     pub(crate) refuses_subscriptions: bool,
+    pub(crate) run_id: String,
 }
 
 impl FakeSentinel {
     /// Names the server at this port at this epoch.
     pub(crate) fn naming(master: u16, epoch: u64) -> Self {
-        let says = Says { master, epoch, delay: Duration::ZERO, refuses_subscriptions: false };
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let run_id = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        let says = Says { master, epoch, delay: Duration::ZERO, refuses_subscriptions: false, run_id };
         let (says, asked) = (Arc::new(Mutex::new(says)), Arc::new(AtomicUsize::new(0)));
         let (spoken, counted) = (says.clone(), asked.clone());
         let port = serve(move |words| {
@@ -131,6 +134,8 @@ impl Says {
                 "GET-MASTER-ADDR-BY-NAME" => array(&[("127.0.0.1", &port)]),
                 _ => array(&[]),
             },
+            // Each sentinel has a run of its own.
+            "INFO" => bulk(&format!("run_id:{}\r\n", self.run_id)),
             _ => healthy(words).unwrap_or_else(|| "-ERR no\r\n".into()),
         }
     }

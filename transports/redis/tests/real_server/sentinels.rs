@@ -1,11 +1,14 @@
 //! What the words of sentinels that do not agree, or refuse something, lead to.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use leasehold::Engine;
+use leasehold::{Engine, clock::Clock};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 
-use crate::{fake::FakeSentinel, server::Server};
+use crate::{
+    fake::FakeSentinel,
+    server::{Server, until},
+};
 
 async fn engine(sentinels: impl IntoIterator<Item = Address>) -> Engine {
     let transport = RedisTransport::new(RedisConfig::sentinel(sentinels, "m"));
@@ -37,6 +40,45 @@ async fn one_sentinel_of_three_is_enough_when_the_others_are_down() {
     let down = [free_port(), free_port()].map(|port| Address::new("127.0.0.1", port));
     let engine = engine([sentinel.address()].into_iter().chain(down)).await;
     assert!(engine.lock("k").acquire().await.unwrap().is_held());
+}
+
+/// The README: without the right to SUBSCRIBE a failover is noticed up to five seconds later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn l5_a_failover_behind_sentinels_that_refuse_subscriptions_is_followed() {
+    let (mut old, new) = (Server::start(), Server::start());
+    let sentinels: Vec<_> = (0..3).map(|_| FakeSentinel::naming(old.port, 1)).collect();
+    sentinels.iter().for_each(|sentinel| sentinel.change(|says| says.refuses_subscriptions = true));
+    let engine = engine(sentinels.iter().map(FakeSentinel::address)).await;
+    drop(engine.lock("k").acquire().await.unwrap());
+    old.kill();
+    for sentinel in &sentinels {
+        sentinel.change(|says| (says.master, says.epoch) = (new.port, 2));
+    }
+    let granted = until(async || engine.lock("k").acquire().await.ok()).await;
+    assert!(granted.is_held() && new.cli(&["hlen", "k"]) == "1");
+    let findings = engine.audit().await;
+    let refused: Vec<_> =
+        findings.findings().iter().filter(|finding| finding.found.contains("+subscribe")).collect();
+    assert_eq!(refused.len(), 3, "one finding for each sentinel: {refused:?}");
+}
+
+/// An outage of days must not keep the sentinels busy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_a_master_the_sentinels_are_asked_ever_more_rarely() {
+    let mut server = Server::start();
+    let sentinel = FakeSentinel::naming(server.port, 1);
+    let engine = engine([sentinel.address()]).await;
+    server.kill();
+    let asked = || sentinel.asked.load(Ordering::SeqCst);
+    let killed = Clock::Boot.now();
+    // Three commands in each round, two lanes: 34 rounds of each in the first 5 s.
+    until(async || (Clock::Boot.now() - killed >= Duration::from_secs(7)).then_some(())).await;
+    let in_seven_seconds = asked();
+    until(async || (Clock::Boot.now() - killed >= Duration::from_secs(15)).then_some(())).await;
+    let later = asked() - in_seven_seconds;
+    assert!(later <= 60, "{later} commands from 7 s to 15 s, {in_seven_seconds} before");
+    assert!(later > 0, "it is asked all the same");
+    drop(engine);
 }
 
 fn free_port() -> u16 {

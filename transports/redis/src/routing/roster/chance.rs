@@ -76,11 +76,11 @@ impl Deployment {
     }
 
     fn listen(&mut self, sentinel: &Address) {
-        self.roster.reached(sentinel);
+        self.roster.reached(sentinel, &sentinel.into());
         let reached = self.roster.members.clone();
         let turnover = self.roster.handle_list(sentinel, &self.alive[sentinel], self.now);
         for left in &turnover.left {
-            let member = reached[left];
+            let member = &reached[left];
             assert!(!member.is_configured && member.silent_since.is_some(), "{left}: {member:?} left");
         }
         self.ears.retain(|ear| !turnover.left.contains(ear));

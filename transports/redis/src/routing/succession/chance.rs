@@ -118,8 +118,8 @@ impl Sentinels {
     }
 }
 
-fn name(sentinel: usize) -> Address {
-    address(1_000 + u16::try_from(sentinel).unwrap())
+fn name(sentinel: usize) -> SentinelId {
+    (&address(1_000 + u16::try_from(sentinel).unwrap())).into()
 }
 
 fn at(seconds: u64) -> Instant {

@@ -120,8 +120,8 @@ fn server(number: usize) -> Address {
     Address::new("m", 1 + u16::try_from(number).unwrap())
 }
 
-fn name(sentinel: usize) -> Address {
-    Address::new("s", 1 + u16::try_from(sentinel).unwrap())
+fn name(sentinel: usize) -> SentinelId {
+    (&Address::new("s", 1 + u16::try_from(sentinel).unwrap())).into()
 }
 
 #[test]
