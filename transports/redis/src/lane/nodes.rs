@@ -24,6 +24,7 @@ use crate::{
     routing::{
         Server,
         atlas::{Atlas, Map},
+        most_helpful,
     },
     wire::redirect::RedirectKind,
 };
@@ -70,8 +71,10 @@ impl Nodes {
         &self.atlas
     }
 
-    /// Connects to every server of the map at once. Fails if none can be reached, or one refuses for good; whoever else
-    /// cannot be reached is tried again in the background.
+    /// Connects to every server of the map at once. A server that cannot be used is tried again in the background.
+    ///
+    /// # Errors
+    /// Not one of the servers that serve slots can be used.
     pub(crate) async fn open(&self) -> Result<(), TransportError> {
         let map = self.atlas.map();
         self.board.draw_map(&map);
@@ -80,15 +83,18 @@ impl Nodes {
             attempts.spawn(self.seat(server.clone()));
         }
         let mut reached = Vec::new();
-        let mut trouble = None;
+        let mut errors = Vec::new();
         while let Some(attempt) = attempts.join_next().await {
             match attempt.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
                 Ok(seated) => reached.push(seated),
-                Err(error) if error.kind.is_final() => return Err(error),
-                Err(error) => trouble = Some(error),
+                Err(error) => errors.push(error),
             }
         }
-        if let (true, Some(error)) = (reached.is_empty(), trouble) {
+        let is_usable = reached.iter().any(|(id, _)| map.serves(*id));
+        for error in errors.iter().filter(|error| is_usable && error.kind.is_final()) {
+            tracing::warn!(%error, "a server refuses; it is tried again, and the others are used");
+        }
+        if let (false, Some(error)) = (is_usable, most_helpful(errors)) {
             return Err(error);
         }
         let mut seats = self.lock();

@@ -16,6 +16,7 @@ use leasehold::{
 use tokio::sync::watch;
 
 use super::{
+    membership::{Membership, Standing},
     server::Server,
     slots::{Claims, SlotTable, Statement},
     succession::{SentinelId, Succession},
@@ -51,6 +52,7 @@ struct Known {
     next_id: u32,
     slots: SlotTable,
     whereabouts: Whereabouts,
+    membership: Membership,
     /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
     empty: HashSet<NodeId>,
     /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
@@ -124,19 +126,32 @@ impl Atlas {
         self.replace(state, map, now);
     }
 
-    /// A node of the cluster, at `asked`, has described it.
-    pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) {
+    /// A node of the cluster, at `asked`, has described it. `false` if it is a node of another cluster.
+    pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) -> bool {
         let mut state = self.lock();
+        match state.membership.judge(view, now) {
+            Standing::Member => {}
+            Standing::NewStranger => {
+                tracing::warn!(node = %asked, "a node of another cluster answers at this address: its view is ignored");
+                return false;
+            }
+            Standing::Stranger => return false,
+        }
+        self.take_in_view(&mut state, asked, view, now);
+        true
+    }
+
+    fn take_in_view(&self, state: &mut Known, asked: &Address, view: &[Described], now: Instant) {
         let view = &state.whereabouts.settle(view);
-        let statement = self.statement(&mut state, asked, view);
+        let statement = self.statement(state, asked, view);
         let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
-        let masters = masters.map(|node| self.number(&mut state, &node.address).id).collect::<Vec<_>>();
+        let masters = masters.map(|node| self.number(state, &node.address).id).collect::<Vec<_>>();
         let is_new = |id: &NodeId| state.empty.contains(id) || !state.served.contains(id);
         let empty = masters.into_iter().filter(is_new).collect();
         let news = state.slots.merge(&statement);
         if news || state.empty != empty {
             state.empty = empty;
-            self.follow_slots(&mut state, now);
+            self.follow_slots(state, now);
         }
     }
 

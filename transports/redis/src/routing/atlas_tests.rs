@@ -42,7 +42,7 @@ impl Cluster {
     }
 
     fn tell(&self, view: &[Described]) {
-        self.0.handle_view(&address(ASKED), view, Instant::default());
+        assert!(self.0.handle_view(&address(ASKED), view, Instant::default()));
     }
 
     fn redirect(&self, kind: RedirectKind, slot_number: u16, (by, to): (u16, u16)) {
@@ -93,6 +93,38 @@ async fn a_master_that_serves_again_is_connected_again() {
     let back = [master(ASKED, 1, Some(LOWER)), master(STRUCK, 4, Some(UPPER)), master(HEIR, 3, None)];
     let cluster = Cluster::told(&[&before, &switched, &back]);
     assert_eq!(cluster.ports(), [ASKED, STRUCK], "and its former heir is left");
+}
+
+/// The view of a node of another cluster, which serves everything there.
+fn foreign() -> [Described; 1] {
+    [Described { id: "foreign".into(), ..master(ASKED, 1, Some(0..=16_383)) }]
+}
+
+#[tokio::test]
+async fn s1_a_node_of_another_cluster_at_a_known_address_takes_no_slot() {
+    let before = [master(ASKED, 7, Some(LOWER)), master(STRUCK, 8, Some(UPPER))];
+    let cluster = Cluster::told(&[&before]);
+    assert!(!cluster.0.handle_view(&address(ASKED), &foreign(), at(60)));
+    assert_eq!(cluster.ports(), [ASKED, STRUCK]);
+    // A node that the others have met since then is no stranger.
+    let newcomer = master(HEIR, 9, None);
+    let met = [before[0].clone(), before[1].clone(), newcomer.clone()];
+    assert!(cluster.0.handle_view(&address(ASKED), &met, at(61)));
+    let of_newcomer = met.map(|node| Described { is_myself: node.id == newcomer.id, ..node });
+    assert!(cluster.0.handle_view(&address(HEIR), &of_newcomer, at(62)));
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_built_anew_is_believed_when_no_old_node_was_heard_for_a_minute() {
+    let before = [master(ASKED, 7, Some(LOWER)), master(STRUCK, 8, Some(UPPER))];
+    let cluster = Cluster::told(&[&before]);
+    assert!(!cluster.0.handle_view(&address(ASKED), &foreign(), at(60)));
+    assert!(cluster.0.handle_view(&address(ASKED), &foreign(), at(61)));
+    assert_eq!(cluster.ports(), [ASKED]);
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_nanos(seconds * 1_000_000_000)
 }
 
 /// As CLUSTER SLOTS names it to clients.

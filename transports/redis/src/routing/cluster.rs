@@ -10,7 +10,11 @@ use fred::types::Value;
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 use tokio::sync::watch;
 
-use super::atlas::Atlas;
+use super::{
+    atlas::Atlas,
+    errors::most_helpful,
+    pace::{PAUSE_BROKEN, PERIOD, Pace},
+};
 use crate::{
     config::Address,
     connection::{
@@ -25,32 +29,43 @@ use crate::{
 };
 
 /// Asks the configured nodes, the first that answers counts.
+///
+/// # Errors
+/// Not one has described a cluster.
 pub(crate) async fn find_cluster(atlas: &Atlas, lane: OpenLane) -> Result<(), TransportError> {
-    let mut trouble = None;
+    let mut errors = Vec::new();
     for address in &atlas.config.addresses {
         match ask_seed(atlas, address, lane).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind.is_final() => return Err(error),
-            Err(error) => trouble = Some(error),
+            Ok(()) => {
+                warn_of(&errors);
+                return Ok(());
+            }
+            Err(error) => errors.push(error),
         }
     }
-    Err(trouble.unwrap_or_else(|| {
-        TransportError::without_effect(
-            ErrorKind::Misconfigured,
-            None,
-            "`addresses` is empty: give one at least",
-        )
+    Err(most_helpful(errors).unwrap_or_else(|| {
+        without_effect(ErrorKind::Misconfigured, "`addresses` is empty: give one at least".to_owned())
     }))
+}
+
+/// Nodes that refuse for good stay unused until an operator has changed something.
+fn warn_of(errors: &[TransportError]) {
+    for error in errors.iter().filter(|error| error.kind.is_final()) {
+        tracing::warn!(%error, "a node of the cluster refuses; the others are used");
+    }
 }
 
 async fn ask_seed(atlas: &Atlas, address: &Address, lane: OpenLane) -> Result<(), TransportError> {
     let target = Target { config: &atlas.config, address, login: Login::Server };
     let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await?;
     let view = survey(&link, address, lane.command_timeout).await?;
-    atlas.handle_view(address, &view, lane.clock.now());
+    if !atlas.handle_view(address, &view, lane.clock.now()) {
+        let detail = format!("redis {address} belongs to another cluster; take it out of `addresses`");
+        return Err(without_effect(ErrorKind::NotReady, detail));
+    }
     if atlas.map().ranges.is_empty() {
         let detail = format!("redis {address}: no slot of the cluster is served; see CLUSTER INFO");
-        return Err(TransportError::without_effect(ErrorKind::NotReady, None, detail));
+        return Err(without_effect(ErrorKind::NotReady, detail));
     }
     Ok(())
 }
@@ -102,24 +117,23 @@ fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
 
 /// Looks again, for ever.
 pub(crate) async fn keep_surveyed(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<Nodes>) {
-    let mut doubts = atlas.doubts();
+    let (mut doubts, mut pace) = (atlas.doubts(), Pace::default());
     for turn in 0.. {
-        wait(&mut doubts, &nodes).await;
+        let is_whole = nodes.is_whole();
+        let least = if is_whole { Duration::ZERO } else { PAUSE_BROKEN };
+        wait(&mut doubts, least, pace.next_pause(is_whole, lane.clock.now())).await;
         if let Err(error) = look(&atlas, lane, &nodes, turn).await {
             tracing::debug!(%error, "cannot ask the cluster about its nodes");
         }
     }
 }
 
-// At most one question in each pause, however many doubts there are.
-async fn wait(doubts: &mut watch::Receiver<u64>, nodes: &Nodes) {
-    if !nodes.is_whole() {
-        return tokio::time::sleep(PAUSE_BROKEN).await;
-    }
+// At most one question in each `least`, however many doubts there are.
+async fn wait(doubts: &mut watch::Receiver<u64>, least: Duration, pause: Duration) {
+    tokio::time::sleep(least).await;
     // A doubt that came while nobody looked for one counts at once.
-    let doubted = doubts.has_changed().unwrap_or(false);
-    if !doubted {
-        let _ = tokio::time::timeout(PERIOD, doubts.changed()).await;
+    if !doubts.has_changed().unwrap_or(false) {
+        let _ = tokio::time::timeout(pause.saturating_sub(least), doubts.changed()).await;
     }
     doubts.mark_unchanged();
 }
@@ -133,7 +147,5 @@ async fn look(atlas: &Atlas, lane: OpenLane, nodes: &Nodes, turn: usize) -> Resu
     Ok(())
 }
 
-const PERIOD: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_BROKEN: Duration = Duration::from_millis(150);
 const QUESTION_TIMEOUT: Duration = Duration::from_millis(500);

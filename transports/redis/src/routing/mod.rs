@@ -3,6 +3,7 @@
 pub(crate) mod atlas;
 mod cluster;
 mod errors;
+mod membership;
 mod pace;
 mod poll;
 mod roster;
@@ -14,6 +15,7 @@ mod vigil;
 mod whereabouts;
 
 pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
+pub(crate) use errors::most_helpful;
 pub(crate) use sentinels::{ask_sentinels, find_master, try_sentinels};
 pub(crate) use server::Server;
 pub(crate) use vigil::keep_listening;

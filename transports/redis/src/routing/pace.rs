@@ -54,7 +54,8 @@ fn shortened(pause: Duration, now: Instant) -> Duration {
 
 /// While all is well.
 pub(super) const PERIOD: Duration = Duration::from_secs(5);
-const PAUSE_BROKEN: Duration = Duration::from_millis(150);
+/// While not every slot has a server with a connection.
+pub(super) const PAUSE_BROKEN: Duration = Duration::from_millis(150);
 /// For how long [`PAUSE_BROKEN`] is the pause.
 const EAGER: Duration = Duration::from_secs(5);
 const RARE: Duration = Duration::from_secs(300);

@@ -6,6 +6,7 @@
 use std::{collections::HashMap, ops::RangeInclusive};
 
 use fred::types::Resp3Frame as Frame;
+use leasehold::routing::slot::SLOTS;
 
 use super::{place::plain, reply};
 use crate::config::Address;
@@ -38,7 +39,14 @@ pub(crate) fn read(nodes: &Frame, slots: Option<&Frame>, asked: &Address) -> Opt
     let preferred = Preferred { uses_names: uses_names(text, &endpoints), endpoints };
     let lines = text.lines().filter(|line| !line.is_empty());
     let described: Option<Vec<_>> = lines.map(|line| describe(line, &preferred, asked)).collect();
-    Some(described?.into_iter().flatten().collect())
+    let described: Vec<_> = described?.into_iter().flatten().collect();
+    (claimed(&described) <= usize::from(SLOTS)).then_some(described)
+}
+
+/// How many slots the nodes serve together. Each slot has one master, so more than there are make no sense; they would
+/// keep a thread busy for as long as a hostile node likes.
+fn claimed(nodes: &[Described]) -> usize {
+    nodes.iter().flat_map(|node| &node.slots).map(|slots| slots.clone().count()).sum()
 }
 
 /// What `CLUSTER SLOTS` says of addresses.
@@ -194,6 +202,13 @@ ee :7005@17005 master - 0 0 0 connected
         };
         assert_eq!(hosts("10.0.0.1", "host-b"), ["10.0.0.1", "host-b", "host-c", "10.0.0.9"]);
         assert_eq!(hosts("10.0.0.1", "10.0.0.2"), ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"]);
+    }
+
+    #[test]
+    fn more_slots_than_there_are_make_no_sense() {
+        let line = "aa 10.0.0.1:7001@17001 myself,master - 0 0 7 connected";
+        let told = |slots: &str| read(&text(&format!("{line} {slots}")), None, &asked()).is_some();
+        assert!(told("0-16383") && !told("0-16383 0") && !told("0-65535"));
     }
 
     #[test]
