@@ -244,7 +244,7 @@ impl Drop for Outstanding<'_> {
     }
 }
 
-fn is_redirect(text: &str) -> bool {
+pub(crate) fn is_redirect(text: &str) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"].iter().any(|code| text.starts_with(code))
 }
 

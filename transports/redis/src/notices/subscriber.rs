@@ -35,7 +35,7 @@ use crate::{
         abilities::Kinds,
         backoff::Backoff,
         dialling::LinkKind,
-        link::{Failure, Link},
+        link::{Failure, Link, is_redirect},
         watchdog::{PROBE_TIMEOUT, Probe, watch_over},
     },
     routing::{
@@ -265,24 +265,35 @@ impl Subscribed {
     /// Ends some subscriptions, begins others, and waits until the server has done all of it. Which of them another node
     /// serves.
     async fn change(&self, changes: Changes, step: Duration) -> Result<Vec<Str>, Failure> {
-        let Changes { wanted, mut ended, left } = changes;
-        if self.kinds.classic {
-            // Sharded ones have ended with the move of their slot; the server would answer MOVED.
-            ended.extend(left);
-        }
-        self.end(ended, step).await?;
+        let Changes { wanted, ended, left } = changes;
+        self.end(ended, left, step).await?;
         self.begin(wanted, step).await
     }
 
-    async fn end(&self, channels: Vec<Str>, step: Duration) -> Result<(), Failure> {
-        if channels.is_empty() {
+    /// `left`: their slot has moved. Sharded subscriptions have ended with it, and the server would answer MOVED.
+    async fn end(&self, ended: Vec<Str>, left: Vec<Str>, step: Duration) -> Result<(), Failure> {
+        let sharded = if self.kinds.sharded { ended.clone() } else { Vec::new() };
+        let classic = if self.kinds.classic { [ended, left].concat() } else { Vec::new() };
+        if sharded.is_empty() && classic.is_empty() {
             return Ok(());
         }
-        if self.kinds.sharded {
-            self.link.unsubscribe_sharded(channels.clone(), step).await?;
+        let redirects_max = sharded.len();
+        self.link.unsubscribe_sharded(sharded, step).await?;
+        if !classic.is_empty() {
+            self.link.unsubscribe(classic, step).await?;
         }
-        if self.kinds.classic {
-            self.link.unsubscribe(channels, step).await?;
+        self.ping_behind_redirects(redirects_max, step).await
+    }
+
+    /// The slot of a channel may have moved although no map has told so yet. `SUNSUBSCRIBE` is answered `MOVED` then, and
+    /// fred, which waits for no answer to it, gives that to the ping behind it. The number of a further ping tells
+    /// whether the connection is in step again.
+    async fn ping_behind_redirects(&self, redirects_max: usize, step: Duration) -> Result<(), Failure> {
+        for _ in 0..redirects_max {
+            match self.ping(step).await {
+                Err(Failure::Refused(text)) if is_redirect(&text) => {}
+                answer => return answer,
+            }
         }
         self.ping(step).await
     }

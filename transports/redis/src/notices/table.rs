@@ -262,12 +262,16 @@ impl Notices {
         let waits = !over || channel.phase == Phase::Asked;
         if waits {
             channel.queued = true;
-            channel.idle_since = if over { now } else { channel.idle_since };
+            channel.idle_since =
+                if over { now + CONFIRMED_WITHIN.saturating_sub(self.warm) } else { channel.idle_since };
             self.idle.push_back((name.clone(), channel.idle_since));
         }
         !waits
     }
 }
+
+/// How soon to look again for a channel whose subscription was not confirmed yet, at the earliest.
+const CONFIRMED_WITHIN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod chance;

@@ -259,3 +259,15 @@ fn a_subscription_is_not_ended_before_it_was_confirmed() {
     notices.confirm(X, &asked);
     assert_eq!(take_ended(&mut notices, at(11_000)), [name("a")]);
 }
+
+#[test]
+fn an_unconfirmed_channel_that_is_not_kept_warm_is_looked_at_every_100_ms() {
+    let mut notices = Notices::new(Duration::ZERO, 2);
+    watch(&mut notices, "a");
+    let asked = take_wanted(&mut notices);
+    notices.unwatch(&name("a"), at(0));
+    assert!(take_ended(&mut notices, at(1)).is_empty());
+    assert_eq!(notices.next_expiry(), Some(at(101)));
+    notices.confirm(X, &asked);
+    assert_eq!(take_ended(&mut notices, at(101)), [name("a")]);
+}
