@@ -177,6 +177,22 @@ async fn the_documented_rights_are_enough_on_a_cluster_and_each_missing_is_named
     }
 }
 
+/// Before Redis 7 there are no sharded notices, and no right to ask for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l2_the_documented_rights_are_enough_for_notices_on_a_cluster_of_6_2() {
+    let recipe = RedisCluster::builder().version(ServerVersion::Redis62).replicas_each(0);
+    let cluster = recipe.start().expect("a cluster");
+    let mut admin = Admin::of(&cluster.nodes());
+    let mut rule = documented("leasehold").concat();
+    rule.retain(|right| !SINCE_7.iter().any(|since_7| right.starts_with(since_7)));
+    admin.grant("leasehold", &rule);
+    let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
+    tour(&logged_in(RedisConfig::cluster(nodes))).await;
+}
+
+/// As the README says what to leave out before Redis 7.
+const SINCE_7: [&str; 4] = ["+ssubscribe", "+sunsubscribe", "+spublish", "+pubsub"];
+
 /// A lock whose slot is being moved is asked for at both ends.
 async fn on_the_way(cluster: &RedisCluster, config: &RedisConfig) {
     let lanes = Lanes::open(config.clone()).await;

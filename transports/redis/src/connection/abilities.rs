@@ -42,8 +42,7 @@ impl Abilities {
         let ask = |command, args: Vec<Value>| async move {
             match link.request(command, 0, args, step).await {
                 Ok(_) => Ok(true),
-                // Known, and withheld: the right is missed when it is needed, with its name.
-                Err(Failure::Refused(text)) => Ok(text.starts_with("NOPERM") && command == "PUBSUB"),
+                Err(Failure::Refused(text)) => Ok(is_withheld(&text) && command == "PUBSUB"),
                 Err(failure) => Err(failure),
             }
         };
@@ -74,6 +73,12 @@ impl Abilities {
             (Batching::Auto, RedisTopology::Cluster) => Batches::BySlot,
         }
     }
+}
+
+/// Whether the server knows `PUBSUB SHARDNUMSUB` and withholds it: then the right is missed when it is needed, with its
+/// name. Servers since Redis 7 name the subcommand that is not allowed; before, they know neither it nor its kind.
+fn is_withheld(refusal: &str) -> bool {
+    refusal.starts_with("NOPERM") && refusal.contains("'pubsub|shardnumsub'")
 }
 
 impl Kinds {
@@ -121,6 +126,16 @@ mod tests {
         assert_eq!(spelling(OLD, NoticeKind::Sharded), "spublish");
         assert_eq!(spelling(NEW, NoticeKind::Both), "both");
         assert_eq!(spelling(OLD, NoticeKind::Both), "publish");
+    }
+
+    #[test]
+    fn only_a_server_that_names_the_subcommand_knows_it() {
+        assert!(is_withheld("NOPERM this user has no permissions to run the 'pubsub|shardnumsub' command"));
+        assert!(is_withheld("NOPERM User app has no permissions to run the 'pubsub|shardnumsub' command"));
+        assert!(!is_withheld(
+            "NOPERM this user has no permissions to run the 'pubsub' command or its subcommand"
+        ));
+        assert!(!is_withheld("ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The transport against a redis-server that each test starts for itself.
 
 mod authority;
+mod clusters;
 mod failures;
 mod fake;
 mod locks;

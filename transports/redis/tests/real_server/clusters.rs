@@ -1,0 +1,147 @@
+//! A cluster whose nodes refuse something, move slots or stay away.
+
+use std::time::Duration;
+
+use leasehold::{
+    Engine,
+    clock::Clock,
+    routing::slot::{SLOTS, Slot},
+    transport::{Lane, LanePurpose, Watch},
+};
+use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
+
+use crate::server::{Server, key, open, until};
+
+/// Masters without replicas that share the slots.
+async fn cluster(masters: u16) -> Vec<Server> {
+    let args = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-node-timeout",
+        "2000",
+        "--cluster-require-full-coverage",
+        "no",
+    ];
+    let nodes: Vec<Server> = (0..masters).map(|_| Server::start_with(&args)).collect();
+    for (n, node) in (0..).zip(&nodes) {
+        let (first, end) =
+            (u32::from(SLOTS) * n / u32::from(masters), u32::from(SLOTS) * (n + 1) / u32::from(masters));
+        node.cli(&["cluster", "addslotsrange", &first.to_string(), &(end - 1).to_string()]);
+        node.cli(&["cluster", "set-config-epoch", &(n + 1).to_string()]);
+    }
+    nodes[1..].iter().for_each(|node| meet(&nodes[0], node));
+    for node in &nodes {
+        until(async || node.cli(&["cluster", "info"]).contains("cluster_state:ok").then_some(())).await;
+        until(async || (known_to(node) == nodes.len()).then_some(())).await;
+    }
+    nodes
+}
+
+fn meet(node: &Server, other: &Server) {
+    node.cli(&["cluster", "meet", "127.0.0.1", &other.port.to_string()]);
+}
+
+fn known_to(node: &Server) -> usize {
+    let nodes = node.cli(&["cluster", "nodes"]);
+    nodes.lines().filter(|line| line.contains(" connected") && !line.contains("handshake")).count()
+}
+
+fn config(nodes: &[Server]) -> RedisConfig {
+    RedisConfig::cluster(nodes.iter().map(|node| Address::new("127.0.0.1", node.port)))
+}
+
+/// Names of locks in the slots of the first of two nodes.
+fn names_at_the_first() -> impl Iterator<Item = String> {
+    (0..).map(|n: u32| format!("n{n}")).filter(|name| slot(name) < SLOTS / 2)
+}
+
+fn slot(name: &str) -> u16 {
+    Slot::of(name.as_bytes()).number()
+}
+
+/// Gives an empty slot to another node.
+fn give(nodes: &[Server], slot: u16, to: &Server) {
+    let id = to.cli(&["cluster", "myid"]);
+    nodes.iter().for_each(|node| drop(node.cli(&["cluster", "setslot", &slot.to_string(), "node", &id])));
+}
+
+async fn in_force(lane: &dyn Lane, name: &str) -> Watch {
+    let mut watch = lane.watch(&key(name));
+    while !watch.observe().in_force {
+        watch.changed().await;
+    }
+    watch
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l2_with_both_kinds_of_notices_a_slot_that_moves_deafens_no_other_channel() {
+    let nodes = cluster(2).await;
+    let config = RedisConfig { notices: NoticeKind::Both, ..config(&nodes) };
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let names: Vec<String> = names_at_the_first().take(2).collect();
+    let _moves = in_force(&*lane, &names[0]).await;
+    let mut stays = in_force(&*lane, &names[1]).await;
+    give(&nodes, slot(&names[0]), &nodes[1]);
+    let is_left = || !nodes[0].cli(&["pubsub", "channels"]).contains(&names[0]);
+    until(async || is_left().then_some(())).await;
+    let state = stays.observe();
+    assert!(state.in_force && state.gaps == 0, "{state:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l2_a_warm_channel_whose_slot_has_moved_deafens_no_other() {
+    let nodes = cluster(2).await;
+    let config = RedisConfig { notices_warm_ms: 100, ..config(&nodes) };
+    let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
+    let mut names = names_at_the_first();
+    let mut stays = in_force(&*lane, &names.next().unwrap()).await;
+    let is_redirected = || nodes[0].cli(&["info", "errorstats"]).contains("errorstat_MOVED");
+    // The map may be looked at before the channel expires: then nothing is asked in vain, and the next one is tried.
+    while !is_redirected() {
+        let name = names.next().unwrap();
+        let moves = in_force(&*lane, &name).await;
+        give(&nodes, slot(&name), &nodes[1]);
+        drop(moves);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let next = names.next().unwrap();
+    in_force(&*lane, &next).await;
+    let state = stays.observe();
+    assert!(state.in_force && state.gaps == 0, "{state:?}");
+}
+
+/// A new master whose password is another one: engines that run go on, and others start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_node_that_refuses_for_good_keeps_no_engine_from_starting() {
+    let nodes = cluster(3).await;
+    let other = Server::start_with(&["--cluster-enabled", "yes", "--requirepass", "x"]);
+    meet(&nodes[0], &other);
+    until(async || (known_to(&nodes[0]) == 4).then_some(())).await;
+    let seeds = [&other, &nodes[0]].map(|node| Address::new("127.0.0.1", node.port));
+    for seeds in [&seeds[1..], &seeds[..]] {
+        let transport = RedisTransport::new(RedisConfig::cluster(seeds.iter().cloned()));
+        let engine = Engine::builder(transport).build().await.unwrap();
+        engine.lock("k").acquire().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_with_a_master_away_is_asked_ever_more_rarely() {
+    let mut nodes = cluster(3).await;
+    let engine = Engine::builder(RedisTransport::new(config(&nodes))).build().await.unwrap();
+    nodes[2].kill();
+    passed(Duration::from_secs(8)).await;
+    nodes[0].cli(&["config", "resetstat"]);
+    passed(Duration::from_secs(8)).await;
+    let stats = nodes[0].cli(&["info", "commandstats"]);
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix("cmdstat_cluster|nodes:calls=")).unwrap_or("0,");
+    let asked: u32 = line.split(',').next().unwrap().parse().unwrap();
+    assert!(asked <= 10, "asked {asked} times in 8 s");
+    drop(engine);
+}
+
+async fn passed(time: Duration) {
+    let begun = Clock::Boot.now();
+    until(async || (Clock::Boot.now() - begun >= time).then_some(())).await;
+}
