@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold::{BuildError, Engine};
-use leasehold_redis::{Address, Password, RedisConfig, RedisTransport, Secret, TlsConfig};
+use leasehold::{BuildError, Engine, routing::slot::Slot};
+use leasehold_redis::{Address, Password, RedisConfig, RedisTransport, Secret, SentinelTlsConfig, TlsConfig};
 use leasehold_tests::harness::{
     certificates::{Certificates, Identity},
     cluster::RedisCluster,
@@ -152,6 +152,40 @@ async fn a_master_at_a_plain_port_is_told_and_never_used_in_plain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plain_sentinels_in_front_of_servers_with_tls_are_used() {
+    let certificates = Certificates::new().expect("certificates");
+    let path = |path: std::path::PathBuf| path.into_os_string().into_string().expect("a path");
+    let builder = RedisSentinel::builder().replicas(0).sentinels(1, 1);
+    let builder = builder.servers(|server| server.tls(&ServerTls::new(&certificates)));
+    let builder = builder.sentinel_servers(|sentinel| {
+        let certificate = path(certificates.certificate(Identity::Server));
+        sentinel
+            .option("--tls-replication", "yes")
+            .option("--tls-ca-cert-file", &path(certificates.authority()))
+            .option("--tls-cert-file", &certificate)
+            .option("--tls-key-file", &path(certificates.key(Identity::Server)))
+    });
+    let deployment = builder.start().expect("servers");
+    let config = RedisConfig { tls: Some(good(&certificates)), ..behind(&deployment) };
+    refusal_saying(config.clone(), "`tls-port`").await;
+    tour(&RedisConfig { sentinel_tls: Some(SentinelTlsConfig::plain()), ..config }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_with_tls_in_front_of_plain_servers_are_used() {
+    let certificates = Certificates::new().expect("certificates");
+    let tls = ServerTls::new(&certificates);
+    let builder = RedisSentinel::builder().replicas(0).sentinels(1, 1);
+    let builder = builder.sentinel_servers(|sentinel| sentinel.tls(&tls).option("--tls-replication", "no"));
+    let deployment = builder.start().expect("servers");
+    let config = behind(&deployment);
+    tour(&RedisConfig { sentinel_tls: Some(good(&certificates).into()), ..config.clone() }).await;
+    let unknown = TlsConfig { ca: Some(certificates.unknown_authority()), ..good(&certificates) };
+    let config = RedisConfig { sentinel_tls: Some(unknown.into()), ..config };
+    refusal_saying(config, "`sentinel_tls.ca`").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_node_of_a_cluster_is_spoken_to_over_tls_or_not_at_all() {
     let certificates = Certificates::new().expect("certificates");
     let tls = ServerTls::new(&certificates).asks_clients();
@@ -162,14 +196,28 @@ async fn each_node_of_a_cluster_is_spoken_to_over_tls_or_not_at_all() {
     let right = over(Some(good(&certificates)), first.clone());
     tour(&right).await;
     refuses_what_is_wrong_with_us(&certificates, &first, &nodes[0]).await;
+    let is_of_other = |name: &String| {
+        let master = cluster.master_of(Slot::of(name.as_bytes()).number()).expect("a master");
+        master.port() == other.port()
+    };
+    let of_other = (0..).map(|n| format!("n{n}")).find(is_of_other).expect("a name");
     // The first is good, and names another that shows something wrong.
     for (identity, reason) in WRONG {
         show(other, &certificates, identity);
-        is_refused(right.clone(), reason, other).await;
+        is_refused_alone(right.clone(), reason, other, &of_other).await;
         is_refused(over(right.tls.clone(), of(&nodes[1..2])), reason, other).await;
     }
     show(other, &certificates, Identity::Server);
     tour(&right).await;
+}
+
+/// An engine starts with the other nodes; a lock of this one is refused with the reason.
+async fn is_refused_alone(config: RedisConfig, reason: &str, by: &Node, name: &str) {
+    let builder = Engine::builder(RedisTransport::new(config)).unavailable_after(Duration::from_secs(2));
+    let engine = builder.build().await.expect("an engine");
+    let error = format!("{:?}", engine.lock(name).try_acquire().await.expect_err("no lease"));
+    assert!(error.contains(reason) && error.contains(&by.port().to_string()), "{error}");
+    assert!(!error.contains(PASSWORD), "the password");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

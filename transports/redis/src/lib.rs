@@ -16,7 +16,7 @@ pub mod operators {}
 
 pub use config::{
     Address, Batching, ConfigError, ConfigFile, ConfigFileError, NoticeKind, Password, RedisConfig,
-    RedisTopology, Secret, TlsConfig,
+    RedisTopology, Secret, SentinelTlsConfig, TlsConfig,
 };
 pub use transport::RedisTransport;
 pub use wire::names;

@@ -140,7 +140,7 @@ async fn replica_offsets(
 }
 
 async fn replica_offset(address: &Address, config: &RedisConfig, lane: OpenLane) -> Option<i64> {
-    let target = Target { config, address, login: Login::Server };
+    let target = Target { config, address: &config.reachable(address), login: Login::Server };
     let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await.ok()?;
     clock_offset(&link, lane.clock, lane.command_timeout).await
 }

@@ -72,7 +72,8 @@ pub(super) fn with_or_without_ports<'de, D: Deserializer<'de>>(input: D) -> Resu
     Ok(written.into_iter().map(|written| written.0).collect())
 }
 
-struct Written(Address);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Written(pub(super) Address);
 
 impl<'de> Deserialize<'de> for Written {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {

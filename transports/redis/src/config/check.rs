@@ -9,7 +9,7 @@ use super::{
     address::SPELLING,
     choices::NoticeKind,
     error::{ConfigError, NOT_SET},
-    tls::TlsConfig,
+    tls::{SentinelTlsConfig, TlsConfig},
 };
 
 type Checked = Result<(), ConfigError>;
@@ -24,7 +24,9 @@ impl RedisConfig {
         self.check_sentinel()?;
         self.check_credentials()?;
         self.check_topology()?;
-        self.tls.as_ref().map_or(Ok(()), TlsConfig::check)?;
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.check(TLS))?;
+        self.sentinel_tls.as_ref().map_or(Ok(()), SentinelTlsConfig::check)?;
+        self.check_address_map()?;
         self.check_limits()
     }
 
@@ -60,6 +62,7 @@ impl RedisConfig {
             ("service_name", name.map(|name| quoted(Some(name)))),
             ("sentinel_username", self.sentinel_username.as_deref().map(|name| quoted(Some(name)))),
             ("sentinel_password", password),
+            ("sentinel_tls", self.sentinel_tls.as_ref().map(|_| "set".to_owned())),
         ] {
             let remedy = "it belongs to \"sentinel\"; leave it out, or set `topology` to \"sentinel\"";
             refuse_if(!is_sentinel && value.is_some(), || {
@@ -136,6 +139,21 @@ impl RedisConfig {
         Ok(())
     }
 
+    fn check_address_map(&self) -> Checked {
+        for (announced, reachable) in &self.address_map {
+            refuse_if(!announced.has_a_host() || !reachable.has_a_host(), || {
+                let entry = format!("\"{announced}\" = \"{reachable}\"");
+                ConfigError::new("address_map", entry, "write each address as host:port, or as host")
+            })?;
+        }
+        let is_single = self.topology == RedisTopology::Single;
+        refuse_if(is_single && !self.address_map.is_empty(), || {
+            let entries = format!("{} entries", self.address_map.len());
+            let remedy = "one server announces nothing; give its reachable address to `addresses`";
+            ConfigError::new("address_map", entries, remedy).against("topology", self.topology)
+        })
+    }
+
     fn listed_addresses(&self) -> String {
         let listed: Vec<_> = self.addresses.iter().map(|address| format!("\"{address}\"")).collect();
         format!("[{}]", listed.join(", "))
@@ -143,8 +161,8 @@ impl RedisConfig {
 }
 
 impl TlsConfig {
-    fn check(&self) -> Checked {
-        let files = [("tls.ca", &self.ca), ("tls.cert", &self.cert), ("tls.key", &self.key)];
+    fn check(&self, [ca, cert, key, server_name]: [&'static str; 4]) -> Checked {
+        let files = [(ca, &self.ca), (cert, &self.cert), (key, &self.key)];
         for (field, file) in files {
             refuse_if(file.as_ref().is_some_and(|file| file.as_os_str().is_empty()), || {
                 ConfigError::new(field, "\"\"", "name a PEM file, or leave it out")
@@ -159,14 +177,34 @@ impl TlsConfig {
         }
         let name = self.server_name.as_deref();
         refuse_if(name.is_some_and(|name| ServerName::try_from(name).is_err()), || {
-            ConfigError::new(
-                "tls.server_name",
-                quoted(name),
-                "give a host name or an IP address, without a port",
-            )
+            ConfigError::new(server_name, quoted(name), "give a host name or an IP address, without a port")
         })
     }
 }
+
+impl SentinelTlsConfig {
+    fn check(&self) -> Checked {
+        let files = self.files();
+        let first_set = [&files.ca, &files.cert, &files.key]
+            .into_iter()
+            .map(|file| file.as_ref().map(|file| format!("{file:?}")))
+            .chain([files.server_name.as_deref().map(|name| quoted(Some(name)))])
+            .zip(SENTINEL_TLS)
+            .find_map(|(value, field)| Some((field, value?)));
+        let other = first_set.filter(|_| self.plain);
+        refuse_if(other.is_some(), || {
+            let (field, value) = other.unwrap_or_default();
+            let remedy = "plain connections have no certificates; leave one of the two out";
+            ConfigError::new("sentinel_tls.plain", true, remedy).against(field, value)
+        })?;
+        files.check(SENTINEL_TLS)
+    }
+}
+
+/// The fields of the two sections.
+const TLS: [&str; 4] = ["tls.ca", "tls.cert", "tls.key", "tls.server_name"];
+const SENTINEL_TLS: [&str; 4] =
+    ["sentinel_tls.ca", "sentinel_tls.cert", "sentinel_tls.key", "sentinel_tls.server_name"];
 
 fn refuse_if(wrong: bool, error: impl FnOnce() -> ConfigError) -> Checked {
     if wrong { Err(error()) } else { Ok(()) }
@@ -207,7 +245,8 @@ mod tests {
 
     #[test]
     fn what_belongs_together_is_accepted() {
-        for good in [single(), sentinel(), cluster(), tls(TlsConfig::default())] {
+        let plain = RedisConfig { sentinel_tls: Some(SentinelTlsConfig::plain()), ..sentinel() };
+        for good in [single(), sentinel(), cluster(), tls(TlsConfig::default()), plain] {
             assert_eq!(good.check(), Ok(()));
         }
     }
@@ -235,6 +274,38 @@ mod tests {
             (
                 tls(TlsConfig { server_name: Some("a:1".into()), ..TlsConfig::default() }),
                 "`tls.server_name` is \"a:1\": give",
+            ),
+        ] {
+            assert!(said(&config).starts_with(expected), "{expected} in {}", said(&config));
+        }
+    }
+
+    #[test]
+    fn settings_for_sentinels_and_announced_addresses_are_checked() {
+        let sentinel_tls = |sentinel_tls| RedisConfig { sentinel_tls: Some(sentinel_tls), ..sentinel() };
+        let plain = SentinelTlsConfig::plain();
+        let address_map = [(Address::new("10.0.0.1", 6379), Address::new("nat", 7))].into();
+        let nowhere = [(Address::new("10.0.0.1", 6379), Address::new("", 7))].into();
+        for (config, expected) in [
+            (
+                sentinel_tls(SentinelTlsConfig { ca: Some("c.pem".into()), ..plain.clone() }),
+                r#"`sentinel_tls.plain` is true, but `sentinel_tls.ca` is "c.pem": "#,
+            ),
+            (
+                sentinel_tls(SentinelTlsConfig { key: Some("k.pem".into()), ..SentinelTlsConfig::default() }),
+                r#"`sentinel_tls.key` is "k.pem", but `sentinel_tls.cert` is not set: "#,
+            ),
+            (
+                RedisConfig { sentinel_tls: Some(plain), ..cluster() },
+                r#"`sentinel_tls` is set, but `topology` is "cluster": "#,
+            ),
+            (
+                RedisConfig { address_map, ..single() },
+                r#"`address_map` is 1 entries, but `topology` is "single": "#,
+            ),
+            (
+                RedisConfig { address_map: nowhere, ..cluster() },
+                r#"`address_map` is "10.0.0.1:6379" = ":7": write"#,
             ),
         ] {
             assert!(said(&config).starts_with(expected), "{expected} in {}", said(&config));

@@ -2,6 +2,7 @@
 //! files and variables that it is told to read.
 
 mod address;
+mod address_map;
 mod check;
 mod choices;
 mod error;
@@ -18,5 +19,5 @@ pub use self::{
     file::{ConfigFile, ConfigFileError},
     password::{Password, Secret},
     settings::RedisConfig,
-    tls::TlsConfig,
+    tls::{SentinelTlsConfig, TlsConfig},
 };

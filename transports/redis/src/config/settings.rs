@@ -1,14 +1,15 @@
 //! The settings of the transport, and their defaults.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Deserializer};
 
 use super::{
     address::{self, Address},
+    address_map,
     choices::{Batching, NoticeKind, RedisTopology},
     password::Password,
-    tls::TlsConfig,
+    tls::{SentinelTlsConfig, TlsConfig},
 };
 
 /// The settings of a [`RedisTransport`](crate::RedisTransport). The README has them as a table.
@@ -21,6 +22,12 @@ pub struct RedisConfig {
     /// `single`: the server. `sentinel`: the sentinels. `cluster`: some nodes; the others are found. No default.
     #[serde(deserialize_with = "address::with_or_without_ports")]
     pub addresses: Vec<Address>,
+    /// `sentinel` and `cluster`: where clients reach the servers that announce other addresses (NAT, Docker, port
+    /// forwarding): announced address to reachable address. It is applied to all that sentinels and nodes of a cluster
+    /// name, redirects included. An announced address with port 0 stands for every port of its host, a reachable one
+    /// with port 0 keeps the announced port. Default: empty.
+    #[serde(default, deserialize_with = "address_map::read")]
+    pub address_map: BTreeMap<Address, Address>,
     /// `sentinel`: the name under which the sentinels know the master.
     #[serde(default)]
     pub service_name: Option<String>,
@@ -42,6 +49,9 @@ pub struct RedisConfig {
     /// TLS to servers and sentinels. Default: none, plain connections.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
+    /// `sentinel`: TLS to the sentinels, where it is not that of the servers. Default: as `tls`.
+    #[serde(default)]
+    pub sentinel_tls: Option<SentinelTlsConfig>,
     /// How the end of a hold is told. Default: `auto`.
     #[serde(default)]
     pub notices: NoticeKind,
@@ -98,6 +108,7 @@ impl RedisConfig {
         Self {
             topology,
             addresses,
+            address_map: BTreeMap::new(),
             service_name: None,
             username: None,
             password: None,
@@ -105,6 +116,7 @@ impl RedisConfig {
             sentinel_password: None,
             database: 0,
             tls: None,
+            sentinel_tls: None,
             notices: NoticeKind::default(),
             batching: Batching::default(),
             in_flight_max: default_in_flight_max(),
@@ -112,6 +124,14 @@ impl RedisConfig {
             notices_warm_ms: default_notices_warm_ms(),
             notices_warm_max: default_notices_warm_max(),
             tcp_user_timeout_ms: default_tcp_user_timeout_ms(),
+        }
+    }
+
+    /// TLS to the sentinels.
+    pub(crate) fn tls_to_sentinels(&self) -> Option<TlsConfig> {
+        match &self.sentinel_tls {
+            Some(own) => own.tls(),
+            None => self.tls.clone(),
         }
     }
 

@@ -33,6 +33,49 @@ pub struct TlsConfig {
     pub server_name: Option<String>,
 }
 
+/// TLS to the sentinels, where it is not that of the servers: other files and names, or none.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct SentinelTlsConfig {
+    /// Whether connections to the sentinels are plain. Nothing else is set then. Default: false.
+    #[serde(default)]
+    pub plain: bool,
+    /// As [`TlsConfig::ca`].
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+    /// As [`TlsConfig::cert`].
+    #[serde(default)]
+    pub cert: Option<PathBuf>,
+    /// As [`TlsConfig::key`].
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+    /// The name that the sentinels' certificates must bear. Default: the host of each address.
+    #[serde(default)]
+    pub server_name: Option<String>,
+}
+
+impl SentinelTlsConfig {
+    /// Plain connections to the sentinels, whatever the servers have.
+    pub fn plain() -> Self {
+        Self { plain: true, ..Self::default() }
+    }
+
+    pub(crate) fn tls(&self) -> Option<TlsConfig> {
+        (!self.plain).then(|| self.files())
+    }
+
+    pub(super) fn files(&self) -> TlsConfig {
+        let Self { plain: _, ca, cert, key, server_name } = self.clone();
+        TlsConfig { ca, cert, key, server_name }
+    }
+}
+
+impl From<TlsConfig> for SentinelTlsConfig {
+    fn from(TlsConfig { ca, cert, key, server_name }: TlsConfig) -> Self {
+        Self { plain: false, ca, cert, key, server_name }
+    }
+}
+
 impl TlsConfig {
     /// Reads the files now. Blocks for as long as the file system does.
     ///

@@ -51,7 +51,8 @@ pub(super) async fn dial(
     step: Duration,
 ) -> Result<(Client, Router), TransportError> {
     let password = read_password(target.setting("password"), target.password(), step).await?;
-    let tls = read_tls(target.config.tls.as_ref(), step).await?;
+    let tls =
+        read_tls(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
     let client = client(target, kind, (password, tls), step);
     let mut up = client.reconnect_rx();
     let mut router = Router(client.connect());
@@ -104,9 +105,22 @@ impl Target<'_> {
     }
 
     /// The name that the server's certificate must bear.
-    fn server_name(&self) -> &str {
-        let named = self.config.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
-        named.unwrap_or(&self.address.host)
+    fn server_name(&self) -> String {
+        let named = self.tls().and_then(|tls| tls.server_name);
+        named.unwrap_or_else(|| self.address.host.clone())
+    }
+
+    fn tls(&self) -> Option<TlsConfig> {
+        match self.login {
+            Login::Server => self.config.tls.clone(),
+            Login::Sentinel => self.config.tls_to_sentinels(),
+        }
+    }
+
+    /// A text about TLS that names the section of this login.
+    fn in_its_section(&self, text: &str) -> String {
+        let has_its_own = self.login == Login::Sentinel && self.config.sentinel_tls.is_some();
+        if has_its_own { text.replace("`tls.", "`sentinel_tls.") } else { text.to_owned() }
     }
 
     /// Names who asked, and where the password came from, never the password.
@@ -173,9 +187,9 @@ async fn read_password(
     text.map(Some).map_err(misconfigured)
 }
 
-async fn read_tls(tls: Option<&TlsConfig>, step: Duration) -> Result<Option<TlsConnector>, TransportError> {
-    let Some(tls) = tls.cloned() else { return Ok(None) };
-    let config = read_files("`tls` files", move || tls.read(), step).await.map_err(misconfigured)?;
+async fn read_tls(tls: Option<TlsConfig>, step: Duration) -> Result<Option<TlsConnector>, String> {
+    let Some(tls) = tls else { return Ok(None) };
+    let config = read_files("`tls` files", move || tls.read(), step).await?;
     Ok(Some(config.into()))
 }
 
@@ -202,7 +216,8 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
     }
     if let Some(refusal) = handshake::refusal(error.details()) {
         let said = handshake::shown(error.details());
-        let detail = format!("redis {address}: TLS failed: {said}; {}", refusal.remedy);
+        let remedy = target.in_its_section(refusal.remedy);
+        let detail = format!("redis {address}: TLS failed: {said}; {remedy}");
         return TransportError::without_effect(refusal.kind, None, detail).because(error.clone());
     }
     let (kind, why) = match error.kind() {
@@ -210,7 +225,7 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
         _ => (ErrorKind::Unreachable, error.details().to_owned()),
     };
     let timed_out = kind == ErrorKind::TimedOut;
-    let hint = handshake::hint(error.details(), timed_out, target.config.tls.is_some());
+    let hint = handshake::hint(error.details(), timed_out, target.tls().is_some());
     TransportError::without_effect(
         kind,
         None,

@@ -129,7 +129,8 @@ impl Atlas {
     /// A node of the cluster, at `asked`, has described it. `false` if it is a node of another cluster.
     pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) -> bool {
         let mut state = self.lock();
-        match state.membership.judge(view, now) {
+        let view: Vec<_> = view.iter().map(|node| self.reached(node)).collect();
+        match state.membership.judge(&view, now) {
             Standing::Member => {}
             Standing::NewStranger => {
                 tracing::warn!(node = %asked, "a node of another cluster answers at this address: its view is ignored");
@@ -137,8 +138,12 @@ impl Atlas {
             }
             Standing::Stranger => return false,
         }
-        self.take_in_view(&mut state, asked, view, now);
+        self.take_in_view(&mut state, asked, &view, now);
         true
+    }
+
+    fn reached(&self, node: &Described) -> Described {
+        Described { address: self.config.reachable(&node.address), ..node.clone() }
     }
 
     fn take_in_view(&self, state: &mut Known, asked: &Address, view: &[Described], now: Instant) {
@@ -175,7 +180,7 @@ impl Atlas {
     /// The server `by` has sent a request elsewhere. Where to, known to all lanes when this returns.
     pub(crate) fn handle_redirect(&self, redirect: &Redirect, by: NodeId, now: Instant) -> Arc<Server> {
         let mut state = self.lock();
-        let to = self.number(&mut state, &redirect.to);
+        let to = self.number(&mut state, &self.config.reachable(&redirect.to));
         let moved = redirect.kind == RedirectKind::Moved && state.slots.moved(redirect.slot, by, to.id);
         let is_mapped = self.map.borrow().server(to.id).is_some();
         if moved || !is_mapped {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{
     atlas::Atlas,
     errors::most_helpful,
-    pace::{PAUSE_BROKEN, PERIOD, Pace},
+    pace::{PAUSE_BROKEN, Pace},
 };
 use crate::{
     config::Address,

@@ -154,10 +154,11 @@ pub(super) async fn ask(
     )
     .await;
     let told = |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
-    let word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
+    let mut word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
         let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
+    word.address = atlas.config.reachable(&word.address);
     let (by, id) = (sentinel.clone(), questions.id.clone());
     Ok(Told { by, id, word, moments: (asked, lane.clock.now()) })
 }

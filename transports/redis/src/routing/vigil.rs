@@ -163,7 +163,9 @@ async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentine
         }
         let list = question(&questions.link, "SENTINELS", service(&vigil.atlas), PROBE_TIMEOUT).await;
         if let Ok(frame) = list {
-            vigil.handle_list(sentinel, &sentinels(&frame));
+            let named: Vec<_> =
+                sentinels(&frame).iter().map(|named| vigil.atlas.config.reachable(named)).collect();
+            vigil.handle_list(sentinel, &named);
         }
         let pause = pace.next_pause(vigil.nodes.is_whole(), vigil.lane.clock.now());
         tokio::time::sleep(pause).await;
@@ -222,7 +224,9 @@ fn handle_message(vigil: &Vigil, by: &SentinelId, message: &Message) {
     let payload = message.value.as_str();
     let switch = payload.as_deref().and_then(Switch::read);
     if let Some(switch) = switch.filter(|switch| switch.service == service(&vigil.atlas)) {
-        vigil.atlas.handle_switch(by, &switch, vigil.lane.clock.now());
+        let config = &vigil.atlas.config;
+        let (from, to) = (config.reachable(&switch.from), config.reachable(&switch.to));
+        vigil.atlas.handle_switch(by, &Switch { from, to, ..switch }, vigil.lane.clock.now());
     }
 }
 

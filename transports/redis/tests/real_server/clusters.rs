@@ -14,6 +14,11 @@ use crate::server::{Server, key, open, until};
 
 /// Masters without replicas that share the slots.
 async fn cluster(masters: u16) -> Vec<Server> {
+    cluster_with(masters, |_| Vec::new()).await
+}
+
+/// The same, each started with more arguments.
+async fn cluster_with(masters: u16, more: impl Fn(u16) -> Vec<String>) -> Vec<Server> {
     let args = [
         "--cluster-enabled",
         "yes",
@@ -22,7 +27,7 @@ async fn cluster(masters: u16) -> Vec<Server> {
         "--cluster-require-full-coverage",
         "no",
     ];
-    let nodes: Vec<Server> = (0..masters).map(|_| Server::start_with(&args)).collect();
+    let nodes: Vec<Server> = (0..masters).map(|n| start(&args, more(n))).collect();
     for (n, node) in (0..).zip(&nodes) {
         let (first, end) =
             (u32::from(SLOTS) * n / u32::from(masters), u32::from(SLOTS) * (n + 1) / u32::from(masters));
@@ -35,6 +40,10 @@ async fn cluster(masters: u16) -> Vec<Server> {
         until(async || (known_to(node) == nodes.len()).then_some(())).await;
     }
     nodes
+}
+
+fn start(args: &[&str], more: Vec<String>) -> Server {
+    Server::start_with(&args.iter().copied().chain(more.iter().map(String::as_str)).collect::<Vec<_>>())
 }
 
 fn meet(node: &Server, other: &Server) {
@@ -110,6 +119,33 @@ async fn l2_a_warm_channel_whose_slot_has_moved_deafens_no_other() {
     assert!(state.in_force && state.gaps == 0, "{state:?}");
 }
 
+/// Behind NAT: each node announces a port at which clients find nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_at_addresses_other_than_the_announced_ones_are_reached_by_the_map() {
+    let nodes = cluster_with(2, |n| vec!["--cluster-announce-port".into(), announced(n).to_string()]).await;
+    let address = |port| Address::new("127.0.0.1", port);
+    let address_map =
+        (0..).zip(&nodes).map(|(n, node)| (address(announced(n)), address(node.port))).collect();
+    let without = RedisConfig::cluster([address(nodes[0].port)]);
+    let with_map = RedisConfig { address_map, ..without.clone() };
+    let engine = |config| {
+        Engine::builder(RedisTransport::new(config)).unavailable_after(Duration::from_secs(2)).build()
+    };
+    assert!(engine(without).await.is_err(), "nothing is reached at the announced addresses");
+    let engine = engine(with_map).await.unwrap();
+    for name in names_at_the_first().take(3) {
+        drop(engine.lock(&name).acquire().await.unwrap());
+        give(&nodes, slot(&name), &nodes[1]);
+        let moved = engine.lock(&name).acquire().await.unwrap();
+        assert_eq!(nodes[1].cli(&["hlen", &name]), "1", "behind a redirect");
+        moved.release().await.unwrap();
+    }
+}
+
+fn announced(node: u16) -> u16 {
+    1 + node
+}
+
 /// A new master whose password is another one: engines that run go on, and others start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_that_refuses_for_good_keeps_no_engine_from_starting() {
@@ -121,7 +157,7 @@ async fn one_node_that_refuses_for_good_keeps_no_engine_from_starting() {
     for seeds in [&seeds[1..], &seeds[..]] {
         let transport = RedisTransport::new(RedisConfig::cluster(seeds.iter().cloned()));
         let engine = Engine::builder(transport).build().await.unwrap();
-        engine.lock("k").acquire().await.unwrap();
+        drop(engine.lock("k").acquire().await.unwrap());
     }
 }
 

@@ -51,8 +51,8 @@ fn it_has_every_key_of_every_section_and_no_other() {
         keys.iter().map(move |key| (section, *key)).collect::<Vec<_>>()
     };
     let mut all: Vec<_> = keys::sections().into_iter().flat_map(keys).collect();
-    // It is shown as a section of its own.
-    all.retain(|key| *key != ("redis", "tls"));
+    // They are shown as sections of their own.
+    all.retain(|key| ![("redis", "tls"), ("redis", "sentinel_tls")].contains(key));
     shown.sort();
     all.sort();
     assert_eq!(shown, all);
@@ -77,6 +77,8 @@ fn all_of_it_is_accepted_together_with_sentinels() {
     let redis = parse(&all).redis;
     let tls = redis.tls.expect("[redis.tls]");
     assert!(tls.ca.is_some() && tls.cert.is_some() && tls.key.is_some() && tls.server_name.is_some());
+    let sentinel_tls = redis.sentinel_tls.expect("[redis.sentinel_tls]");
+    assert!(!sentinel_tls.plain && sentinel_tls.ca.is_some() && sentinel_tls.server_name.is_some());
     assert!(redis.username.is_some() && redis.password.is_some() && redis.service_name.is_some());
     assert!(redis.sentinel_username.is_some() && redis.sentinel_password.is_some());
 }

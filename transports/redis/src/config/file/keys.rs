@@ -8,14 +8,15 @@ use serde::{
     de::{self, Deserializer, Visitor},
 };
 
-use super::super::{RedisConfig, TlsConfig};
+use super::super::{RedisConfig, SentinelTlsConfig, TlsConfig};
 
 /// The keys of each section.
-pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 3] {
+pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 4] {
     [
         ("engine", fields_of::<EngineConfig>()),
         ("redis", fields_of::<RedisConfig>()),
         ("redis.tls", fields_of::<TlsConfig>()),
+        ("redis.sentinel_tls", fields_of::<SentinelTlsConfig>()),
     ]
 }
 
@@ -79,9 +80,10 @@ mod tests {
 
     #[test]
     fn the_settings_tell_their_keys() {
-        let [(_, engine), (_, redis), (_, tls)] = sections();
+        let [(_, engine), (_, redis), (_, tls), (_, sentinel_tls)] = sections();
         assert!(engine.contains(&"ttl_ms") && redis.contains(&"addresses"));
         assert_eq!(tls, ["ca", "cert", "key", "server_name"]);
+        assert_eq!(sentinel_tls, ["plain", "ca", "cert", "key", "server_name"]);
         assert!(is_known("tls") && is_known("redis.tls") && !is_known("ttl"));
     }
 }

@@ -107,7 +107,8 @@ impl Node {
 
     /// The same, under the key that was meant. What stands behind a key that nobody knows may be a password.
     pub(super) fn shown_as(&self, name: &str) -> String {
-        let is_hidden = is_secret(&self.path) || is_secret(name) || !keys::is_known(name);
+        let is_known = keys::is_known(name) || self.path.starts_with(ADDRESS_MAP);
+        let is_hidden = is_secret(&self.path) || is_secret(name) || !is_known;
         match &self.content {
             Content::Table(_) => "a table".to_owned(),
             Content::Boolean(value) => value.to_string(),
@@ -197,6 +198,8 @@ fn join(path: &str, name: &str) -> String {
         "" => name.to_owned(),
         // Who writes the password as a key below it is not to read it in an error.
         _ if is_secret(path) => path.to_owned(),
+        // An address that is a URL may have a password in it.
+        _ if path == ADDRESS_MAP && name.contains(['@', '/']) => format!("{path}.***"),
         _ => format!("{path}.{name}"),
     }
 }
@@ -209,4 +212,6 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// Its keys are addresses.
+const ADDRESS_MAP: &str = "redis.address_map";
 const SHOWN_MAX: usize = 80;
