@@ -31,5 +31,6 @@ mod minorities;
 mod names;
 mod notices;
 mod pauses;
+mod starts;
 mod switches;
 mod topologies;
