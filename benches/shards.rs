@@ -76,7 +76,7 @@ async fn pairs_of(engine: Engine, thread: usize, each: usize) {
     running.join_all().await;
 }
 
-/// A shard sends its own batches: the more of them, the smaller they are.
+/// Batches are filled from all shards, so their number should not matter.
 fn commands_per_renewal(shards: usize, leases: usize) -> f64 {
     let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {

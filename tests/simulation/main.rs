@@ -15,6 +15,7 @@ mod engines;
 mod experiments;
 mod failovers;
 mod late_sends;
+mod links;
 mod liveness;
 mod looking;
 mod losses;

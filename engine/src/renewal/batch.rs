@@ -20,18 +20,28 @@ pub(crate) struct Batch {
     pub(crate) members: Vec<Renewal>,
 }
 
-/// A lease that is due; ordered by its deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A lease that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) deadline: Instant,
+    /// Of the shard that the slot falls to.
     pub(crate) ticket: u64,
     pub(crate) slot: Slot,
+    /// It was told that no connected node serves the slot.
+    told: bool,
 }
 
-/// What is ready. Grouped anew whenever the topology changes.
+impl Ready {
+    pub(crate) fn new(deadline: Instant, ticket: u64, slot: Slot) -> Self {
+        Self { deadline, ticket, slot, told: false }
+    }
+}
+
+/// What is ready in all shards. Grouped anew whenever the topology changes.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    unplaced: Vec<Ready>,
+    /// Leases of slots that no node serves.
+    homeless: Vec<Ready>,
     /// A deployment has so few nodes that looking through them costs less than a hash of one.
     queues: Vec<(NodeId, NodeQueue)>,
     topology_epoch: Option<u64>,
@@ -45,33 +55,37 @@ struct NodeQueue {
 }
 
 impl ReadyQueue {
-    pub(crate) fn push(&mut self, ready: Ready) {
-        self.unplaced.push(ready);
+    /// How many leases it has, those included that are gone by now.
+    pub(crate) fn len(&self) -> usize {
+        self.homeless.len() + self.queues.iter().map(|(_, queue)| queue.len()).sum::<usize>()
     }
 
-    /// Puts every ready lease to its node; returns those that no connected node serves: they cannot go out now.
-    pub(crate) fn regroup(&mut self, topology: &Topology) -> Vec<u64> {
-        if self.topology_epoch != Some(topology.epoch()) {
-            self.topology_epoch = Some(topology.epoch());
-            let queues = std::mem::take(&mut self.queues);
-            self.unplaced.extend(queues.into_iter().flat_map(|(_, queue)| queue.into_ready()));
+    /// Whether its leases are grouped by this topology.
+    pub(crate) fn is_grouped_by(&self, topology: &Topology) -> bool {
+        self.topology_epoch == Some(topology.epoch())
+    }
+
+    /// Puts every lease that `is_ready` to its node, and drops the others. Returns those that no connected node serves
+    /// and that were not told so before.
+    pub(crate) fn regroup(&mut self, topology: &Topology, is_ready: impl Fn(&Ready) -> bool) -> Vec<Ready> {
+        self.topology_epoch = Some(topology.epoch());
+        let homeless = std::mem::take(&mut self.homeless);
+        let queues = std::mem::take(&mut self.queues);
+        let all = homeless.into_iter().chain(queues.into_iter().flat_map(|(_, queue)| queue.into_ready()));
+        all.filter(is_ready).filter_map(|ready| self.push(ready, topology)).collect()
+    }
+
+    /// Puts a ready lease to its node. Returns it if no connected node serves it and it was not told so before: it
+    /// cannot go out now.
+    pub(crate) fn push(&mut self, mut ready: Ready, topology: &Topology) -> Option<Ready> {
+        let node = topology.serving(ready.slot);
+        let is_stranded = !ready.told && !node.is_some_and(|node| node.connected);
+        ready.told |= is_stranded;
+        match node {
+            Some(node) => self.queue(node.id).push(ready, node.batching),
+            None => self.homeless.push(ready),
         }
-        let mut stranded = Vec::new();
-        let mut homeless = Vec::new();
-        let mut unplaced = std::mem::take(&mut self.unplaced);
-        for ready in unplaced.drain(..) {
-            let node = topology.serving(ready.slot);
-            if !node.is_some_and(|node| node.connected) {
-                stranded.push(ready.ticket);
-            }
-            match node {
-                Some(node) => self.queue(node.id).push(ready, node.batching),
-                None => homeless.push(ready),
-            }
-        }
-        unplaced.append(&mut homeless);
-        self.unplaced = unplaced;
-        stranded
+        is_stranded.then_some(ready)
     }
 
     fn queue(&mut self, id: NodeId) -> &mut NodeQueue {
@@ -82,13 +96,17 @@ impl ReadyQueue {
         &mut self.queues[place].1
     }
 
-    /// The most urgent leases of `node`, as many as one batch takes; `member` turns a ticket into a renewal, or
+    /// The most urgent leases of `node`, as many as one batch takes; `member` turns a ready lease into a renewal, or
     /// into nothing if it is not wanted any more.
-    pub(crate) fn pop_batch(&mut self, node: &Node, mut member: impl FnMut(u64) -> Option<Renewal>) -> Batch {
+    pub(crate) fn pop_batch(
+        &mut self,
+        node: &Node,
+        mut member: impl FnMut(Ready) -> Option<Renewal>,
+    ) -> Batch {
         let (queue, most) = (self.queue(node.id), node.batch_leases_max.max(1));
         let mut members = Vec::with_capacity(queue.len().min(most));
-        queue.drain(|ticket| {
-            members.extend(member(ticket));
+        queue.drain(|ready| {
+            members.extend(member(ready));
             members.len() < most
         });
         Batch { node: node.id, members }
@@ -108,9 +126,9 @@ impl NodeQueue {
     }
 
     /// Takes one after the other until `take` says that this was the last, or nothing is left.
-    fn drain(&mut self, mut take: impl FnMut(u64) -> bool) {
+    fn drain(&mut self, mut take: impl FnMut(Ready) -> bool) {
         while let Some(first) = self.together.pop() {
-            if !take(first.ticket) {
+            if !take(first) {
                 return;
             }
         }

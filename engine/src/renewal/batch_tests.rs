@@ -12,7 +12,7 @@ fn slot(number: u16) -> Slot {
 }
 
 fn ready(deadline: u64, ticket: u64, number: u16) -> Ready {
-    Ready { deadline: Instant::from_nanos(deadline), ticket, slot: slot(number) }
+    Ready::new(Instant::from_nanos(deadline), ticket, slot(number))
 }
 
 fn topology(batching: Batching, most: usize) -> Topology {
@@ -41,10 +41,10 @@ fn member(ticket: u64) -> Renewal {
 }
 
 fn batches(queue: &mut ReadyQueue, topology: &Topology) -> Vec<Vec<u64>> {
-    queue.regroup(topology);
+    queue.regroup(topology, |_| true);
     let mut batches = Vec::new();
     loop {
-        let batch = queue.pop_batch(&topology.nodes()[0], |ticket| Some(member(ticket)));
+        let batch = queue.pop_batch(&topology.nodes()[0], |ready| Some(member(ready.ticket)));
         if batch.members.is_empty() {
             return batches;
         }
@@ -56,11 +56,11 @@ fn batches(queue: &mut ReadyQueue, topology: &Topology) -> Vec<Vec<u64>> {
 fn the_slot_of_the_most_urgent_lease_goes_first_and_whole() {
     let mut queue = ReadyQueue::default();
     for (deadline, ticket, number) in [(5, 1, 7), (1, 2, 9), (6, 3, 9), (2, 4, 7), (3, 5, 8)] {
-        queue.push(ready(deadline, ticket, number));
+        queue.push(ready(deadline, ticket, number), &topology(Batching::BySlot, 4));
     }
     assert_eq!(batches(&mut queue, &topology(Batching::BySlot, 4)), [vec![2, 3, 4, 1], vec![5]]);
     for (deadline, ticket, number) in [(5, 1, 7), (1, 2, 9), (6, 3, 9), (2, 4, 7), (3, 5, 8)] {
-        queue.push(ready(deadline, ticket, number));
+        queue.push(ready(deadline, ticket, number), &topology(Batching::AcrossSlots, 4));
     }
     assert_eq!(batches(&mut queue, &topology(Batching::AcrossSlots, 4)), [vec![2, 4, 5, 1], vec![3]]);
 }
@@ -68,8 +68,11 @@ fn the_slot_of_the_most_urgent_lease_goes_first_and_whole() {
 #[test]
 fn a_slot_that_does_not_fit_goes_on_in_the_next_batch() {
     let mut queue = ReadyQueue::default();
-    (0..5).for_each(|ticket| queue.push(ready(10 + ticket, ticket, 3)));
-    assert_eq!(batches(&mut queue, &topology(Batching::BySlot, 2)), [vec![0, 1], vec![2, 3], vec![4]]);
+    let topology = topology(Batching::BySlot, 2);
+    for ticket in 0..5 {
+        queue.push(ready(10 + ticket, ticket, 3), &topology);
+    }
+    assert_eq!(batches(&mut queue, &topology), [vec![0, 1], vec![2, 3], vec![4]]);
 }
 
 #[derive(Clone, Debug)]
@@ -103,13 +106,13 @@ proptest! {
             }]);
             match op {
                 Op::Push { deadline, number } => {
-                    queue.push(ready(deadline, ticket, number));
+                    queue.push(ready(deadline, ticket, number), &now);
                     model.insert(ticket, (deadline, number));
                 }
                 Op::Regroup(other) => (by_slot, epoch) = (other, epoch + 1),
                 Op::Pop => {
-                    queue.regroup(&now);
-                    let batch = queue.pop_batch(&now.nodes()[0], |ticket| Some(member(ticket)));
+                    queue.regroup(&now, |_| true);
+                    let batch = queue.pop_batch(&now.nodes()[0], |ready| Some(member(ready.ticket)));
                     let taken: Vec<_> = batch.members.iter().map(|member| model.remove(&member.ticket).unwrap()).collect();
                     prop_assert_eq!(taken.len(), most.min(taken.len() + model.len()));
                     if let Some(first) = taken.first() {

@@ -11,8 +11,8 @@ use super::{
     flights::Flights,
     grumble::Grumble,
     inbox::Order,
-    loads::Loads,
-    shard::{Happening, Shard, TICK},
+    shard::{Happening, TICK},
+    shards::Shards,
     tally::Tally,
 };
 use crate::{
@@ -63,7 +63,7 @@ impl Drop for Flight {
 /// The renewal driver's own state.
 struct Driver {
     works: Arc<Works>,
-    shards: Vec<Shard>,
+    shards: Shards,
     orders: Vec<Order>,
     flights: Flights,
     landing: mpsc::UnboundedSender<Landed>,
@@ -109,9 +109,7 @@ fn next_boundary(now: Instant) -> Instant {
 
 impl Driver {
     fn new(works: Arc<Works>, landing: mpsc::UnboundedSender<Landed>) -> Self {
-        let now = works.clock.now();
-        let shards =
-            (0..works.inboxes.len()).map(|_| Shard::new(now, works.config.command_timeout())).collect();
+        let shards = Shards::new(works.inboxes.len(), works.clock.now(), works.config.command_timeout());
         let flights = Flights::new(works.config.batches_in_flight_max);
         Self {
             works,
@@ -130,7 +128,7 @@ impl Driver {
         let now = self.works.clock.now();
         self.works.count_tick();
         self.drain_inboxes(now);
-        self.shards.iter_mut().for_each(|shard| shard.advance(now));
+        self.shards.advance(now);
         self.tell_happenings();
         self.dispatch(now);
         self.tell_happenings();
@@ -146,12 +144,12 @@ impl Driver {
     // those of the first moments would be if none were known yet.
     fn drain_inboxes(&mut self, now: Instant) {
         self.handle_topology();
-        for (number, shard) in self.shards.iter_mut().enumerate() {
+        for number in 0..self.works.inboxes.len() {
             self.works.inboxes.take(number, &mut self.orders);
             for order in self.orders.drain(..) {
                 let doubtful = doubtful(&order, &self.known);
-                shard.handle_order(order, now, &self.known);
-                doubtful.iter().for_each(|lease| shard.doubt(lease));
+                self.shards.handle_order(order, now, &self.known);
+                doubtful.iter().for_each(|lease| self.shards.doubt(lease));
             }
         }
     }
@@ -166,12 +164,7 @@ impl Driver {
         let earlier = std::mem::replace(&mut self.known, topology.clone());
         self.tell_nodes(&earlier, &topology);
         self.hurried.retain(|clock| topology.is_current(*clock));
-        let (moves, shards) = (Moves::between(&earlier, &topology), self.shards.len());
-        for (number, shard) in self.shards.iter_mut().enumerate() {
-            if moves.touch(number, shards) {
-                shard.hurry(|lease| moves.of(lease.key.slot()));
-            }
-        }
+        self.shards.handle_moves(&Moves::between(&earlier, &topology));
     }
 
     // A node that has left is not connected any more, whatever it was; it is told once.
@@ -193,26 +186,18 @@ impl Driver {
     fn hurry(&mut self, clock: ClockId) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
-        let concerns = |lease: &LeaseCore| serves(lease.key.slot()).then_some(Move::WithItsLocks);
-        self.shards.iter_mut().for_each(|shard| shard.hurry(concerns));
+        self.shards.hurry(|lease| serves(lease.key.slot()).then_some(Move::WithItsLocks));
     }
 
-    // What the shards have for a node goes out together: a command costs both sides as much as many leases in it.
     fn dispatch(&mut self, now: Instant) {
-        let topology = self.known.clone();
-        let mut loads = Loads::default();
-        for number in 0..self.shards.len() {
-            let room = |node| self.flights.room(node).saturating_sub(loads.waiting(node));
-            let batches = self.shards[number].take_batches(now, &topology, room);
-            for late in self.shards[number].take_lateness() {
-                self.works.events.renewal_late(late);
-            }
-            for batch in batches {
-                let full = loads.add(batch, &topology);
-                full.into_iter().for_each(|batch| self.send(batch, now));
-            }
+        let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
+        let room = |node| self.flights.room(node);
+        let batches = self.shards.take_batches(now, &topology, room, &mut tally);
+        batches.into_iter().for_each(|batch| self.send(batch, now));
+        for late in self.shards.take_lateness() {
+            self.works.events.renewal_late(late);
         }
-        loads.into_batches().for_each(|batch| self.send(batch, now));
+        self.tell_outcomes(tally, now);
     }
 
     fn send(&mut self, batch: Batch, sent: Instant) {
@@ -238,19 +223,27 @@ impl Driver {
         self.flights.end(batch.node);
         self.handle_topology(); // what the answers say is held against the servers of this moment
         let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
-        let shards = self.shards.len();
-        let home = |member: &Renewal| member.key.slot().share(shards);
-        for members in batch.members.chunk_by(|one, next| home(one) == home(next)) {
-            self.shards[home(&members[0])].handle_answers(members, sent, now, &topology, &mut tally);
-        }
-        self.tell_tally(members, now - sent, &tally);
+        self.shards.handle_answers(&batch.members, sent, now, &topology, &mut tally);
+        self.tell_batch(members, now - sent, &tally);
+        self.tell_outcomes(tally, now);
+        self.tell_happenings();
+        self.dispatch(now);
+    }
+
+    fn tell_batch(&self, members: usize, took: Duration, tally: &Tally) {
+        let events = &self.works.events;
+        events.renewed(members, took, tally.answered() > 0);
+        events.answered(Operation::Renew, took, tally.trouble.as_ref());
+    }
+
+    // Also of renewals that no connected node takes: those were in no batch.
+    fn tell_outcomes(&mut self, mut tally: Tally, now: Instant) {
+        self.tell_tally(&tally);
         if let Some(trouble) = &tally.trouble {
             self.complain(tally.failed, trouble, now);
         }
         tally.clear();
         self.tally = tally;
-        self.tell_happenings();
-        self.dispatch(now);
     }
 
     fn complain(&mut self, failed: u64, trouble: &TransportError, now: Instant) {
@@ -259,10 +252,8 @@ impl Driver {
         }
     }
 
-    fn tell_tally(&self, members: usize, took: Duration, tally: &Tally) {
+    fn tell_tally(&self, tally: &Tally) {
         let events = &self.works.events;
-        events.renewed(members, took, tally.answered() > 0);
-        events.answered(Operation::Renew, took, tally.trouble.as_ref());
         events.totals.renewals.add(tally.renewed);
         events.totals.renewals_failed.add(tally.failed + tally.too_late);
         for (class, outcome, count) in &tally.outcomes {
@@ -274,10 +265,8 @@ impl Driver {
     }
 
     fn tell_happenings(&mut self) {
-        for number in 0..self.shards.len() {
-            for happening in self.shards[number].take_happenings() {
-                self.tell(happening);
-            }
+        for happening in self.shards.take_happenings() {
+            self.tell(happening);
         }
     }
 

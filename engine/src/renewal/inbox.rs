@@ -24,6 +24,15 @@ pub(crate) enum Order {
     Renew(Arc<LeaseCore>, Duration, AnswerTo),
 }
 
+impl Order {
+    /// The lease that it is about.
+    pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
+        match self {
+            Order::Register(lease, _) | Order::Cancel(lease) | Order::Renew(lease, ..) => lease,
+        }
+    }
+}
+
 /// The inboxes of all shards of one engine.
 #[derive(Debug)]
 pub(crate) struct Inboxes {

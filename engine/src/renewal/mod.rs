@@ -1,6 +1,6 @@
 //! Renewal: a hashed wheel per shard, batches by node, loss noticed at the deadline without any reply.
 //!
-//! `wheel`, `slab`, `batch`, `pile`, `found_ttl`, `wishes`, `flights`, `loads`, `phase`, `spread` and `shard` are pure.
+//! `wheel`, `slab`, `batch`, `pile`, `found_ttl`, `wishes`, `flights`, `phase`, `spread`, `shard` and `shards` are pure.
 //! `inbox` is how other threads reach a shard, `driver` ticks and sends, `belt` watches the driver from the other thread.
 
 pub(crate) mod batch;
@@ -10,10 +10,10 @@ mod flights;
 pub(crate) mod found_ttl;
 mod grumble;
 pub(crate) mod inbox;
-mod loads;
 mod phase;
 mod pile;
 pub(crate) mod shard;
+mod shards;
 pub(crate) mod slab;
 mod spread;
 pub(crate) mod tally;

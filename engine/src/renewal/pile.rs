@@ -76,7 +76,7 @@ impl SlotPiles {
 
     /// Takes one after the other until `take` says that this was the last, or nothing is left: the slot with the most
     /// urgent lease first, and whole.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(u64) -> bool) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Ready) -> bool) {
         while let Some(Reverse((deadline, slot))) = self.order.pop() {
             let Some(pile) = self.piles.get_mut(&slot) else { continue };
             if pile.earliest() != Some(deadline) {
@@ -84,7 +84,7 @@ impl SlotPiles {
             }
             while let Some(first) = pile.pop() {
                 self.len -= 1;
-                if take(first.ticket) {
+                if take(first) {
                     continue;
                 }
                 match pile.earliest() {

@@ -4,15 +4,15 @@
 //! waits for its batch or a renewal of it is in flight. So it is never renewed twice at once, and its loss is noticed
 //! without any reply. Lost is final: a late "renewed" changes nothing.
 //!
-//! It sends nothing. `take_batches` says what to send, `handle_answers` (in `answers`) what came of it; the driver does
-//! the rest.
+//! It sends nothing. Its ready leases go into the queue that all shards share (in `shards`); `handle_answers` (in
+//! `answers`) says what came of a renewal; the driver does the rest.
 
 mod answers;
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    batch::{Batch, Ready, ReadyQueue},
+    batch::Ready,
     found_ttl::Baseline,
     inbox::Order,
     phase,
@@ -27,9 +27,10 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
+    metrics::ClassId,
     routing::{
         moves::Move,
-        topology::{Batching, ClockId, Node, NodeId, Topology},
+        topology::{Batching, ClockId, Topology},
     },
     transport::{Renewal, RenewalAnswer},
 };
@@ -77,31 +78,27 @@ pub(crate) struct Shard {
     wheel: Wheel,
     spread: Spread,
     records: Slab<Record>,
-    ready: ReadyQueue,
-    command_timeout: Duration,
+    /// Leases that became ready and are not in the shared queue yet.
+    readied: Vec<Ready>,
     fired: Vec<u32>,
     wishes: Wishes,
     happenings: Vec<Happening>,
-    lateness: Vec<Duration>,
 }
 
 impl Shard {
-    pub(crate) fn new(now: Instant, command_timeout: Duration) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             wheel: Wheel::new(tick_at(now)),
             spread: Spread::new(tick_at(now)),
             records: Slab::default(),
-            ready: ReadyQueue::default(),
-            command_timeout,
+            readied: Vec::new(),
             fired: Vec::new(),
             wishes: Wishes::default(),
             happenings: Vec::new(),
-            lateness: Vec::new(),
         }
     }
 
     /// How many leases it keeps.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
@@ -180,7 +177,7 @@ impl Shard {
         }
         record.stage = Stage::Ready;
         let deadline = record.lease.deadline();
-        self.ready.push(Ready { deadline, ticket, slot: record.lease.key.slot() });
+        self.readied.push(Ready::new(deadline, ticket, record.lease.key.slot()));
         self.wheel.insert(number(ticket), due_tick(deadline));
     }
 
@@ -193,46 +190,39 @@ impl Shard {
         self.remove(Some(ticket));
     }
 
-    /// Batches of ready leases to be sent at `now`, the most urgent first, at most `room(node)` for a node. What does
-    /// not go out stays ready, its loss still in the wheel. Leases that no connected node serves are in jeopardy.
-    pub(crate) fn take_batches(
-        &mut self,
-        now: Instant,
-        topology: &Topology,
-        mut room: impl FnMut(NodeId) -> usize,
-    ) -> Vec<Batch> {
-        for ticket in self.ready.regroup(topology) {
-            self.enter_jeopardy(ticket);
-        }
-        let mut batches = Vec::new();
-        for node in topology.nodes().iter().filter(|node| node.connected) {
-            for _ in 0..room(node.id) {
-                let batch = self.take_batch(now, node);
-                if batch.members.is_empty() {
-                    break;
-                }
-                batches.push(batch);
-            }
-        }
-        batches
+    /// The leases that became ready since the last call.
+    pub(crate) fn take_readied(&mut self) -> std::vec::Drain<'_, Ready> {
+        self.readied.drain(..)
     }
 
-    fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
-        let Self { ready, records, wishes, command_timeout, lateness, .. } = self;
-        let mut first_due = u64::MAX;
-        let batch = ready.pop_batch(node, |ticket| {
-            let record = records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
-            let lease = &record.lease;
-            // It may have been ready for long. What does not go out has its end in the wheel.
-            let goes_out = lease.is_held(now) && (wishes.is_any(ticket) || lease.wants_renewal(now));
-            record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
-            first_due = first_due.min(record.due);
-            goes_out.then(|| renewal(ticket, lease, wishes.send(ticket), now, *command_timeout))
-        });
-        if !batch.members.is_empty() {
-            lateness.push(now - start_of(first_due));
-        }
-        batch
+    /// Whether the ticket is that of a lease that is still ready.
+    pub(crate) fn is_ready(&self, ticket: u64) -> bool {
+        self.records.get(ticket).is_some_and(|record| record.stage == Stage::Ready)
+    }
+
+    /// A ready lease goes out at `now`: its renewal, and how late it is. `None`: the lease is gone, or is not to be
+    /// renewed any more.
+    pub(crate) fn send(
+        &mut self,
+        ticket: u64,
+        now: Instant,
+        command_timeout: Duration,
+    ) -> Option<(Renewal, Duration)> {
+        let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
+        let (lease, wishes) = (&record.lease, &mut self.wishes);
+        // It may have been ready for long. What does not go out has its end in the wheel.
+        let goes_out = lease.is_held(now) && (wishes.is_any(ticket) || lease.wants_renewal(now));
+        record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
+        let late = now - start_of(record.due);
+        goes_out.then(|| (renewal(ticket, lease, wishes.send(ticket), now, command_timeout), late))
+    }
+
+    /// No connected node takes this ready lease: it is in jeopardy. Its class, unless it is not to be renewed any more.
+    pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<ClassId> {
+        let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
+        let lease = record.lease.clone();
+        self.enter_jeopardy(ticket);
+        (self.wishes.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.class)
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {
@@ -303,11 +293,6 @@ impl Shard {
         if self.wishes.answer_sent(ticket, answer) {
             self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
         }
-    }
-
-    /// Of each batch since the last call: how late the renewal went out that was due first.
-    pub(crate) fn take_lateness(&mut self) -> Vec<Duration> {
-        std::mem::take(&mut self.lateness)
     }
 
     /// What has happened since the last call.

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod detour;
+mod far;
 mod heard;
 mod traffic;
 
@@ -21,6 +22,7 @@ use leasehold_memory::{Faults, Faulty, MemoryTransport};
 
 pub use cluster::{Cluster, Data, PARTS, name_in, part_of_name};
 pub use detour::Detour;
+pub use far::Far;
 pub use heard::Heard;
 pub use traffic::{Traffic, TrafficLog, What};
 

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
-    renewal::tally::Tally,
-    routing::topology::Batching,
+    renewal::{batch::Batch, shards::Shards, tally::Tally},
+    routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
 };
 
@@ -58,7 +58,7 @@ struct Life {
 }
 
 struct World {
-    shard: Shard,
+    shards: Shards,
     now: Instant,
     topology: Topology,
     version: u64,
@@ -72,7 +72,7 @@ impl World {
         let now = Instant::from_nanos(1_000_000_007);
         let timeout = Duration::from_secs(1);
         let mut world = Self {
-            shard: Shard::new(now, timeout),
+            shards: Shards::new(1, now, timeout),
             now,
             topology: Topology::default(),
             version: 0,
@@ -106,7 +106,7 @@ impl World {
             Op::Release { which, told } => self.release(which, told),
             Op::Pass { ms } => {
                 self.now = self.now + Duration::from_millis(ms);
-                self.shard.advance(self.now);
+                self.shards.advance(self.now);
                 self.hear();
                 self.check_ticked();
             }
@@ -116,7 +116,7 @@ impl World {
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
             Op::Hurry { in_jeopardy } => {
                 let how = if in_jeopardy { Move::InDoubt } else { Move::WithItsLocks };
-                self.shard.hurry(|_| Some(how));
+                self.shards.hurry(|_| Some(how));
                 self.lives.iter_mut().for_each(|life| life.not_before = self.now);
             }
             Op::Wish { which, ttl_ms } => self.wish(which, ttl_ms),
@@ -136,7 +136,7 @@ impl World {
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);
         let baseline = Baseline::new(self.now, self.now, ttl);
-        self.shard.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
+        self.shards.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
         self.lives.push(Life {
             ticket: lease.ticket().unwrap(),
             not_before: earliest_renewal(self.now, ttl),
@@ -156,12 +156,13 @@ impl World {
         let (lease, place) = (life.lease.clone(), which.index(self.lives.len()));
         self.lives[place].released |= lease.release();
         if told {
-            self.shard.handle_order(Order::Cancel(lease), self.now, &self.topology);
+            self.shards.handle_order(Order::Cancel(lease), self.now, &self.topology);
         }
     }
 
     fn send(&mut self, room: usize) {
-        for batch in self.shard.take_batches(self.now, &self.topology, |_| room) {
+        let tally = &mut Tally::default();
+        for batch in self.shards.take_batches(self.now, &self.topology, |_| room, tally) {
             assert!(!batch.members.is_empty() && batch.members.len() <= 2);
             for member in &batch.members {
                 self.check_sent(member);
@@ -206,7 +207,7 @@ impl World {
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
         let answered = |member| Renewal { answer: answer(kind, at), ..member };
         let answers: Vec<_> = batch.members.into_iter().map(answered).collect();
-        self.shard.handle_answers(&answers, sent, self.now, &self.topology, &mut Tally::default());
+        self.shards.handle_answers(&answers, sent, self.now, &self.topology, &mut Tally::default());
         let is_renewed = |life: &Life| life.lease.is_live() && self.now < life.lease.deadline();
         assert!(!over.into_iter().any(|ticket| is_renewed(self.life(ticket))), "renewed after its deadline");
     }
@@ -230,13 +231,13 @@ impl World {
         let (answer_to, receiver) = oneshot::channel();
         let lease = self.lives[place].lease.clone();
         let order = Order::Renew(lease, Duration::from_millis(ttl_ms), answer_to);
-        self.shard.handle_order(order, self.now, &self.topology);
+        self.shards.handle_order(order, self.now, &self.topology);
         self.lives[place].not_before = self.now;
         self.wishes.push(receiver);
     }
 
     fn hear(&mut self) {
-        for happening in self.shard.take_happenings() {
+        for happening in self.shards.take_happenings() {
             let Happening::Lost(lease, reason) = happening else { continue };
             let now = self.now;
             let life = self.lives.iter_mut().find(|life| Arc::ptr_eq(&life.lease, &lease)).unwrap();
@@ -262,13 +263,13 @@ impl World {
 
     fn check(&self) {
         let kept: HashSet<_> = self.lives.iter().filter_map(|life| life.lease.ticket()).collect();
-        assert_eq!(kept.len(), self.shard.len());
+        assert_eq!(kept.len(), self.shards.len());
         for life in &self.lives {
             let live = life.lease.is_live();
             assert_eq!(live, !life.released && life.losses == 0, "ended, and not told");
             assert!(!live || life.lease.ticket().is_some(), "alive, and not kept");
             let Some(ticket) = life.lease.ticket() else { continue };
-            let due = self.shard.wheel.due(number(ticket)).expect("in the wheel");
+            let due = self.shards.first().wheel.due(number(ticket)).expect("in the wheel");
             let latest = due_tick(life.lease.deadline()).max(tick_at(self.now) + 1);
             assert!(!live || due <= latest, "its loss would be noticed late");
         }
@@ -277,7 +278,7 @@ impl World {
     /// Everything ends, everybody is answered, nothing is left.
     fn end(mut self) {
         self.act(Op::Pass { ms: 100_000 });
-        assert_eq!((self.shard.len(), self.shard.wishes.len()), (0, 0));
+        assert_eq!((self.shards.len(), self.shards.first().wishes.len()), (0, 0));
         for receiver in &mut self.wishes {
             assert!(receiver.try_recv().is_ok(), "a wish without an answer");
         }

@@ -4,9 +4,9 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    lease::shared::{Terms, tests::core},
-    renewal::tally::Tally,
-    routing::topology::{Batching, Node},
+    lease::shared::{Taken, Terms, tests::core},
+    renewal::{batch::Batch, shards::Shards, tally::Tally},
+    routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
 };
 
@@ -40,7 +40,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
 }
 
 struct Ground {
-    shard: Shard,
+    shards: Shards,
     topology: Topology,
     tally: Tally,
 }
@@ -48,28 +48,39 @@ struct Ground {
 impl Ground {
     fn new() -> Self {
         Self {
-            shard: Shard::new(at(0), Duration::from_secs(1)),
+            shards: Shards::new(1, at(0), Duration::from_secs(1)),
             topology: topology(1, true),
             tally: Tally::default(),
         }
     }
 
+    /// A lease that its holder has taken.
     fn lease(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
+        let lease = self.offer(name, terms);
+        assert_eq!(lease.take(at(0)), Taken::First);
+        lease
+    }
+
+    fn offer(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
         let lease = core(name, terms, at(0));
         let baseline = Baseline::new(at(0), at(1), terms.ttl);
-        self.shard.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
+        self.shards.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
         lease
     }
 
     fn due(&mut self, ms: u64) -> Vec<Batch> {
-        self.shard.advance(at(ms));
-        self.shard.take_batches(at(ms), &self.topology, |_| 10)
+        self.shards.advance(at(ms));
+        self.take_batches(ms, 10)
+    }
+
+    fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
+        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.tally)
     }
 
     fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
         let members: Vec<_> =
             batch.members.into_iter().map(|member| Renewal { answer: answer.clone(), ..member }).collect();
-        self.shard.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.tally)
+        self.shards.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.tally)
     }
 
     fn losses(&mut self) -> Vec<LossReason> {
@@ -77,7 +88,7 @@ impl Ground {
             Happening::Lost(_, reason) => Some(reason),
             Happening::Jeopardy(_) | Happening::FoundTtl { .. } => None,
         };
-        self.shard.take_happenings().into_iter().filter_map(lost).collect()
+        self.shards.take_happenings().into_iter().filter_map(lost).collect()
     }
 }
 
@@ -104,7 +115,7 @@ fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
     assert_eq!(lease.deadline(), at(3_350 + 9_500));
     assert!(ground.due(6_600).is_empty(), "next at 3350 + 3333");
     assert_eq!(ground.due(6_700).len(), 1);
-    assert!(ground.shard.take_happenings().is_empty());
+    assert!(ground.shards.take_happenings().is_empty());
 }
 
 #[test]
@@ -127,7 +138,7 @@ fn s2_loss_is_noticed_at_the_deadline_without_any_reply() {
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::Expired]);
     ground.answer(late, 3_350, 9_600, renewed(500, 9_550));
-    assert_eq!((lease.loss(), ground.shard.len()), (Some(LossReason::Expired), 0));
+    assert_eq!((lease.loss(), ground.shards.len()), (Some(LossReason::Expired), 0));
 }
 
 #[test]
@@ -182,7 +193,7 @@ fn s12_a_ttl_that_cannot_be_is_told() {
     ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
     ground.answer(batch, 3_350, 3_360, renewed(3_000, 3_355));
-    let happenings = ground.shard.take_happenings();
+    let happenings = ground.shards.take_happenings();
     assert!(matches!(happenings[..], [Happening::FoundTtl { .. }]), "{happenings:?}");
 }
 
@@ -191,7 +202,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     ground.topology = topology(2, true);
-    ground.shard.hurry(|_| Some(Move::InDoubt));
+    ground.shards.hurry(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy());
     let batch = one(ground.due(100));
     ground.answer(
@@ -220,10 +231,10 @@ fn batches_hold_what_the_node_takes_and_the_most_urgent_go_first() {
     ground.lease("late", Terms { ttl: TTL * 2, ..TERMS });
     let urgent = ground.lease("urgent", TERMS);
     ground.lease("b", Terms { ttl: TTL * 2, ..TERMS });
-    ground.shard.advance(at(6_700));
-    let first = one(ground.shard.take_batches(at(6_700), &ground.topology, |_| 1));
+    ground.shards.advance(at(6_700));
+    let first = one(ground.take_batches(6_700, 1));
     assert_eq!((first.members.len(), first.members[0].owner), (2, urgent.owner));
-    let rest = one(ground.shard.take_batches(at(6_700), &ground.topology, |_| 9));
+    let rest = one(ground.take_batches(6_700, 9));
     assert_eq!(rest.members.len(), 1);
 }
 
@@ -232,25 +243,24 @@ fn s8_a_released_lease_is_never_submitted() {
     let mut ground = Ground::new();
     let (one, two) = (ground.lease("a", TERMS), ground.lease("b", TERMS));
     assert!(one.release() && two.release());
-    ground.shard.handle_order(Order::Cancel(one), at(10), &ground.topology);
-    assert_eq!(ground.shard.len(), 1);
+    ground.shards.handle_order(Order::Cancel(one), at(10), &ground.topology);
+    assert_eq!(ground.shards.len(), 1);
     assert!(ground.due(3_400).is_empty(), "also when the cancel has not arrived yet");
-    assert_eq!(ground.shard.len(), 0);
+    assert_eq!(ground.shards.len(), 0);
     let gone = core("c", TERMS, at(0));
     gone.release();
-    ground.shard.handle_order(
+    ground.shards.handle_order(
         Order::Register(gone, Baseline::new(at(0), at(1), TTL)),
         at(1),
         &ground.topology,
     );
-    assert_eq!(ground.shard.len(), 0);
+    assert_eq!(ground.shards.len(), 0);
 }
 
 #[test]
 fn max_hold_stops_the_renewal_and_the_lease_ends_at_its_deadline() {
     let mut ground = Ground::new();
-    let lease = ground.lease("a", Terms { max_hold: Some(Duration::from_secs(2)), ..TERMS });
-    lease.take(at(0));
+    ground.lease("a", Terms { max_hold: Some(Duration::from_secs(2)), ..TERMS });
     assert!(ground.due(5_000).is_empty());
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
@@ -271,7 +281,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let (answer_to, mut answer) = oneshot::channel();
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
+    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
     assert_eq!(batch.members[0].ttl, TTL * 3);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
@@ -280,7 +290,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let batch = one(ground.due(3_450));
     ground.answer(batch, 3_450, 3_455, renewed(26_650, 3_452));
     assert_eq!(lease.deadline(), at(28_600));
-    assert!(ground.shard.take_happenings().is_empty(), "S12 knows of the longer ttl");
+    assert!(ground.shards.take_happenings().is_empty(), "S12 knows of the longer ttl");
 }
 
 #[test]
@@ -290,7 +300,7 @@ fn s2_a_renewal_that_is_answered_after_the_deadline_changes_nothing() {
     let batch = one(ground.due(9_450));
     ground.answer(batch, 9_450, 9_501, renewed(550, 9_460));
     assert!(!lease.is_held(at(9_501)));
-    assert_eq!((ground.losses(), ground.shard.len()), (vec![LossReason::Expired], 0));
+    assert_eq!((ground.losses(), ground.shards.len()), (vec![LossReason::Expired], 0));
 }
 
 #[test]
@@ -320,13 +330,12 @@ fn s2_nothing_is_sent_after_the_deadline() {
 #[test]
 fn max_hold_also_stops_a_renewal_that_is_ready() {
     let mut ground = Ground::new();
-    let lease = ground.lease("a", Terms { max_hold: Some(Duration::from_secs(5)), ..TERMS });
-    lease.take(at(0));
+    ground.lease("a", Terms { max_hold: Some(Duration::from_secs(5)), ..TERMS });
     ground.topology = topology(1, false);
     assert!(ground.due(3_350).is_empty());
     ground.topology = topology(1, true);
     assert!(ground.due(5_000).is_empty());
-    ground.shard.hurry(|_| Some(Move::WithItsLocks));
+    ground.shards.hurry(|_| Some(Move::WithItsLocks));
     assert!(ground.due(5_050).is_empty());
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
@@ -338,9 +347,9 @@ fn every_wish_is_answered() {
     let lease = ground.lease("a", TERMS);
     let (one_to, mut first) = oneshot::channel();
     let (two_to, mut second) = oneshot::channel();
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
+    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
-    ground.shard.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
+    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
     assert!(matches!(first.try_recv(), Ok(ByHand::Renewed)));
     assert!(second.try_recv().is_err());
@@ -355,7 +364,7 @@ fn every_wish_is_answered() {
 fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    ground.shard.doubt(&lease);
+    ground.shards.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert_eq!(one(ground.due(50)).members.len(), 1);
 }
@@ -364,7 +373,7 @@ fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
 fn a_migrated_lease_is_due_at_once_and_not_in_jeopardy() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    ground.shard.hurry(|_| Some(Move::WithItsLocks));
+    ground.shards.hurry(|_| Some(Move::WithItsLocks));
     assert!(!lease.is_in_jeopardy());
     let batch = one(ground.due(50));
     ground.answer(batch, 50, 60, renewed(9_950, 55));
@@ -377,7 +386,7 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
-    ground.shard.hurry(|_| Some(Move::InDoubt));
+    ground.shards.hurry(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy() && ground.due(3_400).is_empty(), "never twice in flight");
     let gone = TransportError::without_effect(ErrorKind::Unreachable, None, "gone");
     ground.answer(batch, 3_350, 3_410, RenewalAnswer::Failed(gone.clone()));
@@ -391,7 +400,7 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
 fn a_lease_without_renewal_is_in_jeopardy_too_when_its_server_is_gone() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", Terms { renewed: false, ..TERMS });
-    ground.shard.doubt(&lease);
+    ground.shards.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert!(ground.due(50).is_empty(), "and is not asked about");
 }
@@ -406,7 +415,8 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
         if ms < 3_000 && ms % 100 == 0 {
             let lease = core(&format!("{{tag}} {ms}"), TERMS, at(ms));
             let order = Order::Register(lease.clone(), Baseline::new(at(ms), at(ms), TTL));
-            ground.shard.handle_order(order, at(ms), &ground.topology);
+            ground.shards.handle_order(order, at(ms), &ground.topology);
+            lease.take(at(ms));
             leases.push(lease);
         }
         for batch in ground.due(ms) {

@@ -1,0 +1,188 @@
+//! All renewal shards of an engine, and the one queue of what is ready in them. Pure, like a shard.
+//!
+//! A batch is filled from the queue of its node. So the lease with the earliest deadline goes first, whichever shard
+//! keeps it, and a batch leaves full whenever so many leases are ready for its node.
+
+use std::time::Duration;
+
+use super::{
+    batch::{Batch, Ready, ReadyQueue},
+    inbox::Order,
+    shard::{Happening, Shard},
+    tally::Tally,
+};
+use crate::{
+    clock::Instant,
+    lease::shared::LeaseCore,
+    routing::{
+        moves::{Move, Moves},
+        slot::Slot,
+        topology::{Node, NodeId, Topology},
+    },
+    transport::{ErrorKind, Renewal, TransportError},
+};
+
+/// The shards, each with an equal range of slots.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    shards: Box<[Shard]>,
+    ready: ReadyQueue,
+    command_timeout: Duration,
+    lateness: Vec<Duration>,
+}
+
+impl Shards {
+    pub(crate) fn new(count: usize, now: Instant, command_timeout: Duration) -> Self {
+        Self {
+            shards: (0..count).map(|_| Shard::new(now)).collect(),
+            ready: ReadyQueue::default(),
+            command_timeout,
+            lateness: Vec::new(),
+        }
+    }
+
+    /// How many leases they keep.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(Shard::len).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn first(&self) -> &Shard {
+        &self.shards[0]
+    }
+
+    fn of(&mut self, slot: Slot) -> &mut Shard {
+        &mut self.shards[slot.share(self.shards.len())]
+    }
+
+    pub(crate) fn handle_order(&mut self, order: Order, now: Instant, topology: &Topology) {
+        self.of(order.lease().key.slot()).handle_order(order, now, topology);
+    }
+
+    /// A lease that was granted by a server that is not the present one is asked about at once.
+    pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
+        self.of(lease.key.slot()).doubt(lease);
+    }
+
+    /// Moves the wheels to `now`: leases whose deadline has come are lost, leases that are due become ready.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.shards.iter_mut().for_each(|shard| shard.advance(now));
+    }
+
+    /// Makes every lease due at once whose slot has moved. A shard without such a slot is not visited.
+    pub(crate) fn handle_moves(&mut self, moves: &Moves) {
+        let count = self.shards.len();
+        for (number, shard) in self.shards.iter_mut().enumerate() {
+            if moves.touch(number, count) {
+                shard.hurry(|lease| moves.of(lease.key.slot()));
+            }
+        }
+    }
+
+    /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
+    pub(crate) fn hurry(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
+        self.shards.iter_mut().for_each(|shard| shard.hurry(&moved));
+    }
+
+    /// Batches of ready leases to be sent at `now`, the earliest deadline first, at most `room(node)` for a node. What
+    /// does not go out stays ready, its loss still in the wheel. Leases that no connected node serves are in jeopardy,
+    /// and each counts as a failed renewal, once for each time that it became due.
+    pub(crate) fn take_batches(
+        &mut self,
+        now: Instant,
+        topology: &Topology,
+        room: impl Fn(NodeId) -> usize,
+        tally: &mut Tally,
+    ) -> Vec<Batch> {
+        self.regroup(now, topology, tally);
+        self.place_readied(now, topology, tally);
+        let mut batches = Vec::new();
+        for node in topology.nodes().iter().filter(|node| node.connected) {
+            let full = std::iter::repeat_with(|| self.take_batch(now, node)).take(room(node.id));
+            batches.extend(full.take_while(|batch| !batch.members.is_empty()));
+        }
+        batches
+    }
+
+    // Tickets of leases that are gone stay in the queue until it is grouped anew: at the latest when they are the larger
+    // part of it.
+    fn regroup(&mut self, now: Instant, topology: &Topology, tally: &mut Tally) {
+        let most = 2 * self.len() + GONE_MIN;
+        if self.ready.is_grouped_by(topology) && self.ready.len() <= most {
+            return;
+        }
+        let (shards, count) = (&self.shards, self.shards.len());
+        let is_ready = |ready: &Ready| shards[ready.slot.share(count)].is_ready(ready.ticket);
+        for stranded in self.ready.regroup(topology, is_ready) {
+            self.strand(stranded, now, topology, tally);
+        }
+    }
+
+    fn place_readied(&mut self, now: Instant, topology: &Topology, tally: &mut Tally) {
+        for shard in 0..self.shards.len() {
+            let (shards, ready) = (&mut self.shards, &mut self.ready);
+            let stranded = shards[shard].take_readied().filter_map(|one| ready.push(one, topology));
+            let stranded: Vec<Ready> = stranded.collect();
+            stranded.into_iter().for_each(|one| self.strand(one, now, topology, tally));
+        }
+    }
+
+    fn strand(&mut self, ready: Ready, now: Instant, topology: &Topology, tally: &mut Tally) {
+        let Some(class) = self.of(ready.slot).strand(ready.ticket, now) else { return };
+        let node = topology.serving(ready.slot).map(|node| node.id);
+        let why = "no connected node serves the slot of the lease";
+        tally.turn_to(Some(class));
+        tally.count_failed(&TransportError::without_effect(ErrorKind::Unreachable, node, why));
+    }
+
+    fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
+        let Self { shards, ready, command_timeout, lateness, .. } = self;
+        let (count, mut latest) = (shards.len(), Duration::ZERO);
+        let batch = ready.pop_batch(node, |one| {
+            let shard = &mut shards[one.slot.share(count)];
+            let (renewal, late) = shard.send(one.ticket, now, *command_timeout)?;
+            latest = latest.max(late);
+            Some(renewal)
+        });
+        if !batch.members.is_empty() {
+            lateness.push(latest);
+        }
+        batch
+    }
+
+    /// Applies the answers of a batch that was sent at `sent`, see [`Shard::handle_answers`].
+    pub(crate) fn handle_answers(
+        &mut self,
+        answers: &[Renewal],
+        sent: Instant,
+        now: Instant,
+        topology: &Topology,
+        tally: &mut Tally,
+    ) -> bool {
+        let count = self.shards.len();
+        let home = |member: &Renewal| member.key.slot().share(count);
+        let mut again = false;
+        for members in answers.chunk_by(|one, next| home(one) == home(next)) {
+            let shard = &mut self.shards[home(&members[0])];
+            again |= shard.handle_answers(members, sent, now, topology, tally);
+        }
+        again
+    }
+
+    /// Of each batch since the last call: how late the renewal went out that was due first.
+    pub(crate) fn take_lateness(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.lateness)
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn take_happenings(&mut self) -> Vec<Happening> {
+        self.shards.iter_mut().flat_map(Shard::take_happenings).collect()
+    }
+}
+
+/// So few tickets of leases that are gone are not worth grouping the queue anew.
+const GONE_MIN: usize = 1_000;
+
+#[cfg(test)]
+#[path = "shards_tests.rs"]
+mod tests;

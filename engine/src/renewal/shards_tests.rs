@@ -1,0 +1,157 @@
+//! Shards that share one queue, against a list that is sorted by hand.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    lease::shared::{Terms, tests::core},
+    metrics::{ClassId, RenewalOutcome},
+    renewal::found_ttl::Baseline,
+    routing::topology::{Batching, ClockId, SlotRange},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None, class: ClassId::DEFAULT };
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn node(connected: bool, most: usize) -> Node {
+    let id = NodeId(0);
+    Node {
+        id,
+        address: "n".into(),
+        clock: ClockId { node: id, epoch: 1 },
+        up_since: None,
+        connected,
+        batch_leases_max: most,
+        batching: Batching::AcrossSlots,
+    }
+}
+
+struct Ground {
+    shards: Shards,
+    topology: Topology,
+    tally: Tally,
+}
+
+impl Ground {
+    fn new(shards: usize, most: usize) -> Self {
+        let topology = Topology::single(1, node(true, most));
+        Self { shards: Shards::new(shards, at(0), Duration::from_secs(1)), topology, tally: Tally::default() }
+    }
+
+    /// A lease that was granted by a command sent at `ms`, and taken.
+    fn lease(&mut self, name: &str, ms: u64) -> Arc<LeaseCore> {
+        let lease = core(name, TERMS, at(ms));
+        lease.take(at(ms));
+        let order = Order::Register(lease.clone(), Baseline::new(at(ms), at(ms + 1), TTL));
+        self.shards.handle_order(order, at(ms), &self.topology);
+        lease
+    }
+
+    fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
+        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.tally)
+    }
+
+    fn become_ready(&mut self, ms: u64) {
+        self.shards.advance(at(ms));
+        assert!(self.take_batches(ms, 0).is_empty());
+    }
+
+    fn set_node(&mut self, node: Node) {
+        self.topology = Topology::single(self.topology.epoch() + 1, node);
+    }
+
+    fn unreachable(&self) -> u64 {
+        let is_unreachable = |outcome| outcome == RenewalOutcome::Failed(ErrorKind::Unreachable);
+        self.tally.outcomes.iter().filter(|(_, one, _)| is_unreachable(*one)).map(|(.., count)| count).sum()
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_earliest_deadlines_of_all_shards_go_first_in_full_batches(
+        sent in prop::collection::vec(0..3_000u64, 1..200), shards in 1..65usize, most in 1..30usize, room in 1..5usize,
+    ) {
+        let mut ground = Ground::new(shards, most);
+        let mut sent = sent;
+        sent.sort_unstable();
+        let leases: Vec<_> =
+            sent.iter().enumerate().map(|(number, ms)| ground.lease(&format!("lease {number}"), *ms)).collect();
+        ground.become_ready(8_000);
+        let batches = ground.take_batches(8_000, room);
+        let sizes: Vec<_> = batches.iter().map(|batch| batch.members.len()).collect();
+        let all = leases.len().min(most * room);
+        prop_assert_eq!(sizes.iter().sum::<usize>(), all);
+        prop_assert!(sizes[..sizes.len() - 1].iter().all(|size| *size == most), "{:?}", sizes);
+        let deadline = |member: &Renewal| {
+            leases.iter().find(|lease| lease.owner == member.owner).expect("one of them").deadline()
+        };
+        let gone: Vec<_> = batches.iter().flat_map(|batch| &batch.members).map(deadline).collect();
+        let mut due: Vec<_> = leases.iter().map(|lease| lease.deadline()).collect();
+        due.sort_unstable();
+        prop_assert_eq!(gone, &due[..all]);
+    }
+}
+
+#[test]
+fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
+    let mut ground = Ground::new(8, 100);
+    let leases: Vec<_> = (0..20).map(|number| ground.lease(&format!("lease {number}"), 0)).collect();
+    ground.set_node(node(false, 100));
+    for ms in (3_350..5_000).step_by(50) {
+        ground.become_ready(ms);
+        ground.set_node(node(false, 100)); // a new epoch each time, as after a failed try to connect
+    }
+    assert_eq!((ground.unreachable(), ground.tally.failed), (20, 20));
+    assert!(leases.iter().all(|lease| lease.is_in_jeopardy()));
+    ground.set_node(node(true, 100));
+    let batch = ground.take_batches(5_000, 1).remove(0);
+    let failed = |member: Renewal| Renewal {
+        answer: crate::transport::RenewalAnswer::Failed(TransportError::without_effect(
+            ErrorKind::NotReady,
+            None,
+            "loading",
+        )),
+        ..member
+    };
+    let answers: Vec<_> = batch.members.into_iter().map(failed).collect();
+    ground.shards.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.tally);
+    ground.set_node(node(false, 100));
+    ground.become_ready(6_000);
+    assert_eq!((ground.unreachable(), ground.tally.failed), (40, 60));
+}
+
+#[test]
+fn tickets_of_leases_that_are_gone_do_not_stay_in_the_queue() {
+    let mut ground = Ground::new(8, 100);
+    ground.topology = Topology::new(2, vec![node(true, 100)], Vec::new()); // no slot has a node
+    const LEASES: usize = 10 * GONE_MIN;
+    let leases: Vec<_> = (0..LEASES).map(|number| ground.lease(&format!("lease {number}"), 0)).collect();
+    ground.become_ready(3_400);
+    assert_eq!(ground.shards.ready.len(), LEASES);
+    for (number, lease) in leases.iter().enumerate() {
+        lease.release();
+        ground.shards.handle_order(Order::Cancel(lease.clone()), at(3_400), &ground.topology);
+        ground.become_ready(3_400);
+        let left = LEASES - number - 1;
+        assert!(ground.shards.ready.len() <= 2 * left + GONE_MIN, "{} of {left}", ground.shards.ready.len());
+    }
+}
+
+#[test]
+fn a_lease_that_waits_for_a_node_goes_out_when_its_slot_has_one() {
+    let mut ground = Ground::new(8, 100);
+    let node = node(true, 100);
+    ground.topology = Topology::new(2, vec![node.clone()], Vec::new());
+    ground.lease("a", 0);
+    ground.become_ready(3_400);
+    let slot = |number| Slot::from_number(number).expect("a slot");
+    let all = SlotRange { first: slot(0), last: slot(16_383), node: node.id };
+    ground.topology = Topology::new(3, vec![node], vec![all]);
+    assert_eq!(ground.take_batches(3_450, 1)[0].members.len(), 1);
+}
