@@ -120,6 +120,8 @@ pub enum RenewError {
     Invalid(Invalid),
     /// The lease is lost.
     Lost(LossReason),
+    /// The lease was released before the renewal was confirmed.
+    Released,
     /// No definite answer; the deadline has not moved. The engine goes on renewing.
     Unknown(TransportError),
     /// A limit of the engine is reached: nothing was sent. The engine goes on renewing.
@@ -250,6 +252,7 @@ impl fmt::Display for RenewError {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Lost(reason) => write!(f, "the lease is lost: {reason}"),
+            Self::Released => f.write_str("the lease was released before the renewal was confirmed"),
             Self::Unknown(trouble) => write!(f, "the renewal was not confirmed: {trouble}"),
             Self::LimitReached { limit, value } => {
                 write!(f, "{limit} = {value} is reached; ask again in a moment")
@@ -306,7 +309,11 @@ impl Error for RenewError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unknown(trouble) => Some(trouble),
-            Self::Invalid(_) | Self::Lost(_) | Self::LimitReached { .. } | Self::ShuttingDown => None,
+            Self::Invalid(_)
+            | Self::Lost(_)
+            | Self::Released
+            | Self::LimitReached { .. }
+            | Self::ShuttingDown => None,
         }
     }
 }

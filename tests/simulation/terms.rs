@@ -127,6 +127,22 @@ async fn a_renewal_by_hand_without_an_answer_is_unknown_and_of_a_lost_lease_lost
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_of_a_lease_that_is_released_meanwhile_says_so() {
+    let ground = ground().await;
+    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    ground.faults.on(Operation::Renew).nth(1).inject(Fault::DelayReply(millis(500)));
+    let renew = tokio::spawn(lease.renew(seconds(40)));
+    let too_late = lease.renew(seconds(40));
+    pass(millis(100)).await;
+    lease.release().await.unwrap();
+    let renewed = renew.await.unwrap();
+    assert!(matches!(renewed, Err(RenewError::Released)), "{renewed:?}");
+    pass(seconds(1)).await;
+    let renewed = too_late.await;
+    assert!(matches!(renewed, Err(RenewError::Released)), "{renewed:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn s11_a_release_ends_the_lease_before_anything_is_sent() {
     let traffic = Traffic::new(MemoryTransport::new());
     let engine = engine(&traffic).await;

@@ -92,7 +92,8 @@ impl Lease {
     /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens. The regular renewals go on.
     ///
     /// # Errors
-    /// Lost; no definite answer, then the deadline has not moved; a ttl that cannot be used; `inbox_max` reached.
+    /// Lost; released meanwhile; no definite answer, then the deadline has not moved; a ttl that cannot be used;
+    /// `inbox_max` reached.
     ///
     /// # Cancel safety
     /// Dropping it gives up the answer, not the request.
@@ -116,6 +117,7 @@ impl Lease {
             match answer {
                 Ok(ByHand::Renewed) => Ok(()),
                 Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
+                Ok(ByHand::Released) => Err(RenewError::Released),
                 Ok(ByHand::Failed(trouble)) => Err(RenewError::Unknown(trouble)),
                 Err(_) => Err(RenewError::ShuttingDown),
             }

@@ -138,8 +138,7 @@ impl Shard {
             self.spread.withdraw(record.due);
         }
         record.lease.set_ticket(None);
-        let lost = record.lease.loss().unwrap_or(LossReason::NotOurs);
-        self.wishes.answer_all(ticket, &ByHand::Lost(lost));
+        self.wishes.answer_all(ticket, &ByHand::ended(record.lease.loss()));
     }
 
     /// Moves the wheel to `now`: leases whose deadline has come are lost, leases that are due become ready.
@@ -280,7 +279,7 @@ impl Shard {
     fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
         let record = lease.ticket().and_then(|ticket| Some((ticket, self.records.get_mut(ticket)?)));
         let Some((ticket, record)) = record else {
-            let _ = answer_to.send(ByHand::Lost(lease.loss().unwrap_or(LossReason::NotOurs)));
+            let _ = answer_to.send(ByHand::ended(lease.loss()));
             return;
         };
         if record.stage == Stage::Idle {

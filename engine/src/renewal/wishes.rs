@@ -14,7 +14,16 @@ use crate::{lease::state::LossReason, transport::TransportError};
 pub(crate) enum ByHand {
     Renewed,
     Lost(LossReason),
+    /// The lease was released meanwhile.
+    Released,
     Failed(TransportError),
+}
+
+impl ByHand {
+    /// The answer for a lease that has ended: lost for this reason, or released.
+    pub(crate) fn ended(loss: Option<LossReason>) -> Self {
+        loss.map_or(ByHand::Released, ByHand::Lost)
+    }
 }
 
 /// Where that answer goes.
