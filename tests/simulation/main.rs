@@ -35,3 +35,4 @@ mod scale;
 mod shutdown;
 mod terms;
 mod trying;
+mod untaken;

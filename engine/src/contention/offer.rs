@@ -6,6 +6,7 @@ use super::ending;
 use crate::{
     clock::Instant,
     lease::shared::{LeaseCore, Taken},
+    renewal::inbox::Order,
     works::Works,
 };
 
@@ -45,6 +46,9 @@ impl Offer {
         let taken = lease.take(at);
         if counted && taken != Taken::First {
             self.works.events.totals.held.sub(1);
+        }
+        if taken == Taken::First && lease.is_awaited() {
+            self.works.inboxes.push(lease.key.slot(), Order::Taken(lease.clone()));
         }
         if taken == Taken::TooLate {
             self.lease = Some(lease);

@@ -106,7 +106,7 @@ impl LeaseCore {
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(HELD), // not taken
+            phase: AtomicU8::new(HELD), // neither taken nor awaited
             rare,
         }
     }
@@ -216,12 +216,12 @@ impl LeaseCore {
     }
 
     fn phase(&self) -> u8 {
-        self.phase.load(Ordering::Acquire) & !TAKEN
+        self.phase.load(Ordering::Acquire) & !MARKS
     }
 
-    // Whether it was taken stays as it is.
+    // The marks stay as they are.
     fn change_phase(&self, change: impl Fn(u8) -> Option<u8>) -> bool {
-        let change = |old: u8| change(old & !TAKEN).map(|new| new | (old & TAKEN));
+        let change = |old: u8| change(old & !MARKS).map(|new| new | (old & MARKS));
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
@@ -249,7 +249,7 @@ impl LeaseCore {
             return Taken::TooLate;
         }
         let taken = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-            (old & !TAKEN <= JEOPARDY).then_some(old | TAKEN)
+            (old & !MARKS <= JEOPARDY).then_some(old | TAKEN)
         });
         match taken {
             Err(_) => Taken::TooLate,
@@ -268,6 +268,16 @@ impl LeaseCore {
     /// Whether a holder ever took it. Settled once the lease has ended.
     pub(crate) fn was_taken(&self) -> bool {
         self.phase.load(Ordering::Acquire) & TAKEN != 0
+    }
+
+    /// Its shard has a renewal for it that waits until a holder takes the lease. `false`: it was taken already.
+    pub(crate) fn await_taking(&self) -> bool {
+        !self.was_taken() && self.phase.fetch_or(AWAITED, Ordering::AcqRel) & TAKEN == 0
+    }
+
+    /// Whether a renewal has waited for the lease to be taken. Read by who takes it, after that.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.phase.load(Ordering::Acquire) & AWAITED != 0
     }
 
     /// Whether it is to be renewed at `now`.
@@ -348,7 +358,11 @@ const HELD: u8 = 0;
 const JEOPARDY: u8 = 1;
 const RELEASED: u8 = 2;
 const LOST: usize = 3;
+/// A holder has taken it.
 const TAKEN: u8 = 0x80;
+/// Its shard waits until a holder takes it.
+const AWAITED: u8 = 0x40;
+const MARKS: u8 = TAKEN | AWAITED;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

@@ -97,7 +97,7 @@ pub(crate) async fn run(works: Arc<Works>) {
 fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
     match order {
         Order::Register(lease, _) if !known.is_current(lease.granted_by) => Some(lease.clone()),
-        Order::Register(..) | Order::Cancel(_) | Order::Renew(..) => None,
+        Order::Register(..) | Order::Taken(_) | Order::Cancel(_) | Order::Renew(..) => None,
     }
 }
 

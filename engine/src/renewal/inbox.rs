@@ -18,6 +18,8 @@ use crate::{lease::shared::LeaseCore, routing::slot::Slot};
 pub(crate) enum Order {
     /// A new lease, with its baseline for the found ttl.
     Register(Arc<LeaseCore>, Baseline),
+    /// A holder has taken the lease, and its renewal has waited for that.
+    Taken(Arc<LeaseCore>),
     /// The lease was released.
     Cancel(Arc<LeaseCore>),
     /// The holder wants at least this long from now on.
@@ -28,7 +30,10 @@ impl Order {
     /// The lease that it is about.
     pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
         match self {
-            Order::Register(lease, _) | Order::Cancel(lease) | Order::Renew(lease, ..) => lease,
+            Order::Register(lease, _)
+            | Order::Taken(lease)
+            | Order::Cancel(lease)
+            | Order::Renew(lease, ..) => lease,
         }
     }
 }
@@ -57,7 +62,7 @@ impl Inboxes {
 
     /// Leaves an order for the shard of this slot.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
-        let urgent = matches!(order, Order::Renew(..));
+        let urgent = matches!(order, Order::Taken(_) | Order::Renew(..));
         self.shard(slot).push(order);
         if urgent {
             self.urgent.notify_one();

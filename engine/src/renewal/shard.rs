@@ -1,5 +1,8 @@
 //! A renewal shard: which of its leases is renewed when, and what an answer means. Pure: `now` is passed in.
 //!
+//! A lease that its caller has not taken yet is not renewed: it ends at its first deadline, or is taken before and
+//! renewed from then on.
+//!
 //! A live lease is in exactly one bucket of exactly one wheel: at `renew_at` while idle, at its *deadline* while it
 //! waits for its batch or a renewal of it is in flight. So it is never renewed twice at once, and its loss is noticed
 //! without any reply. Lost is final: a late "renewed" changes nothing.
@@ -106,6 +109,7 @@ impl Shard {
     pub(crate) fn handle_order(&mut self, order: Order, now: Instant, topology: &Topology) {
         match order {
             Order::Register(lease, baseline) => self.register(lease, baseline, now, topology),
+            Order::Taken(lease) => self.handle_taken(&lease),
             Order::Cancel(lease) => self.remove(lease.ticket()),
             Order::Renew(lease, ttl, answer_to) => self.wish(&lease, ttl, answer_to),
         }
@@ -128,6 +132,12 @@ impl Shard {
         if let Some(ticket) = lease.ticket() {
             self.handle_move(ticket, Move::InDoubt);
         }
+    }
+
+    // Its renewal was due, or its server is not the one that granted: it goes out at once.
+    fn handle_taken(&mut self, lease: &LeaseCore) {
+        let idle = |ticket: &u64| self.records.get(*ticket).is_some_and(|record| record.stage == Stage::Idle);
+        lease.ticket().filter(idle).into_iter().for_each(|ticket| self.make_ready(ticket));
     }
 
     fn remove(&mut self, ticket: Option<u64>) {
@@ -160,7 +170,7 @@ impl Shard {
         } else if now >= lease.deadline() {
             self.lose(ticket, lease.reason_at_deadline());
         } else {
-            if idle && lease.wants_renewal(now) {
+            if idle && lease.wants_renewal(now) && !lease.await_taking() {
                 self.make_ready(ticket);
             } else {
                 self.wheel.insert(entry, due_tick(lease.deadline()));
@@ -267,7 +277,7 @@ impl Shard {
     fn handle_move(&mut self, ticket: u64, how: Move) {
         let Some(record) = self.records.get_mut(ticket) else { return };
         record.hurried |= record.stage == Stage::InFlight;
-        if record.stage == Stage::Idle && record.lease.is_renewed() {
+        if record.stage == Stage::Idle && record.lease.is_renewed() && !record.lease.await_taking() {
             self.make_ready(ticket);
         }
         match how {

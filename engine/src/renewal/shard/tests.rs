@@ -119,6 +119,52 @@ fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
 }
 
 #[test]
+fn s7_a_lease_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {
+    let mut ground = Ground::new();
+    let lease = ground.offer("a", TERMS);
+    for ms in (50..9_500).step_by(50) {
+        assert!(ground.due(ms).is_empty(), "at {ms}");
+    }
+    assert!(ground.due(9_500).is_empty());
+    assert_eq!((ground.losses(), ground.shards.len()), (vec![LossReason::Expired], 0));
+    assert_eq!(lease.take(at(9_501)), Taken::TooLate);
+}
+
+#[test]
+fn a_lease_that_is_taken_after_its_renewal_was_due_is_renewed_at_once() {
+    let mut ground = Ground::new();
+    let lease = ground.offer("a", TERMS);
+    assert!(ground.due(5_000).is_empty() && lease.is_awaited());
+    assert_eq!(lease.take(at(5_010)), Taken::First);
+    ground.shards.handle_order(Order::Taken(lease.clone()), at(5_010), &ground.topology);
+    let batch = one(ground.take_batches(5_010, 1));
+    ground.answer(batch, 5_010, 5_020, renewed(4_980, 5_015));
+    assert_eq!(lease.deadline(), at(5_010 + 9_500));
+}
+
+#[test]
+fn a_lease_that_is_taken_before_its_renewal_is_due_needs_no_order() {
+    let mut ground = Ground::new();
+    let lease = ground.offer("a", TERMS);
+    assert!(ground.due(3_300).is_empty());
+    assert_eq!(lease.take(at(3_310)), Taken::First);
+    assert!(!lease.is_awaited());
+    assert_eq!(ground.due(3_350).len(), 1);
+}
+
+#[test]
+fn s12_a_lease_in_doubt_is_asked_about_once_it_is_taken() {
+    let mut ground = Ground::new();
+    let lease = ground.offer("a", TERMS);
+    ground.shards.doubt(&lease);
+    assert!(lease.is_in_jeopardy() && ground.due(50).is_empty());
+    assert_eq!(lease.take(at(60)), Taken::First);
+    assert!(lease.is_awaited() && lease.is_in_jeopardy());
+    ground.shards.handle_order(Order::Taken(lease), at(60), &ground.topology);
+    assert_eq!(ground.take_batches(60, 1).len(), 1);
+}
+
+#[test]
 fn a_renewal_in_flight_is_not_sent_again() {
     let mut ground = Ground::new();
     ground.lease("a", TERMS);
