@@ -2,5 +2,6 @@
 
 pub mod conformance;
 pub mod conservation;
+pub mod every_event;
 pub mod harness;
 pub mod interposed;

@@ -72,7 +72,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Who hears of every event. Default: nobody.
+    /// Hears of every event; [`Recorder`] says on which thread, and what a slow or panicking recorder misses. Default:
+    /// none.
     pub fn recorder(mut self, recorder: impl Recorder) -> Self {
         self.recorder = Some(Arc::new(recorder));
         self
@@ -133,13 +134,14 @@ impl EngineBuilder {
         self.config.check(capabilities).map_err(BuildError::Invalid)?;
         let threads = if self.on_current_runtime { Threads::callers()? } else { own_threads()? };
         let renewal = threads.renewal();
-        let classes = Classes::new(&self.config.classes);
+        let classes = Arc::new(Classes::new(&self.config.classes));
+        let recorder = self.recorder.map(|recorder| threads.listen(recorder, &classes)).transpose()?;
         let numbers = self.metrics.then(|| Arc::new(Numbers::new()));
         let works = Works::new(
             threads.clock(),
             self.config,
             capabilities,
-            Events::new(self.recorder, numbers, classes),
+            Events::new(recorder.map(Arc::new), numbers, classes),
             threads.calls(),
         );
         let engine = Engine::of(Handle::new(works.clone()));

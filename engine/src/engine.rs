@@ -9,6 +9,7 @@ use crate::{
     contention::{caller::ScopeId, ending::GivenBack},
     error::ReleaseError,
     lease::Lease,
+    log,
     losses::Losses,
     metrics::{ContendedLock, Metrics},
     primitives::{
@@ -85,6 +86,12 @@ pub struct Snapshot {
     pub renewals_failed: u64,
     /// Times the server was asked for a lock.
     pub asks: u64,
+    /// Events that the [`Recorder`](crate::Recorder) was not told: it was too slow, or it has panicked.
+    pub events_dropped: u64,
+    /// The recorder panicked and is not called any more.
+    pub recorder_panicked: bool,
+    /// Log lines of all engines of this process that were not told: the `tracing` subscriber panicked or was too slow.
+    pub log_lines_dropped: u64,
     /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
     /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
     /// serves does count: its locks cannot be had.
@@ -158,6 +165,9 @@ impl Engine {
             renewals: totals.renewals.value(),
             renewals_failed: totals.renewals_failed.value(),
             asks: totals.asks.value(),
+            events_dropped: works.events.dropped(),
+            recorder_panicked: works.events.recorder_panicked(),
+            log_lines_dropped: log::dropped(),
             connected: works.is_connected(),
         }
     }
@@ -191,7 +201,8 @@ impl Engine {
     /// Ends the engine in good order: new and queued acquires get `ShuttingDown`, every lease becomes lost
     /// ([`LossReason::Shutdown`](crate::LossReason::Shutdown)) before its release is sent, and the answer lists what was
     /// not confirmed within `timeout`. The releases go out as those of [`release_all`](Self::release_all): 100,000 of
-    /// them take seconds. A second call returns an empty report at once.
+    /// them take seconds. A second call returns an empty report at once. Within `timeout` it also waits, for at most 1 s,
+    /// until the [`Recorder`](crate::Recorder) has been told everything.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; what was begun goes on until the last handle is gone.

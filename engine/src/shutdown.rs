@@ -1,6 +1,6 @@
 //! The end of an engine in good order: everything is lost, then released, and what was not confirmed is named.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -47,7 +47,12 @@ pub(crate) async fn run(works: &Arc<Works>, until: Instant) -> ShutdownReport {
         () = confirm => {}
         () = works.clock.sleep_until(until) => {}
     }
-    report(works, &mut leaving)
+    let report = report(works, &mut leaving);
+    tokio::select! {
+        () = works.events.caught_up() => {}
+        () = works.clock.sleep_until(until.min(works.clock.now() + RECORDER_MAX)) => {}
+    }
+    report
 }
 
 // Entitlement ends before anything is sent; queued callers are told.
@@ -108,3 +113,6 @@ fn report(works: &Works, leaving: &mut [Leaving]) -> ShutdownReport {
     unconfirmed.dedup();
     ShutdownReport { released, unconfirmed }
 }
+
+/// How long the end of an engine waits for the user's recorder, at most.
+const RECORDER_MAX: Duration = Duration::from_secs(1);

@@ -12,7 +12,9 @@ use crate::{
     clock::Clock,
     contention::{closer, rooms},
     error::BuildError,
-    metrics, renewal,
+    log,
+    metrics::{self, Classes, Recorder, UserRecorder},
+    renewal, supervisor,
     works::Works,
 };
 
@@ -35,6 +37,22 @@ impl Threads {
     /// The runtime that is polling us.
     pub(crate) fn callers() -> Result<Self, BuildError> {
         Handle::try_current().map(Self::Callers).map_err(|error| BuildError::Threads(error.to_string()))
+    }
+
+    /// Where the user's recorder is called: on a thread of its own, or in place on the runtime of a test.
+    ///
+    /// # Errors
+    /// No thread is to be had.
+    pub(crate) fn listen(
+        &self,
+        recorder: Arc<dyn Recorder>,
+        classes: &Arc<Classes>,
+    ) -> Result<UserRecorder, BuildError> {
+        match self {
+            Self::Own { .. } => UserRecorder::on_its_thread(recorder, classes.clone())
+                .map_err(|error| BuildError::Threads(error.to_string())),
+            Self::Callers(_) => Ok(UserRecorder::in_place(recorder, classes.clone())),
+        }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -60,11 +78,18 @@ impl Threads {
 
     /// Sets them going. They end when the engine does.
     pub(crate) fn start(self, works: &Arc<Works>) -> Result<(), BuildError> {
-        works.spawn_until(works.gone(), closer::run(works.clone()));
+        works.spawn_until(works.gone(), supervisor::run(works.clone(), "closer", closer::run));
         works.spawn_until(works.gone(), rooms::run(works.clone()));
-        works.spawn_until(works.ended(), renewal::belt::run(works.clone()));
-        works.spawn_until(works.ended(), metrics::name_hot_locks(works.clone()));
-        let (renewing, ended) = (renewal::driver::run(works.clone()), works.ended());
+        works.spawn_until(
+            works.ended(),
+            supervisor::run(works.clone(), "renewal watchdog", renewal::belt::run),
+        );
+        works.spawn_until(
+            works.ended(),
+            supervisor::run(works.clone(), "contended locks", metrics::name_hot_locks),
+        );
+        let renewing = supervisor::run(works.clone(), "renewal", renewal::driver::run);
+        let ended = works.ended();
         let renewing = async move {
             tokio::select! {
                 () = renewing => {}
@@ -129,7 +154,10 @@ fn spawn(
     runtime: OwnRuntime,
     life: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), BuildError> {
-    let run = move || runtime.runtime().block_on(life);
+    let run = move || {
+        log::mark_engine_thread();
+        runtime.runtime().block_on(life);
+    };
     let thread = thread::Builder::new().name(name.into()).spawn(run);
     thread.map(drop).map_err(|error| BuildError::Threads(error.to_string()))
 }

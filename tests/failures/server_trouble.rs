@@ -63,6 +63,7 @@ async fn s9_a_peers_lock_without_expiry_is_told_once_and_polled_until_it_is_gone
     let asks = engine.snapshot().asks;
     until("it polls", || engine.snapshot().asks >= asks + 3).await;
     assert!(engine.lock("k").try_acquire().await.expect("an answer").is_none());
+    until("the recorder has been told", || tally.no_expiry() >= 1).await;
     assert_eq!(tally.no_expiry(), 1);
     assert_eq!(ground.pttl_ms("k"), -1);
     // Without any notice.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold::{
-    Engine, LossNotice, LossReason,
+    Engine, LossNotice, LossReason, RenewError,
     routing::topology::NodeId,
     transport::{BoxFuture, Renewal},
 };
@@ -35,6 +35,7 @@ async fn stand_still_and_go_on() {
         held.push(engine.lock(format!("{number}")).acquire().await.expect("a free lock"));
     }
     let closed = gate.close();
+    let by_hand = tokio::spawn(held[0].renew(TTL));
     for lease in &held {
         let told = tokio::time::timeout(PATIENCE, lease.lost()).await.expect("told");
         assert_eq!(told, LossReason::RenewalStopped);
@@ -47,6 +48,9 @@ async fn stand_still_and_go_on() {
         assert!(loss.at >= loss.deadline && late < TOLD_BY, "told {late:?} after the deadline");
     }
     assert_eq!(engine.snapshot().lost, LEASES as u64);
+    let told = tokio::time::timeout(PATIENCE, by_hand).await.expect("told while the thread stands still");
+    let told = told.expect("no panic");
+    assert!(matches!(told, Err(RenewError::Lost(LossReason::RenewalStopped))), "{told:?}");
     drop(closed);
     drop(held);
     let lease = engine.lock("0").acquire().await.expect("free again");

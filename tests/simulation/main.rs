@@ -36,3 +36,4 @@ mod shutdown;
 mod terms;
 mod trying;
 mod untaken;
+mod user_code;

@@ -153,6 +153,17 @@ PROCESS = [
         [series("sum by (instance) (leasehold_classes_overflow_total{@process})", "{{instance}}")],
         wide=12,
     ),
+    lines(
+        "Events and log lines dropped",
+        "What the recorder or the tracing subscriber of a process was not told, by a second: it is too slow, or it panicked.",
+        [
+            series(
+                "sum by (instance, listener) (rate(leasehold_tellings_dropped_total{@process}[@rate]))",
+                "{{instance}} {{listener}}",
+            )
+        ],
+        wide=12,
+    ),
 ]
 
 BOARD = board(

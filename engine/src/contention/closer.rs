@@ -31,6 +31,7 @@ use tokio::sync::Notify;
 use super::{attempt::Closing, driver, wards::Wards};
 use crate::{
     clock::Instant,
+    guard,
     key::LockKey,
     lease::{
         shared::LeaseCore,
@@ -263,7 +264,8 @@ fn treat(works: &Arc<Works>, mut patient: Patient, node: Option<NodeId>) {
     let works = works.clone();
     works.clone().spawn(async move {
         let _room = Room { works: works.clone(), node };
-        release(&works, &mut patient).await;
+        // A transport that panics leaves the release unanswered, not the owner open for ever.
+        let _ = guard::run(release(&works, &mut patient)).await;
         finish(&works, patient);
     });
 }

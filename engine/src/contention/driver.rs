@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
+use tracing::Level;
 
 use super::{
     attempt::Closing,
@@ -23,6 +24,7 @@ use crate::{
     clock::Instant,
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
+    log,
     metrics::{self, AskAnswer},
     renewal::{found_ttl::Baseline, inbox::Order},
     transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
@@ -287,10 +289,13 @@ fn handle_answer(
     }
     if no_expiry && works.no_expiry_told.is_news(key.on_server()) {
         works.events.no_expiry();
-        tracing::warn!(
-            lock = key.name(),
-            "a peer holds this lock without expiry; callers poll until it is gone"
-        );
+        let key = key.clone();
+        log::line(Level::WARN, move || {
+            tracing::warn!(
+                lock = key.name(),
+                "a peer holds this lock without expiry; callers poll until it is gone"
+            );
+        });
     }
     dismiss(works, leaving);
     if granted {

@@ -1,8 +1,9 @@
 //! How a lease ends: lost, released, or given back because nobody took it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::Level;
 
 use super::{
     release::{self, LetGo, UnderWay},
@@ -15,6 +16,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
+    log,
     losses::Loss,
     works::Works,
 };
@@ -34,17 +36,17 @@ pub(crate) enum GivenBack {
     ByDrop,
 }
 
-/// Ends a lease as lost, unless it has ended, and tells everybody.
+/// Ends a lease as lost, unless it has ended, and tells everybody. Not under a lock of the table.
 pub(crate) fn lose(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if lease.lose(reason) {
         handle_loss(works, lease, reason);
     }
 }
 
-/// A lease has just been lost: tells the losses, frees its entry, closes its owner.
+/// A lease has just been lost: frees its entry and closes its owner, then tells the loss. User code hears of it last, so
+/// that nothing of ours depends on it.
 pub(crate) fn handle_loss(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
     let now = works.clock.now();
-    tell_loss(works, lease, reason, now);
     release::cancel_renewal(works, lease);
     let pace = works.pace(lease.key.slot());
     works.table.with(&lease.key, |slot| {
@@ -55,10 +57,12 @@ pub(crate) fn handle_loss(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: Lo
     if reason != LossReason::Shutdown {
         works.closer.add_lost(works, lease, reason);
     }
+    tell_loss(works, lease, reason, now);
+    lease.tell_end();
 }
 
 // A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
-fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant) {
+fn tell_loss(works: &Works, lease: &Arc<LeaseCore>, reason: LossReason, now: Instant) {
     if !lease.was_taken() {
         return;
     }
@@ -68,20 +72,27 @@ fn tell_loss(works: &Works, lease: &LeaseCore, reason: LossReason, now: Instant)
     let at_deadline =
         matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
     let late = at_deadline.then(|| now - lease.deadline());
+    let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
+    works.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
     works.events.lost(works.events.class(lease.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
+        log_loss(works, lease.clone(), reason, late);
+    }
+}
+
+fn log_loss(works: &Works, lease: Arc<LeaseCore>, reason: LossReason, late: Option<Duration>) {
+    let classes = works.events.classes.clone();
+    log::line(Level::ERROR, move || {
         tracing::error!(
             lock = lease.key.name(),
-            class = works.events.class(lease.class).name(),
+            class = classes.class(lease.class).name(),
             %reason,
             token = %lease.token,
             margin = ?state::margin(lease.ttl()),
             noticed_after_deadline = ?late,
             "a lease was lost"
         );
-    }
-    let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
-    works.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
+    });
 }
 
 /// An offer found nobody: its hold goes back.

@@ -2,10 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use super::ending;
+use super::ending::{self, GivenBack};
 use crate::{
     clock::Instant,
-    lease::shared::{LeaseCore, Taken},
+    engine::Handle,
+    fencing::FencingToken,
+    lease::{
+        Lease,
+        shared::{LeaseCore, Taken},
+    },
     renewal::inbox::Order,
     works::Works,
 };
@@ -17,9 +22,10 @@ pub(crate) struct Offer {
     contended: bool,
 }
 
-/// A lease that a caller has taken.
+/// A lease that a caller has taken. Dropped before its handle is made, it gives the lease back.
 pub(crate) struct TakenLease {
-    pub(crate) lease: Arc<LeaseCore>,
+    lease: Option<Arc<LeaseCore>>,
+    works: Arc<Works>,
     /// Nobody had taken it before.
     pub(crate) first: bool,
     pub(crate) at: Instant,
@@ -54,7 +60,8 @@ impl Offer {
             self.lease = Some(lease);
             return Took::TooLate;
         }
-        Took::Lease(TakenLease { lease, first: taken == Taken::First, at, contended: self.contended })
+        let (works, first) = (self.works.clone(), taken == Taken::First);
+        Took::Lease(TakenLease { lease: Some(lease), works, first, at, contended: self.contended })
     }
 
     /// The lease that nobody takes, to be given back by whoever calls this.
@@ -65,6 +72,26 @@ impl Offer {
     // Callers that came before the limit was reached may get their locks after it.
     fn count(&self) -> bool {
         self.works.events.totals.held.add_one_up_to(self.works.config.leases_max as u64)
+    }
+}
+
+impl TakenLease {
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        self.lease.as_ref().map(|lease| lease.token)
+    }
+
+    /// The handle that its caller gets.
+    pub(crate) fn into_lease(mut self, handle: Handle) -> Lease {
+        let lease = self.lease.take().expect("only this and `drop` take it, and both consume it");
+        Lease::new(lease, handle)
+    }
+}
+
+impl Drop for TakenLease {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            drop(ending::release(&self.works, &lease, GivenBack::ByDrop));
+        }
     }
 }
 

@@ -31,6 +31,7 @@ use crate::{
     lease::shared::{LeaseCore, Terms},
     metrics::ClassId,
     routing::{slot::Slot, topology::NodeId},
+    supervisor,
     transport::TransportError,
     works::Works,
 };
@@ -328,6 +329,10 @@ impl Drop for Room {
 /// Serves the rooms until the engine has ended. One task, on the calls thread.
 pub(crate) async fn run(works: Arc<Works>) {
     let _closing = ClosesRooms(works.clone());
+    supervisor::run(works, "bulk calls", serve).await;
+}
+
+async fn serve(works: Arc<Works>) {
     let mut begun = 0_usize;
     loop {
         while let Some((guest, room)) = works.rooms.take_next(&works) {

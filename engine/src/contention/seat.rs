@@ -5,7 +5,7 @@ use std::fmt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::table::Answer;
-use crate::{clock::Instant, error::AcquireError};
+use crate::{clock::Instant, error::AcquireError, guard};
 
 /// Takes one answer. One that is dropped without tells its caller that the engine has ended.
 pub(crate) enum Seat {
@@ -44,7 +44,7 @@ impl Seat {
     /// Answers. A caller that has gone drops the answer, and an offer in it gives its lease back.
     pub(crate) fn send(self, answer: Answer) {
         match self {
-            Self::Own(answer_to) => drop(answer_to.send(answer)),
+            Self::Own(answer_to) => drop(guard::call(|| answer_to.send(answer))),
             Self::InList(place) => place.tell(Ok(answer)),
         }
     }
@@ -61,7 +61,8 @@ impl PlaceInList {
 
     fn send(&mut self, answer: Result<Answer, AcquireError>) {
         if let Some(list) = self.list.take() {
-            let _ = list.send(Told { place: self.place, joined: self.joined, answer });
+            let told = Told { place: self.place, joined: self.joined, answer };
+            let _ = guard::call(|| list.send(told));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tracing::{Span, field::Empty};
+use tracing::field::Empty;
 
 use super::{arrival::Call, offer::TakenLease};
-use crate::{clock::Instant, error::AcquireError, key::LockKey, metrics::ClassId, works::Works};
+use crate::{clock::Instant, error::AcquireError, key::LockKey, log::Span, metrics::ClassId, works::Works};
 
 /// A call that is not over. Dropping it tells that it was cancelled.
 pub(crate) struct Wait<'a> {
@@ -21,23 +21,25 @@ impl<'a> Wait<'a> {
     pub(crate) fn begin(works: &'a Works, call: &Call) -> Self {
         let class = call.terms.class;
         works.events.wait_started(works.events.class(class));
-        let span = tracing::debug_span!(
-            "lock.acquire",
-            otel.kind = "client",
-            otel.status_code = Empty,
-            lock.class = works.events.class(class).name(),
-            lock.name = call.key.name(),
-            lock.outcome = Empty,
-            lock.wait_ms = Empty,
-            lock.contended = Empty,
-            lock.fencing_token = Empty,
-        );
+        let span = Span::new(|| {
+            tracing::debug_span!(
+                "lock.acquire",
+                otel.kind = "client",
+                otel.status_code = Empty,
+                lock.class = works.events.class(class).name(),
+                lock.name = call.key.name(),
+                lock.outcome = Empty,
+                lock.wait_ms = Empty,
+                lock.contended = Empty,
+                lock.fencing_token = Empty,
+            )
+        });
         Self { works, key: call.key.clone(), class, since: call.joined, over: false, span }
     }
 
     /// What the call does happens in this span.
-    pub(crate) fn span(&self) -> Span {
-        self.span.clone()
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// The call is over.
@@ -48,14 +50,16 @@ impl<'a> Wait<'a> {
     }
 
     fn tell_span(&self, outcome: &Result<Option<TakenLease>, AcquireError>) {
-        if self.span.is_disabled() {
+        if !self.span.is_wanted() {
             return;
         }
         let word = match outcome {
             Ok(Some(taken)) => {
                 self.span.record("lock.wait_ms", (taken.at - self.since).as_secs_f64() * 1e3);
                 self.span.record("lock.contended", taken.contended);
-                self.span.record("lock.fencing_token", tracing::field::display(taken.lease.token));
+                if let Some(token) = taken.token() {
+                    self.span.record("lock.fencing_token", tracing::field::display(token));
+                }
                 if taken.first { "acquired" } else { "reentrant" }
             }
             Ok(None) => "busy",

@@ -1,7 +1,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
-use tracing::{Instrument, Span, field::Empty};
+use tracing::field::Empty;
 
 use super::{
     shared::LeaseCore,
@@ -16,7 +16,9 @@ use crate::{
     engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
+    log::Span,
     renewal::{inbox::Order, wishes::ByHand},
+    transport::{ErrorKind, TransportError},
 };
 
 /// A lock that is held, until it is released, dropped or lost.
@@ -112,6 +114,7 @@ impl Lease {
             let answer = tokio::select! {
                 biased;
                 answer = answer => answer,
+                reason = core.lost() => return Err(RenewError::Lost(reason)),
                 () = works.ended() => return Err(RenewError::ShuttingDown), // nobody empties the inbox any more
             };
             match answer {
@@ -119,7 +122,8 @@ impl Lease {
                 Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
                 Ok(ByHand::Released) => Err(RenewError::Released),
                 Ok(ByHand::Failed(trouble)) => Err(RenewError::Unknown(trouble)),
-                Err(_) => Err(RenewError::ShuttingDown),
+                Err(_) if works.check_open().is_err() => Err(RenewError::ShuttingDown),
+                Err(_) => Err(RenewError::Unknown(renewal_restarted())),
             }
         }
     }
@@ -138,26 +142,30 @@ impl Lease {
         let receipt =
             handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
-        let span = tracing::debug_span!(
-            "lock.release",
-            otel.kind = "client",
-            otel.status_code = Empty,
-            lock.class = handle.as_ref().map(|handle| handle.works().events.class(core.class).name()),
-            lock.name = core.key.name(),
-            lock.outcome = Empty,
-            lock.fencing_token = %core.token,
-        );
-        let told = span.clone();
+        let span = Span::new(|| {
+            tracing::debug_span!(
+                "lock.release",
+                otel.kind = "client",
+                otel.status_code = Empty,
+                lock.class = handle.as_ref().map(|handle| handle.works().events.class(core.class).name()),
+                lock.name = core.key.name(),
+                lock.outcome = Empty,
+                lock.fencing_token = %core.token,
+            )
+        });
         let answered = async move {
             let _alive = handle;
             let result = match receipt {
                 Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
                 None => Ok(()),
             };
-            tell_span(&told, &result);
             result
         };
-        answered.instrument(span)
+        async move {
+            let result = span.around(answered).await;
+            tell_span(&span, &result);
+            result
+        }
     }
 
     /// Ends all leases at once; the future tells what comes of their releases, in their order. Those of the engine that
@@ -200,6 +208,14 @@ impl Lease {
     fn handle(&self) -> &Handle {
         self.handle.as_ref().expect("only `release` and `drop` take the handle, and both consume the lease")
     }
+}
+
+fn renewal_restarted() -> TransportError {
+    TransportError::without_effect(
+        ErrorKind::TimedOut,
+        None,
+        "the engine's renewal was begun again meanwhile",
+    )
 }
 
 /// A lease of another engine on its way back, with its place.

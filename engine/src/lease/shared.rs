@@ -21,6 +21,7 @@ use crate::{
     clock::Instant,
     contention::{attempt::Closing, closer::Place},
     fencing::FencingToken,
+    guard,
     key::LockKey,
     metrics::ClassId,
     owner::Owner,
@@ -196,7 +197,7 @@ impl LeaseCore {
         REASONS.get(usize::from(self.phase()).checked_sub(LOST)?).copied()
     }
 
-    /// Ends it as lost. `true`: this call did it, and reports it.
+    /// Ends it as lost. `true`: this call did it, and reports it; at last by [`tell_end`](Self::tell_end).
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
         self.end((LOST + place) as u8)
@@ -208,11 +209,14 @@ impl LeaseCore {
     }
 
     fn end(&self, phase: u8) -> bool {
-        let ended = self.change_phase(|old| (old <= JEOPARDY).then_some(phase));
-        if let (true, Some(rare)) = (ended, self.rare.get()) {
-            rare.tell_end();
+        self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
+    }
+
+    /// Wakes those who wait for the loss. Runs wakers, which are user code: never under a lock of ours.
+    pub(crate) fn tell_end(&self) {
+        if let Some(rare) = self.rare.get() {
+            let _ = guard::call(|| rare.tell_end());
         }
-        ended
     }
 
     fn phase(&self) -> u8 {

@@ -45,6 +45,10 @@ impl LockClass {
     pub fn index(&self) -> usize {
         self.index
     }
+
+    pub(crate) fn id(&self) -> ClassId {
+        ClassId(self.index as u8)
+    }
 }
 
 impl ClassId {

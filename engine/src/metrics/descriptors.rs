@@ -140,7 +140,7 @@ const fn label(name: &'static str, values: &'static [&'static str]) -> Label {
 }
 
 /// All metrics, in the order in which they are shown.
-pub const ALL: [Descriptor; 45] = [
+pub const ALL: [Descriptor; 46] = [
     ACQUIRE_STARTED,
     ACQUIRES,
     ACQUIRE_WAIT,
@@ -183,6 +183,7 @@ pub const ALL: [Descriptor; 45] = [
     RUNTIME_STALL,
     CLASSES,
     CLASSES_OVERFLOW,
+    TELLINGS_DROPPED,
     LEASES_MAX,
     CALLERS_MAX,
     BUILD_INFO,
@@ -409,6 +410,11 @@ pub(crate) const CLASSES_OVERFLOW: Descriptor = counter(
     &[],
     "Lock handles whose class was one too many; they count as class _other.",
 );
+pub(crate) const TELLINGS_DROPPED: Descriptor = counter(
+    "leasehold_tellings_dropped_total",
+    &[LISTENER],
+    "Events that the recorder, and log lines that the tracing subscriber of this process, were not told: too slow, or it panicked.",
+);
 pub(crate) const LEASES_MAX: Descriptor =
     gauge("leasehold_leases_max", &[], "How many leases this engine may hold.");
 pub(crate) const CALLERS_MAX: Descriptor =
@@ -469,6 +475,8 @@ pub const ERROR: Label = label(
     "error",
     &["unreachable", "timed_out", "not_ready", "denied", "wrong_type", "misconfigured", "protocol"],
 );
+/// Whose code was not told.
+pub const LISTENER: Label = label("listener", &["recorder", "log"]);
 /// Which of the engine's threads.
 pub const THREAD: Label = label("thread", &["calls", "renewal"]);
 

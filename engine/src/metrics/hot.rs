@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{key::LockKey, works::Works};
+use tracing::Level;
+
+use crate::{key::LockKey, log, works::Works};
 
 /// A lock that callers of this engine waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +129,9 @@ pub(crate) async fn run(works: Arc<Works>) {
         works.clock.sleep_until(works.clock.now() + MINUTE).await;
         let top = works.hot.turn();
         if !top.is_empty() {
-            tracing::info!(target: "leasehold::contention", locks = %Named(&top), "most contended in the last minute");
+            log::line(Level::INFO, move || {
+                tracing::info!(target: "leasehold::contention", locks = %Named(&top), "most contended in the last minute");
+            });
         }
     }
 }

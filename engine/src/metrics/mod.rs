@@ -17,6 +17,7 @@ pub mod prometheus;
 mod reading;
 mod recorder;
 mod tally;
+mod user;
 
 pub use class::{CLASSES_MAX, DEFAULT_CLASS, LockClass, OTHER_CLASS};
 pub(crate) use class::{ClassId, Classes};
@@ -28,3 +29,5 @@ pub use recorder::{
     Ask, AskAnswer, AskCause, EngineThread, Operation, Recorder, ReleaseOutcome, RenewalOutcome,
 };
 pub(crate) use tally::Events;
+pub use user::EVENTS_MAX;
+pub(crate) use user::UserRecorder;

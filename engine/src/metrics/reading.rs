@@ -10,7 +10,7 @@ use super::{
     descriptors::{self, ALL, Descriptor, Kind},
     live::{ClassLive, Live},
 };
-use crate::{transport::ClockSighting, works::Works};
+use crate::{log, transport::ClockSighting, works::Works};
 
 /// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
 #[derive(Clone)]
@@ -78,6 +78,9 @@ impl Metrics {
         let samples = match (descriptor.kind, gauges) {
             (Kind::Counter, Some(gauges)) if *descriptor == descriptors::BACKEND_REDIRECTS => {
                 gauges.redirects(descriptor, self.backend)
+            }
+            (Kind::Counter, Some(gauges)) if *descriptor == descriptors::TELLINGS_DROPPED => {
+                gauges.dropped(descriptor, self.backend)
             }
             (Kind::Counter | Kind::Histogram(_), _) => self.counted(descriptor),
             (Kind::Gauge, Some(gauges)) => self.gauged(descriptor, gauges),
@@ -202,11 +205,11 @@ impl Gauges<'_> {
     fn redirects(&self, descriptor: &'static Descriptor, backend: &str) -> Vec<Sample> {
         let [calls, renewals] = [self.works.calls.sighting(), self.works.renewals.sighting()];
         let counts = [calls.moved + renewals.moved, calls.asked + renewals.asked];
-        let sample = |(combination, count)| Sample {
-            labels: labels(backend, descriptor, None, combination),
-            value: Value::Number(count as f64),
-        };
-        counts.into_iter().enumerate().map(sample).collect()
+        counters(descriptor, backend, counts)
+    }
+
+    fn dropped(&self, descriptor: &Descriptor, backend: &str) -> Vec<Sample> {
+        counters(descriptor, backend, [self.works.events.dropped(), log::dropped()])
     }
 
     // As the lane for renewals sees them.
@@ -220,6 +223,14 @@ impl Gauges<'_> {
         };
         sighting.clocks.iter().filter_map(sample).collect()
     }
+}
+
+fn counters<const N: usize>(descriptor: &Descriptor, backend: &str, counts: [u64; N]) -> Vec<Sample> {
+    let sample = |(combination, count)| Sample {
+        labels: labels(backend, descriptor, None, combination),
+        value: Value::Number(count as f64),
+    };
+    counts.into_iter().enumerate().map(sample).collect()
 }
 
 impl Distribution {

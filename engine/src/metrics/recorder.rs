@@ -7,8 +7,24 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// Hears of every event. All methods have empty bodies, so a recorder implements what it counts. They are called on the
-/// engine's threads and on those of callers, and must not block.
+/// Hears of every event. All methods have empty bodies, so a recorder implements what it counts.
+///
+/// **Where it is called.** On one thread of its own, `leasehold-recorder`, one event after the other, in the order in which
+/// they happened on each thread, usually within 5 ms. So a recorder that blocks or is slow delays no lease and no caller.
+/// An engine [on the caller's runtime](crate::EngineBuilder::on_current_runtime) calls it in place, where each event
+/// happens, so that tests with paused time are exact; there a recorder that blocks, blocks that runtime.
+///
+/// **What it may miss.** [`EVENTS_MAX`](super::EVENTS_MAX) events wait for it at most; what comes while so many wait is
+/// dropped and counted in [`Snapshot::events_dropped`](crate::Snapshot::events_dropped). The engine's own
+/// [`Metrics`](crate::Metrics), [`Snapshot`](crate::Snapshot) and [`Losses`](crate::Losses) are counted in place and miss
+/// nothing.
+///
+/// **A panic** ends at the event. The recorder is not called again: its numbers may be half changed.
+/// [`Snapshot::recorder_panicked`](crate::Snapshot::recorder_panicked) tells so, one log line does, and all later events
+/// count as dropped. The engine goes on.
+///
+/// [`Engine::shutdown`](crate::Engine::shutdown) waits for up to 1 s of its limit until the recorder has been told
+/// everything. The thread ends, and drops the recorder, when the engine's last handle is gone and no event waits.
 ///
 /// Two sums hold whenever nothing is under way. Every wait that started ended in one way or goes on: started = granted +
 /// shared + refused + timed out + failed + cancelled + waiting. And every lease that was granted is released, whatever

@@ -7,12 +7,13 @@ use std::{
     },
 };
 
-use super::{ClassId, Classes, LockClass, Numbers, Recorder};
+use super::{ClassId, Classes, LockClass, Numbers, Recorder, UserRecorder};
 
 /// Where the engine's code tells its events: the user's recorder, the numbers, and the totals of `snapshot()`.
 #[derive(Clone)]
 pub(crate) struct Events {
     recorder: Arc<dyn Recorder>,
+    user: Option<Arc<UserRecorder>>,
     pub(crate) classes: Arc<Classes>,
     pub(crate) numbers: Option<Arc<Numbers>>,
     pub(crate) totals: Arc<Totals>,
@@ -44,6 +45,11 @@ impl Count {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
+    /// Adds one. The value before.
+    pub(crate) fn add_one(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Adds one unless it is `most` already.
     pub(crate) fn add_one_up_to(&self, most: u64) -> bool {
         let up =
@@ -67,17 +73,34 @@ impl Recorder for Silent {}
 
 impl Events {
     pub(crate) fn new(
-        user: Option<Arc<dyn Recorder>>,
+        user: Option<Arc<UserRecorder>>,
         numbers: Option<Arc<Numbers>>,
-        classes: Classes,
+        classes: Arc<Classes>,
     ) -> Self {
-        let recorder: Arc<dyn Recorder> = match (user, numbers.clone()) {
+        let recorder: Arc<dyn Recorder> = match (user.clone(), numbers.clone()) {
             (None, None) => Arc::new(Silent),
             (Some(user), None) => user,
             (None, Some(numbers)) => numbers,
             (Some(user), Some(numbers)) => Arc::new(super::numbers::WithUser { numbers, user }),
         };
-        Self { recorder, classes: Arc::new(classes), numbers, totals: Arc::default() }
+        Self { recorder, user, classes, numbers, totals: Arc::default() }
+    }
+
+    /// Whether the user's recorder panicked and is not called any more.
+    pub(crate) fn recorder_panicked(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.has_panicked())
+    }
+
+    /// How many events the user's recorder was not told.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.user.as_ref().map_or(0, |user| user.dropped())
+    }
+
+    /// Resolves when the user's recorder has been told everything that happened before this call.
+    pub(crate) async fn caught_up(&self) {
+        if let Some(user) = &self.user {
+            user.caught_up().await;
+        }
     }
 
     pub(crate) fn class(&self, id: ClassId) -> &LockClass {

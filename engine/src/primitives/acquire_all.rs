@@ -186,7 +186,7 @@ impl Acquiring {
         }
         wait::tell_end(works, &key, list.class_of(works, &key), joined, &outcome);
         let taken = outcome.transpose()?;
-        Some((place, taken.map(|taken| Lease::new(taken.lease, self.handle.clone()))))
+        Some((place, taken.map(|taken| taken.into_lease(self.handle.clone()))))
     }
 
     fn take_in(&mut self, names: Vec<Name>) {

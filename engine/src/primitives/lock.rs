@@ -2,8 +2,6 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use tracing::Instrument;
-
 use crate::{
     clock::Instant,
     contention::{
@@ -274,10 +272,10 @@ impl Lock {
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
         let works = self.handle.works();
         let wait = Wait::begin(works, &call);
-        let outcome = self.outcome(&call).instrument(wait.span()).await;
+        let outcome = wait.span().around(self.outcome(&call)).await;
         wait.end(&outcome);
         let taken = outcome?;
-        Ok(taken.map(|taken| Lease::new(taken.lease, self.handle.clone())))
+        Ok(taken.map(|taken| taken.into_lease(self.handle.clone())))
     }
 
     // A grant that came too late to be taken is given back, and its caller is queued again at the head.

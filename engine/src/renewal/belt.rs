@@ -6,10 +6,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tracing::Level;
+
 use super::shard::TICK;
 use crate::{
     contention::ending,
     lease::{shared::LeaseCore, state::LossReason},
+    log,
     metrics::EngineThread,
     works::Works,
 };
@@ -24,11 +27,13 @@ pub(crate) async fn run(works: Arc<Works>) {
         let ticks = works.ticks();
         still = if ticks == seen { still + 1 } else { 0 };
         seen = ticks;
-        if still == STILL_MAX {
-            tracing::error!("the renewal thread stands still; deadlines are fired by the calls thread");
-        }
         if still >= STILL_MAX {
             fire_deadlines(&works);
+        }
+        if still == STILL_MAX {
+            log::line(Level::ERROR, || {
+                tracing::error!("the renewal thread stands still; deadlines are fired by the calls thread");
+            });
         }
     }
 }

@@ -4,11 +4,12 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
-use tracing::Instrument;
+use tracing::Level;
 
 use super::{
     batch::Batch,
     flights::Flights,
+    found_ttl::Baseline,
     grumble::Grumble,
     inbox::Order,
     shard::{Happening, TICK},
@@ -19,6 +20,7 @@ use crate::{
     clock::Instant,
     contention::ending,
     lease::shared::LeaseCore,
+    log,
     metrics::{EngineThread, Operation},
     routing::{
         moves::{Move, Moves},
@@ -75,10 +77,11 @@ struct Driver {
     grumble: Grumble,
 }
 
-/// Runs until the engine ends.
+/// Runs until the engine ends. Begun again after a panic, it takes over the leases of the driver before it.
 pub(crate) async fn run(works: Arc<Works>) {
     let (landing, mut landed) = mpsc::unbounded_channel();
     let mut driver = Driver::new(works.clone(), landing);
+    driver.adopt();
     loop {
         driver.tick();
         let next_tick = next_boundary(works.clock.now());
@@ -124,14 +127,27 @@ impl Driver {
         }
     }
 
+    // Every live lease is in the table. What a driver before this one kept of them is gone: each is registered again, as
+    // if its last confirmed command had been sent when its deadline says and answered just now.
+    fn adopt(&mut self) {
+        let now = self.works.clock.now();
+        let mut live = Vec::new();
+        self.works.table.for_each_lease(|lease| live.extend(lease.is_live().then(|| lease.clone())));
+        for lease in live {
+            let baseline = Baseline::adopted(&lease, now);
+            lease.set_ticket(None);
+            self.works.inboxes.push(lease.key.slot(), Order::Register(lease, baseline));
+        }
+    }
+
     fn tick(&mut self) {
         let now = self.works.clock.now();
-        self.works.count_tick();
         self.drain_inboxes(now);
         self.shards.advance(now);
         self.tell_happenings();
         self.dispatch(now);
         self.tell_happenings();
+        self.works.count_tick(); // last: a driver that never gets here stands still
     }
 
     fn handle_urgent(&mut self) {
@@ -204,8 +220,13 @@ impl Driver {
         self.flights.start(batch.node);
         let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
         // Of nobody's span: whoever asked for these leases may be done long since.
-        let span = tracing::trace_span!(parent: None, "lock.renew", node = batch.node.0, leases = batch.members.len());
+        let (node, leases) = (batch.node.0, batch.members.len());
+        let span = log::BackgroundSpan::open(
+            Level::TRACE,
+            move || tracing::trace_span!(parent: None, "lock.renew", node, leases),
+        );
         let flight = async move {
+            let _span = span;
             let Batch { node, members } = batch;
             let mut flight = Flight { landing, landed: Some(Landed::empty(node, sent)) };
             let members = match lane {
@@ -214,7 +235,7 @@ impl Driver {
             };
             flight.land(members);
         };
-        tokio::spawn(flight.instrument(span));
+        tokio::spawn(flight);
     }
 
     fn handle_landed(&mut self, landed: Landed) {
@@ -248,7 +269,10 @@ impl Driver {
 
     fn complain(&mut self, failed: u64, trouble: &TransportError, now: Instant) {
         if let Some(failed) = self.grumble.add(failed, now) {
-            tracing::warn!(failed, %trouble, "renewals are not confirmed; asking again until their deadlines");
+            let trouble = trouble.clone();
+            log::line(Level::WARN, move || {
+                tracing::warn!(failed, %trouble, "renewals are not confirmed; asking again until their deadlines");
+            });
         }
     }
 
@@ -276,23 +300,27 @@ impl Driver {
             Happening::Jeopardy(lease) => {
                 self.works.events.totals.jeopardies.add(1);
                 self.works.events.jeopardy(self.works.events.class(lease.class));
-                tracing::debug!(
-                    lock = lease.key.name(),
-                    "a lease is in jeopardy: a renewal was not confirmed"
-                );
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(
+                        lock = lease.key.name(),
+                        "a lease is in jeopardy: a renewal was not confirmed"
+                    );
+                });
             }
             Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
                 let class = self.works.events.class(lease.class);
                 self.works.events.found_ttl(class, found, least, most);
                 if self.hurried.insert(clock) {
-                    tracing::warn!(
-                        lock = lease.key.name(),
-                        ?found,
-                        ?least,
-                        ?most,
-                        "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
-                    );
                     self.hurry(clock);
+                    log::line(Level::WARN, move || {
+                        tracing::warn!(
+                            lock = lease.key.name(),
+                            ?found,
+                            ?least,
+                            ?most,
+                            "a renewal found a ttl that cannot be: the server's clock stepped, or another hand changed it"
+                        );
+                    });
                 }
             }
         }

@@ -4,7 +4,11 @@
 
 use std::time::Duration;
 
-use crate::{clock::Instant, lease::state::margin, span::Span};
+use crate::{
+    clock::Instant,
+    lease::{shared::LeaseCore, state::margin},
+    span::Span,
+};
 
 /// The last confirmed command of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,13 @@ impl Baseline {
     pub(crate) fn after(ttl: Duration, found: Duration, sent: Instant, received: Instant) -> Self {
         let in_force = if found == Duration::MAX { ttl } else { ttl.max(found) };
         Self::new(sent, received, in_force)
+    }
+
+    /// Of a lease whose last confirmed command is not known any more: the latest that its deadline allows.
+    pub(crate) fn adopted(lease: &LeaseCore, now: Instant) -> Self {
+        let ttl = lease.ttl();
+        let sent = lease.deadline().before(ttl.saturating_sub(margin(ttl)));
+        Self { unanswered: ttl.into(), ..Self::new(sent.min(now), now, ttl) }
     }
 
     pub(crate) fn note_unanswered(&mut self, ttl: Duration) {

@@ -116,8 +116,8 @@ impl Shard {
     }
 
     fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant, topology: &Topology) {
-        if !lease.is_live() {
-            return; // released within the tick
+        if !lease.is_live() || lease.ticket().is_some() {
+            return; // released within the tick, or adopted before its order came
         }
         let due = self.next_tick(&lease, baseline.sent, now, topology);
         let record =

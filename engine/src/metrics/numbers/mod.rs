@@ -9,6 +9,7 @@ mod with_user;
 use std::sync::{Arc, OnceLock};
 
 use super::{CLASSES_MAX, LockClass, descriptors::Descriptor};
+use crate::guard;
 use cells::{Cell, Cells};
 use place::Place;
 pub(crate) use with_user::WithUser;
@@ -77,7 +78,8 @@ impl Numbers {
     #[cold]
     fn tell(&self, place: &'static Place, class: Option<&LockClass>, combination: usize, value: u64) {
         if let Some(listener) = self.listener.get() {
-            listener.heard(place.metric, class, combination, place.unscaled(value));
+            // The meter of an exporter is user code too.
+            let _ = guard::call(|| listener.heard(place.metric, class, combination, place.unscaled(value)));
         }
     }
 

@@ -1,0 +1,186 @@
+//! Log lines and spans, told so that the user's `tracing` subscriber harms no lease.
+//!
+//! A subscriber is user code: it can panic (`tracing_subscriber::fmt` does when stderr is closed), block or be slow. On
+//! the threads of an engine a line is therefore put into a queue of [`LINES_MAX`] lines, and a thread of the process,
+//! `leasehold-log`, tells it. A line that finds the queue full is dropped and counted; the next line that is told is
+//! followed by a warning with the count. On any other thread, and with
+//! [`on_current_runtime`](crate::EngineBuilder::on_current_runtime), lines are told in place. A panic of the subscriber
+//! ends at the line, and that line counts as dropped.
+
+use std::{
+    cell::Cell,
+    fmt,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+};
+
+use tracing::{Level, Value, level_filters::LevelFilter, span::Entered};
+
+use crate::guard;
+
+/// How many log lines of the engines' threads wait to be told at most, in one process.
+pub const LINES_MAX: usize = 4096;
+
+/// Tells one log line; `line` holds the `tracing` macro. For engines and transports.
+///
+/// Never blocks on a thread of an engine, and never panics. `level` is that of the macro: nothing is queued if no
+/// subscriber wants lines of this level.
+pub fn line(level: Level, line: impl FnOnce() + Send + 'static) {
+    if level <= LevelFilter::current() && !offer(line) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many lines of this process were dropped: the queue was full, or the subscriber panicked.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// Lines of this thread are queued from now on.
+pub(crate) fn mark_engine_thread() {
+    ON_ENGINE_THREAD.set(true);
+}
+
+type Line = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    static ON_ENGINE_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+static LINES: OnceLock<Option<SyncSender<Line>>> = OnceLock::new();
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+// `false`: it is not told.
+fn offer(line: impl FnOnce() + Send + 'static) -> bool {
+    if !ON_ENGINE_THREAD.get() {
+        return guard::call(line).is_some();
+    }
+    LINES.get_or_init(start).as_ref().is_some_and(|lines| lines.try_send(Box::new(line)).is_ok())
+}
+
+// Begun with the first line and never ended: it belongs to the process. `None`: there is no thread to be had.
+fn start() -> Option<SyncSender<Line>> {
+    let (lines, queued) = sync_channel(LINES_MAX);
+    let thread = thread::Builder::new().name("leasehold-log".into()).spawn(move || tell_all(&queued));
+    thread.is_ok().then_some(lines)
+}
+
+fn tell_all(queued: &Receiver<Line>) {
+    let mut told = 0;
+    for line in queued {
+        if guard::call(line).is_none() {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+        let dropped = dropped();
+        if dropped > told {
+            let dropped = dropped - std::mem::replace(&mut told, dropped);
+            let _ = guard::call(|| {
+                tracing::warn!(
+                    dropped,
+                    "log lines were dropped: the tracing subscriber panics or is too slow"
+                )
+            });
+        }
+    }
+}
+
+/// A span whose subscriber may panic at any call. One that nobody wants is none.
+#[derive(Default)]
+pub(crate) struct Span(Option<tracing::Span>);
+
+impl Span {
+    pub(crate) fn new(make: impl FnOnce() -> tracing::Span) -> Self {
+        Self(guard::call(make).filter(|span| !span.is_disabled()))
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn record(&self, field: &str, value: impl Value) {
+        if let Some(span) = &self.0 {
+            let _ = guard::call(|| {
+                span.record(field, value);
+            });
+        }
+    }
+
+    /// What the future does happens in this span.
+    pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let _inside = self.enter();
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        Inside(self.0.as_ref().and_then(|span| guard::call(|| span.enter())))
+    }
+}
+
+impl Clone for Span {
+    fn clone(&self) -> Self {
+        Self(self.0.as_ref().and_then(|span| guard::call(|| span.clone())))
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if let Some(span) = self.0.take() {
+            let _ = guard::call(|| drop(span));
+        }
+    }
+}
+
+/// A span of work in the background, of no call's span. Opened and closed as lines are told, in their order.
+pub(crate) struct BackgroundSpan {
+    level: Level,
+    open: Arc<Mutex<Span>>,
+}
+
+impl BackgroundSpan {
+    pub(crate) fn open(level: Level, make: impl FnOnce() -> tracing::Span + Send + 'static) -> Self {
+        let open = Arc::<Mutex<Span>>::default();
+        let opened = open.clone();
+        line(level, move || *opened.lock().unwrap_or_else(PoisonError::into_inner) = Span::new(make));
+        Self { level, open }
+    }
+}
+
+impl Drop for BackgroundSpan {
+    fn drop(&mut self) {
+        if self.level > LevelFilter::current() {
+            return;
+        }
+        let open = self.open.clone();
+        let close = move || drop(std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner)));
+        if !offer(close) {
+            // The subscriber blocks or panics. To close the span here would call it on this thread.
+            std::mem::forget(self.open.clone());
+        }
+    }
+}
+
+struct Inside<'a>(Option<Entered<'a>>);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if let Some(entered) = self.0.take() {
+            let _ = guard::call(|| drop(entered));
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Span(wanted: {})", self.is_wanted())
+    }
+}
