@@ -58,7 +58,7 @@ async fn main() -> Result<(), Trouble> {
 
     println!("-- all of them in one stream, for a log");
     for _ in 0..3 {
-        let LossNotice::Lost(loss) = losses.next().await else { continue };
+        let Some(LossNotice::Lost(loss)) = losses.next().await else { continue };
         println!(
             "   {}, token {}, held for {:.1?}: {}",
             loss.name, loss.fencing_token, loss.held, loss.reason

@@ -24,8 +24,8 @@ use crate::{
 /// A distributed lock engine: holds leases, renews them, and tells when one is lost.
 ///
 /// Cheap to clone; all clones are one engine. Its two threads live while any handle of it lives: the engine itself, a
-/// [`Lock`], a [`Lease`](crate::Lease), a scope or a stream of losses. When the last is gone they send what is queued,
-/// for at most one command timeout, and end; nobody waits for them. So a program that ends right after a drop
+/// [`Lock`], a [`Lease`](crate::Lease) or a scope. When the last is gone they send what is queued, for at most one
+/// command timeout, and end; nobody waits for them. So a program that ends right after a drop
 /// leaves the key to its ttl: `release().await` or [`shutdown`](Self::shutdown) first.
 #[derive(Clone)]
 pub struct Engine {
@@ -141,9 +141,9 @@ impl Engine {
         ReentryScope::new(self.handle.clone(), ScopeId::new(self.works().next_id()))
     }
 
-    /// All losses of this engine from now on, in one stream.
+    /// All losses of this engine from now on, in one stream. It keeps no engine alive.
     pub fn losses(&self) -> Losses {
-        Losses::new(self.works().losses.clone(), self.handle.clone())
+        Losses::new(self.works().losses.clone())
     }
 
     /// What it holds and does now. Visits all entries; meant for a status page, not for every request.

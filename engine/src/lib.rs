@@ -41,7 +41,7 @@ pub use lease::{
     Lease,
     state::{LeaseState, LossReason, TTL_MIN, margin},
 };
-pub use losses::{LOSSES_KEPT, Loss, LossNotice, Losses};
+pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossNotice, Losses};
 pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
 pub use primitives::{
     acquire_all::{AcquireAll, Acquiring},

@@ -1,8 +1,9 @@
-//! All losses of one engine in one stream, over a ring of the last 2^17. A reader that falls behind is told how many
-//! it missed, never silently less.
+//! All losses of one engine in one stream. A loss is kept until every reader has read it; without readers none is kept.
+//! Of what is not read the last [`LOSSES_KEPT`] losses are kept, and [`LOSS_NAME_BYTES_KEPT`] bytes of names. A reader
+//! that falls behind is told how many it missed, never silently less.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -10,10 +11,13 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{clock::Instant, engine::Handle, fencing::FencingToken, lease::state::LossReason};
+use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason};
 
-/// How many losses are kept for readers.
+/// How many losses are kept for the slowest reader.
 pub const LOSSES_KEPT: usize = 1 << 17;
+/// How many bytes of lock names they may have together: 64 MiB. Names have at most 8 KiB each.
+pub const LOSS_NAME_BYTES_KEPT: usize = 64 << 20;
+const SPARE_LOSSES: usize = 64;
 
 /// One lost lease.
 #[derive(Clone, Debug)]
@@ -41,6 +45,7 @@ pub enum LossNotice {
     Missed(u64),
 }
 
+/// The losses that some reader has not read yet.
 #[derive(Debug, Default)]
 pub(crate) struct LossRing {
     kept: Mutex<Kept>,
@@ -52,65 +57,129 @@ struct Kept {
     losses: VecDeque<Loss>,
     /// The number of the first loss that is kept.
     first: u64,
+    /// Bytes of the names that are kept.
+    name_bytes: usize,
+    /// The number of the next loss of each reader.
+    readers: HashMap<ReaderId, u64>,
+    next_reader: u64,
+    ended: bool,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ReaderId(u64);
 
 impl LossRing {
     pub(crate) fn push(&self, loss: Loss) {
         let mut kept = self.lock();
-        if kept.losses.len() == LOSSES_KEPT {
-            kept.losses.pop_front();
-            kept.first += 1;
-        }
-        kept.losses.push_back(loss);
+        kept.push(loss);
         drop(kept);
-        self.news.notify_waiters();
+        self.wake();
     }
 
-    fn end(&self) -> u64 {
-        let kept = self.lock();
-        kept.first + kept.losses.len() as u64
+    /// The engine has ended: no loss will follow.
+    pub(crate) fn close(&self) {
+        self.lock().ended = true;
+        self.wake();
+    }
+
+    // Wakers are user code: not under the lock.
+    fn wake(&self) {
+        let _ = guard::call(|| self.news.notify_waiters());
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn read(&self, next: &mut u64) -> Option<LossNotice> {
-        let kept = self.lock();
-        if *next < kept.first {
-            let missed = kept.first - *next;
-            *next = kept.first;
+impl Kept {
+    fn end(&self) -> u64 {
+        self.first + self.losses.len() as u64
+    }
+
+    fn push(&mut self, loss: Loss) {
+        if self.readers.is_empty() {
+            self.first += 1;
+            return;
+        }
+        self.name_bytes += loss.name.len();
+        self.losses.push_back(loss);
+        while self.losses.len() > LOSSES_KEPT || self.name_bytes > LOSS_NAME_BYTES_KEPT {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(loss) = self.losses.pop_front() {
+            self.first += 1;
+            self.name_bytes -= loss.name.len();
+        }
+    }
+
+    fn join(&mut self) -> ReaderId {
+        let (id, end) = (ReaderId(self.next_reader), self.end());
+        self.next_reader += 1;
+        self.readers.insert(id, end);
+        id
+    }
+
+    fn leave(&mut self, id: ReaderId) {
+        self.readers.remove(&id);
+        self.forget_read();
+    }
+
+    fn read(&mut self, id: ReaderId) -> Option<LossNotice> {
+        let next = self.readers.get_mut(&id)?;
+        if *next < self.first {
+            let missed = self.first - *next;
+            *next = self.first;
             return Some(LossNotice::Missed(missed));
         }
-        let loss = kept.losses.get(usize::try_from(*next - kept.first).ok()?)?;
+        let loss = self.losses.get(usize::try_from(*next - self.first).ok()?)?.clone();
+        let was_slowest = *next == self.first;
         *next += 1;
-        Some(LossNotice::Lost(loss.clone()))
+        if was_slowest {
+            self.forget_read();
+        }
+        Some(LossNotice::Lost(loss))
+    }
+
+    // What every reader has read, nobody can read again.
+    fn forget_read(&mut self) {
+        let slowest = self.readers.values().copied().min().unwrap_or(self.end());
+        while self.first < slowest {
+            self.forget_first();
+        }
+        if self.losses.is_empty() {
+            self.losses.shrink_to(SPARE_LOSSES);
+        }
     }
 }
 
-/// A reader of all losses from the moment it was made. It keeps the engine alive.
+/// A reader of all losses from the moment it was made. It keeps no engine alive.
 pub struct Losses {
     ring: Arc<LossRing>,
-    next: u64,
-    _engine: Handle,
+    id: ReaderId,
 }
 
 impl Losses {
-    pub(crate) fn new(ring: Arc<LossRing>, engine: Handle) -> Self {
-        let next = ring.end();
-        Self { ring, next, _engine: engine }
+    pub(crate) fn new(ring: Arc<LossRing>) -> Self {
+        let id = ring.lock().join();
+        Self { ring, id }
     }
 
-    /// The next loss; waits for one.
+    /// The next loss; waits for one. `None`: the engine has ended and every loss has been read.
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
-    pub async fn next(&mut self) -> LossNotice {
+    pub async fn next(&mut self) -> Option<LossNotice> {
         loop {
             let news = self.ring.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            if let Some(notice) = self.ring.read(&mut self.next) {
+            let ended = self.ring.lock().ended; // before the last look: the last loss comes before the end
+            let notice = self.ring.lock().read(self.id);
+            if notice.is_some() || ended {
                 return notice;
             }
             news.await;
@@ -119,13 +188,19 @@ impl Losses {
 
     /// The next loss, if there is one already.
     pub fn try_next(&mut self) -> Option<LossNotice> {
-        self.ring.read(&mut self.next)
+        self.ring.lock().read(self.id)
+    }
+}
+
+impl Drop for Losses {
+    fn drop(&mut self) {
+        self.ring.lock().leave(self.id);
     }
 }
 
 impl fmt::Debug for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Losses(next {})", self.next)
+        write!(f, "Losses({:?})", self.id)
     }
 }
 
@@ -133,9 +208,9 @@ impl fmt::Debug for Losses {
 mod tests {
     use super::*;
 
-    fn loss(n: u64) -> Loss {
+    fn loss(n: u64, name: &str) -> Loss {
         Loss {
-            name: "a".into(),
+            name: name.into(),
             fencing_token: FencingToken::at_server_micros(n),
             reason: LossReason::Expired,
             at: Instant::default(),
@@ -144,16 +219,64 @@ mod tests {
         }
     }
 
+    fn kept(ring: &Arc<LossRing>) -> (usize, usize) {
+        let kept = ring.lock();
+        (kept.losses.len(), kept.name_bytes)
+    }
+
+    fn missed(losses: &mut Losses) -> u64 {
+        match losses.try_next() {
+            Some(LossNotice::Missed(missed)) => missed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn token(losses: &mut Losses) -> FencingToken {
+        match losses.try_next() {
+            Some(LossNotice::Lost(loss)) => loss.fencing_token,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn who_falls_behind_is_told_how_many_were_missed() {
-        let (ring, mut next) = (LossRing::default(), 0);
+        let ring = Arc::<LossRing>::default();
+        let mut losses = Losses::new(ring.clone());
         for n in 0..LOSSES_KEPT as u64 + 3 {
-            ring.push(loss(n));
+            ring.push(loss(n, "a"));
         }
-        assert!(matches!(ring.read(&mut next), Some(LossNotice::Missed(3))));
-        let Some(LossNotice::Lost(first)) = ring.read(&mut next) else { panic!("kept") };
-        assert_eq!(first.fencing_token, FencingToken::at_server_micros(3));
-        next = ring.end();
-        assert!(ring.read(&mut next).is_none());
+        assert_eq!(missed(&mut losses), 3);
+        assert_eq!(token(&mut losses), FencingToken::at_server_micros(3));
+        assert!(Losses::new(ring).try_next().is_none());
+    }
+
+    #[test]
+    fn losses_that_no_reader_can_read_are_not_kept() {
+        let ring = Arc::<LossRing>::default();
+        ring.push(loss(1, "before any reader"));
+        assert_eq!(kept(&ring), (0, 0));
+        let (mut one, mut two) = (Losses::new(ring.clone()), Losses::new(ring.clone()));
+        (2..=4).for_each(|n| ring.push(loss(n, "abc")));
+        assert_eq!(token(&mut one), FencingToken::at_server_micros(2));
+        assert_eq!(kept(&ring), (3, 9), "the other has not read it");
+        assert_eq!(token(&mut two), FencingToken::at_server_micros(2));
+        assert_eq!(kept(&ring), (2, 6));
+        drop(two);
+        assert_eq!(token(&mut one), FencingToken::at_server_micros(3));
+        assert_eq!(kept(&ring), (1, 3));
+        drop(one);
+        assert_eq!(kept(&ring), (0, 0));
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_keeps_a_bounded_amount() {
+        let ring = Arc::<LossRing>::default();
+        let mut losses = Losses::new(ring.clone());
+        let name = "x".repeat(8192);
+        let fit = LOSS_NAME_BYTES_KEPT / name.len();
+        (0..fit as u64 + 5).for_each(|n| ring.push(loss(n, &name)));
+        assert_eq!(kept(&ring), (fit, LOSS_NAME_BYTES_KEPT));
+        assert_eq!(missed(&mut losses), 5);
+        assert_eq!(token(&mut losses), FencingToken::at_server_micros(5));
     }
 }

@@ -148,6 +148,7 @@ impl Works {
     pub(crate) fn end(&self) {
         self.life.fetch_max(ENDED, Ordering::AcqRel);
         self.ended.send_replace(true);
+        self.losses.close();
     }
 
     /// Resolves once the engine ends.

@@ -10,13 +10,14 @@ use crate::{
     status,
 };
 
-/// Follows the stream until `end`, and then to its end.
+/// Follows the stream until `end`, or until the engine has ended.
 pub(crate) async fn follow(crew: Shared, mut losses: Losses, mut end: oneshot::Receiver<()>) {
     loop {
         let first = tokio::select! {
             biased;
-            notice = losses.next() => notice,
+            Some(notice) = losses.next() => notice,
             _ = &mut end => return,
+            else => return,
         };
         // What is lost together is told together.
         tokio::time::sleep(TOGETHER).await;

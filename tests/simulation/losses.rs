@@ -11,7 +11,7 @@ async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
     let lease = ground.engine.lock("a").ttl(seconds(4)).no_renewal().acquire().await.unwrap();
     let (granted, deadline) = (now(), now() + lease.remaining());
     for losses in [&mut one, &mut two] {
-        let LossNotice::Lost(loss) = losses.next().await else { panic!("nothing was missed") };
+        let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
         assert_eq!((&*loss.name, loss.reason), ("a", LossReason::Expired));
         assert_eq!((loss.fencing_token, loss.deadline), (lease.fencing_token(), deadline));
         assert!(loss.at >= deadline && loss.at - deadline <= millis(100), "{loss:?}");
@@ -41,8 +41,34 @@ async fn a_forced_release_is_heard_at_the_next_renewal() {
     let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
     let granted = now();
     assert!(ground.other().await.lock("a").force_release().await.unwrap());
-    let LossNotice::Lost(loss) = losses.next().await else { panic!("nothing was missed") };
+    let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
     assert_eq!(loss.reason, LossReason::NotOurs);
     assert!(loss.at - granted >= seconds(3) && loss.at - granted <= millis(3_100), "{loss:?}");
     assert!(!lease.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_told_the_last_losses_and_then_the_end() {
+    for by_shutdown in [true, false] {
+        let ground = ground().await;
+        let mut losses = ground.engine.losses();
+        let lease = ground.engine.lock("a").ttl(seconds(1)).no_renewal().acquire().await.unwrap();
+        lease.lost().await;
+        drop(lease);
+        let reader = tokio::spawn(async move {
+            let mut names = Vec::new();
+            while let Some(LossNotice::Lost(loss)) = losses.next().await {
+                names.push(loss.name.to_string());
+            }
+            names
+        });
+        let kept = ground.engine.lock("b").acquire().await.unwrap();
+        match by_shutdown {
+            true => assert_eq!(ground.engine.shutdown(seconds(1)).await.released, 1),
+            false => kept.release().await.unwrap(),
+        }
+        drop(ground);
+        let told = tokio::time::timeout(seconds(2), reader).await.expect("the stream ends").unwrap();
+        assert_eq!(told, if by_shutdown { vec!["a", "b"] } else { vec!["a"] });
+    }
 }

@@ -81,7 +81,7 @@ async fn lost_at_once_all_are_reported_within_two_ticks() {
     let before = now();
     let mut names = std::collections::HashSet::with_capacity(LEASES);
     for _ in 0..LEASES {
-        let LossNotice::Lost(loss) = losses.next().await else {
+        let Some(LossNotice::Lost(loss)) = losses.next().await else {
             panic!("a reader that keeps up misses none")
         };
         assert_eq!(loss.reason, LossReason::NotOurs);
@@ -105,7 +105,7 @@ async fn deadlines_that_pass_together_are_told_within_two_ticks_and_a_slow_reade
         leases.push(engine.lock(format!("{number}")).ttl(seconds(1)).no_renewal().acquire().await.unwrap());
     }
     pass(seconds(2)).await;
-    assert!(matches!(losses.next().await, LossNotice::Missed(count) if count == missed as u64));
+    assert!(matches!(losses.next().await, Some(LossNotice::Missed(count)) if count == missed as u64));
     let mut kept = 0;
     while let Some(notice) = losses.try_next() {
         let LossNotice::Lost(loss) = notice else { panic!("told already") };

@@ -64,13 +64,15 @@ impl History {
         self.0.lock().expect("no panic under it").windows.push(window);
     }
 
-    /// Writes down when leases of this engine are lost, for as long as it is polled.
+    /// Writes down when leases of this engine are lost, until it has ended.
     pub async fn hear_losses(self, engine: Engine) {
         let mut losses = engine.losses();
         drop(engine);
         loop {
-            let LossNotice::Lost(loss) = losses.next().await else {
-                panic!("a reader that keeps up misses none")
+            let loss = match losses.next().await {
+                Some(LossNotice::Lost(loss)) => loss,
+                Some(LossNotice::Missed(_)) => panic!("a reader that keeps up misses none"),
+                None => return,
             };
             let mut kept = self.0.lock().expect("no panic under it");
             kept.totals.lost += 1;
