@@ -178,7 +178,8 @@ impl LeaseCore {
 
     /// What the holder is told at `now`.
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
-        match (self.loss(), self.is_held(now)) {
+        let held = self.is_held(now); // before its loss is read: a loss in between is told with its own reason
+        match (self.loss(), held) {
             (Some(reason), _) => LeaseState::Lost(reason),
             (None, false) => LeaseState::Lost(self.reason_at_deadline()),
             (None, true) if self.is_in_jeopardy() => LeaseState::Jeopardy,
@@ -458,6 +459,28 @@ pub(crate) mod tests {
         lease.confirm(at(3), Duration::from_secs(10));
         assert!(lease.release() && lease.was_taken());
         assert_eq!(lease.take(at(4)), Taken::TooLate);
+    }
+
+    #[test]
+    fn a_loss_is_told_with_its_own_reason_from_the_first_moment() {
+        let leases: Vec<_> = (0..20_000).map(|_| core("a", TERMS, at(0))).collect();
+        let begun = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (number, lease) in leases.iter().enumerate() {
+                    while begun.load(Ordering::Acquire) <= number {
+                        std::thread::yield_now();
+                    }
+                    lease.lose(LossReason::NotOurs);
+                }
+            });
+            for (number, lease) in leases.iter().enumerate() {
+                begun.store(number + 1, Ordering::Release);
+                let states = std::iter::from_fn(|| Some(lease.state(at(1))));
+                let told = states.skip_while(|state| *state == LeaseState::Held).next();
+                assert_eq!(told, Some(LeaseState::Lost(LossReason::NotOurs)), "long before its deadline");
+            }
+        });
     }
 
     #[tokio::test]
