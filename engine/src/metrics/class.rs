@@ -5,7 +5,10 @@ use std::{
     sync::{OnceLock, PoisonError, RwLock},
 };
 
+use tracing::Level;
+
 use super::tally::Count;
+use crate::log;
 
 /// How many lock classes one engine tells apart, [`DEFAULT_CLASS`] included. What comes later counts as [`OTHER_CLASS`].
 pub const CLASSES_MAX: usize = 64;
@@ -79,8 +82,11 @@ impl Classes {
 
     /// The class with this name, made if there is room.
     pub(crate) fn get(&self, name: &str) -> ClassId {
-        let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).copied();
-        known.unwrap_or_else(|| self.add(name))
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let (known, is_full) = (by_name.get(name).copied(), by_name.len() == CLASSES_MAX);
+        drop(by_name);
+        let added = || if is_full { None } else { self.add(name) };
+        known.or_else(added).unwrap_or_else(|| self.count_other(name))
     }
 
     /// The class that the rules give to a lock with this name.
@@ -103,37 +109,43 @@ impl Classes {
         self.overflows.value()
     }
 
-    fn add(&self, name: &str) -> ClassId {
+    // `None`: there is no room for it, or it is no name for a class.
+    fn add(&self, name: &str) -> Option<ClassId> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name == OTHER_CLASS {
+            return None;
+        }
         let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = by_name.get(name) {
-            return *known;
+            return Some(*known);
         }
-        if name == OTHER_CLASS {
-            return ClassId::OTHER;
-        }
-        if by_name.len() == CLASSES_MAX || name.is_empty() || name.len() > NAME_BYTES_MAX {
-            self.count_overflow(name);
-            return ClassId::OTHER;
+        if by_name.len() == CLASSES_MAX {
+            return None;
         }
         let id = ClassId(by_name.len() as u8);
         self.know(id, name);
         by_name.insert(name.into(), id);
-        id
+        Some(id)
     }
 
     fn know(&self, id: ClassId, name: &str) {
         let _ = self.known[id.index()].set(LockClass { name: name.into(), index: id.index() });
     }
 
-    fn count_overflow(&self, name: &str) {
-        if self.overflows.value() == 0 {
-            let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
-            tracing::warn!(
-                class = shown,
-                "this lock class is one too many (64), empty or too long: it counts as {OTHER_CLASS}, as all further ones do"
-            );
+    // Not under a lock of ours: the log line is the subscriber's code.
+    fn count_other(&self, name: &str) -> ClassId {
+        if name == OTHER_CLASS {
+            return ClassId::OTHER;
         }
-        self.overflows.add(1);
+        if self.overflows.add_one() == 0 {
+            let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+            log::line(Level::WARN, move || {
+                tracing::warn!(
+                    class = shown,
+                    "this lock class is one too many (64), empty or too long: it counts as {OTHER_CLASS}, as all further ones do"
+                );
+            });
+        }
+        ClassId::OTHER
     }
 }
 
@@ -153,6 +165,15 @@ mod tests {
             ["orders:1", "orders:eu:1", "jobs:1", "x"].map(class),
             ["orders", "orders-eu", "orders", "default"]
         );
+    }
+
+    #[test]
+    fn a_class_too_many_waits_for_no_lock() {
+        let classes = Classes::new(&BTreeMap::new());
+        (1..CLASSES_MAX).for_each(|number| assert_eq!(classes.get(&format!("c{number}")).index(), number));
+        let _reader = classes.by_name.read().expect("no panic under it");
+        assert_eq!(classes.get("one too many"), ClassId::OTHER);
+        assert_eq!((classes.get("c1").index(), classes.overflows()), (1, 1));
     }
 
     #[test]
