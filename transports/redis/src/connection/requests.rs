@@ -6,8 +6,10 @@ use fred::{bytes_utils::Str, types::Value};
 use leasehold::{
     fencing::FencingToken,
     key::LockKey,
+    log,
     transport::{Acquire, AcquireReply, Fencing, Inspection, Release, ReleaseReply},
 };
+use tracing::Level;
 
 use super::{
     checked::Connection,
@@ -126,7 +128,10 @@ impl Connection {
         let args = vec![channel, Value::from_static_str(END_OF_HOLD)];
         let told = self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
         if let Err(failure) = told {
-            tracing::debug!(server = %self.terms.name, ?failure, "the end of a hold could not be told");
+            let server = self.terms.name.clone();
+            log::line(Level::DEBUG, move || {
+                tracing::debug!(%server, ?failure, "the end of a hold could not be told");
+            });
         }
     }
 

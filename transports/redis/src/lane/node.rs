@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold::{
     clock::Instant,
+    log,
     routing::topology::{Batching, ClockId, Node as NodeState},
     transport::{ErrorKind, OpenLane, TransportError},
 };
 use tokio::sync::watch;
+use tracing::Level;
 
 use super::board::Board;
 use crate::{
@@ -84,11 +86,12 @@ impl Node {
         if connection.has_lost_role() {
             self.server.handle_lost_role(self.now()); // before anybody is told that it is not connected
         }
-        tracing::warn!(server = %self.server.name, lane = ?self.lane.purpose, "lost the connection to redis");
         *self.lock() = Present::Broken("the connection was lost".into());
         self.server.lost(connection.clock_id().epoch, self.now());
         self.board.draw_disconnected(self.server.id);
         self.atlas.doubt();
+        let (server, lane) = (self.server.name.clone(), self.lane.purpose);
+        log::line(Level::WARN, move || tracing::warn!(%server, ?lane, "lost the connection to redis"));
     }
 
     /// Drops a connection that stands but will not be served, if there is one.
@@ -103,12 +106,17 @@ impl Node {
             tokio::time::sleep(backoff.next_delay(self.now())).await;
             match self.connect().await {
                 Ok(connection) => {
-                    tracing::info!(server = %self.server.name, lane = ?self.lane.purpose, "connected to redis");
+                    let (server, lane) = (self.server.name.clone(), self.lane.purpose);
+                    log::line(Level::INFO, move || tracing::info!(%server, ?lane, "connected to redis"));
                     return connection;
                 }
                 Err(error) => {
-                    tracing::debug!(server = %self.server.name, %error, "cannot connect to redis");
-                    *self.lock() = Present::Broken(error.detail);
+                    *self.lock() = Present::Broken(error.detail.clone());
+                    let server = self.server.name.clone();
+                    log::line(
+                        Level::DEBUG,
+                        move || tracing::debug!(%server, %error, "cannot connect to redis"),
+                    );
                 }
             }
         }

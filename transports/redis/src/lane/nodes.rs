@@ -11,10 +11,12 @@ use std::{
 
 use leasehold::{
     clock::Instant,
+    log,
     routing::{slot::Slot, topology::NodeId},
     transport::{ErrorKind, OpenLane, Sighting, TransportError},
 };
 use tokio::{runtime::Handle, sync::watch};
+use tracing::Level;
 
 use super::{board::Board, node::Node, task::Task};
 use crate::{
@@ -92,7 +94,10 @@ impl Nodes {
         }
         let is_usable = reached.iter().any(|(id, _)| map.serves(*id));
         for error in errors.iter().filter(|error| is_usable && error.kind.is_final()) {
-            tracing::warn!(%error, "a server refuses; it is tried again, and the others are used");
+            let error = error.clone();
+            log::line(Level::WARN, move || {
+                tracing::warn!(%error, "a server refuses; it is tried again, and the others are used");
+            });
         }
         if let (false, Some(error)) = (is_usable, most_helpful(errors)) {
             return Err(error);

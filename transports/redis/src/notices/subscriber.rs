@@ -24,10 +24,12 @@ use fred::{bytes_utils::Str, types::Message, types::Value};
 use leasehold::{
     clock::Clock,
     key::LockKey,
+    log,
     routing::topology::NodeId,
     transport::{OpenLane, TransportError, Watch, WatchState},
 };
 use tokio::sync::{Notify, broadcast, watch};
+use tracing::Level;
 
 use super::table::{Changes, Notices};
 use crate::{
@@ -135,16 +137,20 @@ impl Subscriber {
     }
 
     fn pause_after(&self, server: &Server, end: End, stood: Duration) -> Backoff {
-        let server = &server.name;
+        let server = server.name.clone();
         match end {
             End::Lost => {
-                tracing::warn!(%server, "lost the connection for notices to redis");
+                log::line(Level::WARN, move || {
+                    tracing::warn!(%server, "lost the connection for notices to redis");
+                });
                 Backoff::after(stood)
             }
             End::Refused(text) => {
                 let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
                               &redisson_lock__channel:*; until then callers poll";
-                tracing::error!(%server, %text, remedy, "redis refuses subscriptions");
+                log::line(Level::ERROR, move || {
+                    tracing::error!(%server, %text, remedy, "redis refuses subscriptions");
+                });
                 Backoff::slow()
             }
         }
@@ -155,7 +161,9 @@ impl Subscriber {
             tokio::time::sleep(backoff.next_delay(self.clock().now())).await;
             match self.connect(server).await {
                 Ok(subscribed) => return subscribed,
-                Err(error) => tracing::debug!(%error, "cannot connect to redis for notices"),
+                Err(error) => log::line(Level::DEBUG, move || {
+                    tracing::debug!(%error, "cannot connect to redis for notices");
+                }),
             }
             self.lock().stay_lost(server.id);
         }

@@ -8,12 +8,14 @@ use std::{
 
 use leasehold::{
     clock::Instant,
+    log,
     routing::{
         slot::{SLOTS, Slot},
         topology::{NodeId, SlotRange},
     },
 };
 use tokio::sync::watch;
+use tracing::Level;
 
 use super::{
     membership::{Membership, Standing},
@@ -115,8 +117,12 @@ impl Atlas {
     pub(crate) fn handle_switch(&self, sentinel: &SentinelId, switch: &Switch, now: Instant) {
         let mut state = self.lock();
         if state.succession.handle_switch(sentinel, switch, now) {
-            tracing::warn!(from = %switch.from, to = %switch.to, "a sentinel tells a failover: leaving the old master");
             self.follow_succession(&mut state, now);
+            drop(state);
+            let (from, to) = (switch.from.clone(), switch.to.clone());
+            log::line(Level::WARN, move || {
+                tracing::warn!(%from, %to, "a sentinel tells a failover: leaving the old master");
+            });
         }
     }
 
@@ -133,7 +139,11 @@ impl Atlas {
         match state.membership.judge(&view, now) {
             Standing::Member => {}
             Standing::NewStranger => {
-                tracing::warn!(node = %asked, "a node of another cluster answers at this address: its view is ignored");
+                drop(state);
+                let node = asked.clone();
+                log::line(Level::WARN, move || {
+                    tracing::warn!(%node, "a node of another cluster answers at this address: its view is ignored");
+                });
                 return false;
             }
             Standing::Stranger => return false,

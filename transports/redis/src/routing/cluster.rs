@@ -7,8 +7,12 @@
 use std::{sync::Arc, time::Duration};
 
 use fred::types::Value;
-use leasehold::transport::{ErrorKind, OpenLane, TransportError};
+use leasehold::{
+    log,
+    transport::{ErrorKind, OpenLane, TransportError},
+};
 use tokio::sync::watch;
+use tracing::Level;
 
 use super::{
     atlas::Atlas,
@@ -51,7 +55,10 @@ pub(crate) async fn find_cluster(atlas: &Atlas, lane: OpenLane) -> Result<(), Tr
 /// Nodes that refuse for good stay unused until an operator has changed something.
 fn warn_of(errors: &[TransportError]) {
     for error in errors.iter().filter(|error| error.kind.is_final()) {
-        tracing::warn!(%error, "a node of the cluster refuses; the others are used");
+        let error = error.clone();
+        log::line(Level::WARN, move || {
+            tracing::warn!(%error, "a node of the cluster refuses; the others are used");
+        });
     }
 }
 
@@ -123,7 +130,9 @@ pub(crate) async fn keep_surveyed(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<
         let least = if is_whole { Duration::ZERO } else { PAUSE_BROKEN };
         wait(&mut doubts, least, pace.next_pause(is_whole, lane.clock.now())).await;
         if let Err(error) = look(&atlas, lane, &nodes, turn).await {
-            tracing::debug!(%error, "cannot ask the cluster about its nodes");
+            log::line(Level::DEBUG, move || {
+                tracing::debug!(%error, "cannot ask the cluster about its nodes");
+            });
         }
     }
 }

@@ -11,7 +11,11 @@ use futures_util::{
     future::{join, join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use leasehold::transport::{ErrorKind, OpenLane, TransportError};
+use leasehold::{
+    log,
+    transport::{ErrorKind, OpenLane, TransportError},
+};
+use tracing::Level;
 
 use super::{
     atlas::Atlas,
@@ -45,11 +49,13 @@ pub(crate) async fn find_master(atlas: &Atlas, lane: OpenLane) -> Result<(), Tra
     }
     if poll.verdict(false) != Verdict::Decided {
         let (silent, configured) = (poll.silent(), sentinels.len());
-        tracing::warn!(
-            silent,
-            configured,
-            "the master is that of a minority of the configured sentinels, whose word may be old: look at the others"
-        );
+        log::line(Level::WARN, move || {
+            tracing::warn!(
+                silent,
+                configured,
+                "the master is that of a minority of the configured sentinels, whose word may be old: look at the others"
+            );
+        });
     }
     for told in poll.into_told() {
         atlas.handle_word(&told.id, told.word, sentinels.len(), told.moments);

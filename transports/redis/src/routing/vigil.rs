@@ -21,8 +21,12 @@ use fred::{
     bytes_utils::Str,
     types::{Message, Value},
 };
-use leasehold::transport::{ErrorKind, OpenLane, TransportError};
+use leasehold::{
+    log,
+    transport::{ErrorKind, OpenLane, TransportError},
+};
 use tokio::sync::broadcast::error::RecvError;
+use tracing::Level;
 
 use super::{
     atlas::Atlas,
@@ -124,7 +128,12 @@ async fn listen(vigil: Arc<Vigil>, sentinel: Address) {
                 attend_once(&vigil, &sentinel, &questions).await;
                 backoff = Backoff::after(vigil.lane.clock.now() - since);
             }
-            Err(error) => tracing::debug!(%sentinel, %error, "cannot connect to a sentinel"),
+            Err(error) => {
+                let sentinel = sentinel.clone();
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(%sentinel, %error, "cannot connect to a sentinel");
+                });
+            }
         }
     }
 }
@@ -140,7 +149,8 @@ async fn attend_once(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentine
     }
     attend(vigil, sentinel, questions).await;
     vigil.roster().lost(sentinel, vigil.lane.clock.now());
-    tracing::warn!(%sentinel, "lost the connection to a sentinel");
+    let lost = sentinel.clone();
+    log::line(Level::WARN, move || tracing::warn!(sentinel = %lost, "lost the connection to a sentinel"));
 }
 
 /// Until the connection for questions ends.
@@ -156,8 +166,11 @@ async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentine
     let mut pace = Pace::default();
     loop {
         if let Err(error) = vigil.ask(sentinel, questions).await {
-            tracing::warn!(%sentinel, %error, "a sentinel does not name the master");
-            if error.kind == ErrorKind::Unreachable || error.kind == ErrorKind::TimedOut {
+            let (sentinel, kind) = (sentinel.clone(), error.kind);
+            log::line(Level::WARN, move || {
+                tracing::warn!(%sentinel, %error, "a sentinel does not name the master");
+            });
+            if kind == ErrorKind::Unreachable || kind == ErrorKind::TimedOut {
                 return;
             }
         }
@@ -185,11 +198,17 @@ async fn keep_hearing(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentin
                 backoff = Backoff::after(vigil.lane.clock.now() - since);
             }
             Err(Deaf::ForNow(error)) => {
-                tracing::debug!(%sentinel, %error, "cannot connect to a sentinel for its messages");
+                let sentinel = sentinel.clone();
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(%sentinel, %error, "cannot connect to a sentinel for its messages");
+                });
             }
             Err(Deaf::Refused(error)) => {
                 if !std::mem::replace(&mut is_told, true) {
-                    tracing::warn!(%sentinel, %error, "a sentinel refuses its messages: it is only asked every 5 s");
+                    let sentinel = sentinel.clone();
+                    log::line(Level::WARN, move || {
+                        tracing::warn!(%sentinel, %error, "a sentinel refuses its messages: it is only asked every 5 s");
+                    });
                 }
                 tokio::time::sleep(refusals.next_pause(vigil.lane.clock.now())).await;
             }
