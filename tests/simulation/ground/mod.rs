@@ -4,6 +4,7 @@ mod cluster;
 mod detour;
 mod far;
 mod heard;
+mod hostile;
 mod traffic;
 
 use std::{
@@ -54,9 +55,9 @@ pub async fn breathe() {
     pass(millis(1)).await;
 }
 
-/// An engine's settings for paused time.
+/// An engine's settings for paused time, among user code that panics, blocks and is slow.
 pub fn builder(transport: &(impl Transport + Clone)) -> EngineBuilder {
-    Engine::builder(transport.clone()).on_current_runtime()
+    hostile::beset(Engine::builder(transport.clone()).on_current_runtime())
 }
 
 pub async fn engine(transport: &(impl Transport + Clone)) -> Engine {
