@@ -155,11 +155,10 @@ impl Lease {
         });
         let answered = async move {
             let _alive = handle;
-            let result = match receipt {
+            match receipt {
                 Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
                 None => Ok(()),
-            };
-            result
+            }
         };
         async move {
             let result = span.around(answered).await;
