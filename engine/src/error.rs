@@ -25,14 +25,16 @@ pub struct Invalid {
 pub enum AcquireError {
     /// A value of the call cannot be used. Nothing was sent.
     Invalid(Invalid),
-    /// The lock was held by somebody else for the whole wait. Try later, or wait longer.
+    /// The wait is over, and the lock was known to be held since the call: a server said so, or a lease of this engine
+    /// held it. Try later, or wait longer.
     TimedOut {
-        /// How long the caller waited.
+        /// How long the caller waited: its wait, and one command timeout more at most.
         waited: Duration,
     },
-    /// No definite answer for `unavailable_after`: the servers are down or cannot be reached. This is not "held".
+    /// No definite answer for `unavailable_after`, or for the whole of a shorter wait: the servers are down or cannot be
+    /// reached. This is not "held".
     Unavailable {
-        /// How long nothing definite was heard.
+        /// How long nothing definite was heard: `unavailable_after`, or how long the caller waited.
         after: Duration,
         /// The last trouble, with the node's address in its text.
         trouble: Option<TransportError>,
@@ -184,7 +186,7 @@ impl fmt::Display for AcquireError {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::TimedOut { waited } => {
-                write!(f, "the lock was held by somebody else for the whole wait of {waited:?}")
+                write!(f, "the lock is held by another caller; waited {waited:?}")
             }
             Self::Unavailable { after, trouble: Some(trouble) } => {
                 write!(f, "no definite answer for {after:?}: {trouble}")

@@ -235,6 +235,7 @@ impl Works {
         let jitter = poll / 2_560 * chance;
         Pace {
             unavailable_after: self.config.unavailable_after(),
+            command_timeout: self.config.command_timeout(),
             safety_poll: Duration::from_nanos(poll.saturating_add(jitter)),
             round_trip: Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed)),
         }

@@ -37,3 +37,4 @@ mod terms;
 mod trying;
 mod untaken;
 mod user_code;
+mod waits;

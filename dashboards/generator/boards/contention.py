@@ -64,7 +64,7 @@ OUTCOMES = [
     ),
     lines(
         "Did not get the lock",
-        "busy: only tried, and somebody holds it. timeout: patience ended. cancelled: the caller was dropped. error: no definite answer, refused, a limit, shutdown.",
+        "busy: only tried, and the lock is held. timeout: the wait ended, and the lock was known to be held meanwhile. cancelled: the caller was dropped. error: no definite answer (servers down), refused, a limit, shutdown.",
         [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome!~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.without(colours.ACQUIRE, GOT_IT),

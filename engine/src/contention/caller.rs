@@ -1,15 +1,15 @@
 //! Who is queued for a key, and what can come of it. Pure.
 
-use std::num::NonZeroU64;
+use std::{num::NonZeroU64, time::Duration};
 
 use crate::{clock::Instant, lease::shared::Terms, transport::TransportError};
 
 /// Names one caller of one engine; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallerId(pub(crate) u64);
 
 /// Names one re-entry scope of one engine; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ScopeId(NonZeroU64);
 
 impl ScopeId {
@@ -44,10 +44,10 @@ pub(crate) enum Patience {
 pub(crate) enum Refusal {
     /// It only tried, and somebody holds the lock.
     Held,
-    /// Its wait is over.
+    /// Its wait is over, and the lock was known to be held since it came.
     TimedOut,
-    /// No definite answer for too long; the last trouble, if there was any.
-    Unavailable(Option<TransportError>),
+    /// No definite answer for so long; the last trouble, if there was any.
+    Unavailable { after: Duration, trouble: Option<TransportError> },
     /// Asking again is of no use.
     Failed(TransportError),
 }

@@ -1,7 +1,7 @@
 //! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
 //! what the entry decides. One task per entry, on the calls thread.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 use tracing::Level;
@@ -132,12 +132,6 @@ fn todo(slot: &mut Slot, step: Step, wants_ears: bool, now: Instant) -> Todo {
 }
 
 async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option<&mut Ears>) -> Woken {
-    let timer = async {
-        match until {
-            Some(moment) => works.clock.sleep_until(moment).await,
-            None => std::future::pending().await,
-        }
-    };
     let heard = async {
         match ears {
             Some(ears) => ears.changed().await,
@@ -145,7 +139,7 @@ async fn wait(works: &Works, until: Option<Instant>, poke: &Notify, ears: Option
         }
     };
     tokio::select! {
-        () = timer => Woken::Otherwise,
+        () = sleep_until(works, until) => Woken::Otherwise,
         () = poke.notified() => Woken::Otherwise,
         () = heard => Woken::Otherwise,
         () = works.calls.topology_changed() => Woken::ByTopology,
@@ -187,7 +181,12 @@ async fn ask_server(
     let execute_by = sent + works.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
     let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };
-    let answer = send(works, key, &ask, sent, execute_by).await;
+    let sending = send(works, key, &ask, sent, execute_by);
+    let answer = match ask.give_up.filter(|give_up| *give_up < sent + works.config.command_timeout()) {
+        // Boxed: it is rare, and would make the task of every call larger.
+        Some(give_up) => Box::pin(meanwhile(works, key, Some(give_up), sending)).await,
+        None => sending.await,
+    };
     let now = works.clock.now();
     if answer.is_ok() {
         works.note_round_trip(now - sent); // a timeout would make every courtesy as long as itself
@@ -198,9 +197,43 @@ async fn ask_server(
     let trouble = trouble.cloned().map(Box::new);
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
-        Box::pin(closer::give_back(works, key, closing)).await;
+        let next = dismiss_overdue(works, key);
+        Box::pin(meanwhile(works, key, next, closer::give_back(works, key, closing))).await;
     }
     trouble
+}
+
+// Callers leave by the clock while something is awaited that must come first; `next`: when the first of them may.
+async fn meanwhile<T>(
+    works: &Works,
+    key: &Arc<LockKey>,
+    mut next: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = sleep_until(works, next) => next = dismiss_overdue(works, key),
+        }
+    }
+}
+
+// When the next caller may leave by the clock.
+fn dismiss_overdue(works: &Works, key: &Arc<LockKey>) -> Option<Instant> {
+    let (now, pace) = (works.clock.now(), works.pace(key.slot()));
+    let (leaving, next) =
+        works.table.with(key, |slot| (slot.entry.take_overdue(now, &pace), slot.entry.next_give_up(&pace)));
+    dismiss(works, leaving);
+    next
+}
+
+async fn sleep_until(works: &Works, moment: Option<Instant>) {
+    match moment {
+        Some(moment) => works.clock.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn tell_ask(

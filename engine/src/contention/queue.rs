@@ -1,22 +1,50 @@
 //! The callers of a key, first come first served. Pure.
 //!
-//! It counts those whose patience ends, so that an entry whose callers all wait without limit looks at none of them.
+//! Whatever is wanted of it is found by an index, so that a caller costs the same with 100 and with 100,000 others: by
+//! its number, by its scope, and by the moments of [`Limits`].
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use super::caller::{Caller, Patience};
+use super::{
+    caller::{Caller, CallerId, ScopeId},
+    limits::{Coming, Limits, Place},
+};
+use crate::clock::Instant;
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
 pub(crate) struct Queue<S> {
-    callers: VecDeque<Caller<S>>,
-    tries: usize,
-    limited: usize,
+    callers: BTreeMap<Place, Box<Queued<S>>>,
+    places: BTreeMap<CallerId, Place>,
+    scopes: BTreeSet<(ScopeId, Place)>,
+    limits: Limits,
+    /// How many have come.
+    came: Coming,
+    /// How many callers were looked at one by one.
+    #[cfg(test)]
+    pub(crate) looks: std::cell::Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Queued<S> {
+    coming: Coming,
+    caller: Caller<S>,
 }
 
 impl<S> Default for Queue<S> {
     fn default() -> Self {
-        Self { callers: VecDeque::new(), tries: 0, limited: 0 }
+        Self {
+            callers: BTreeMap::new(),
+            places: BTreeMap::new(),
+            scopes: BTreeSet::new(),
+            limits: Limits::default(),
+            came: 0,
+            #[cfg(test)]
+            looks: Default::default(),
+        }
     }
 }
 
@@ -31,152 +59,234 @@ impl<S> Queue<S> {
     }
 
     pub(crate) fn head(&self) -> Option<&Caller<S>> {
-        self.callers.front()
+        self.callers.first_key_value().map(|(_, queued)| &queued.caller)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Caller<S>> {
-        self.callers.iter()
+        self.callers.values().map(|queued| &queued.caller).inspect(|_| self.note_look())
     }
 
-    /// Whether somebody only tries.
-    pub(crate) fn has_tries(&self) -> bool {
-        self.tries > 0
+    /// How many callers have come so far.
+    pub(crate) fn came(&self) -> Coming {
+        self.came
     }
 
-    /// Whether somebody's patience ends by the clock alone.
-    pub(crate) fn has_limits(&self) -> bool {
-        self.tries + self.limited > 0
+    /// When the callers leave by the clock.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     pub(crate) fn push_back(&mut self, caller: Caller<S>) {
-        self.count_in(&caller);
-        self.callers.push_back(caller);
+        let place = self.callers.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.came += 1;
+        self.put((self.came, place), caller);
     }
 
+    /// A caller that had come before is the head again.
     pub(crate) fn push_front(&mut self, caller: Caller<S>) {
-        self.count_in(&caller);
-        self.callers.push_front(caller);
+        let place = self.callers.first_key_value().map_or(0, |(first, _)| first - 1);
+        self.put((0, place), caller);
     }
 
-    /// Takes out the first caller that `is_it` picks.
-    pub(crate) fn take_first(&mut self, is_it: impl FnMut(&Caller<S>) -> bool) -> Option<Caller<S>> {
-        let place = self.callers.iter().position(is_it)?;
-        let caller = self.callers.remove(place)?;
-        self.count_out(&caller);
-        self.shed();
-        Some(caller)
+    /// The first caller of this scope.
+    pub(crate) fn of_scope(&self, scope: ScopeId) -> Option<&Caller<S>> {
+        self.callers.get(&self.place_of_scope(scope)?).map(|queued| &queued.caller)
     }
 
-    /// Takes out every caller for whom `pick` finds something, in order. One turn of the ring: no caller is moved twice.
-    pub(crate) fn take_where<R>(
+    /// Takes out this caller.
+    pub(crate) fn take(&mut self, id: CallerId) -> Option<Caller<S>> {
+        let place = *self.places.get(&id)?;
+        self.take_at(place)
+    }
+
+    /// Takes out the first caller with this ttl.
+    pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
+        let mut callers = self.callers.iter().inspect(|_| self.note_look());
+        let place = *callers.find(|(_, queued)| queued.caller.terms.ttl == ttl)?.0;
+        drop(callers);
+        self.take_at(place)
+    }
+
+    /// Takes out every caller of this scope, in order.
+    pub(crate) fn take_scope(&mut self, scope: ScopeId) -> Vec<Caller<S>> {
+        std::iter::from_fn(|| self.take_at(self.place_of_scope(scope)?)).collect()
+    }
+
+    /// Takes out, in the order in which they came, the callers that only try and came at a moment that `is_it` picks.
+    pub(crate) fn take_tries(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
+        self.take_while(Limits::first_try, is_it)
+    }
+
+    /// The same of those who wait.
+    pub(crate) fn take_waits(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
+        self.take_while(Limits::first_wait, is_it)
+    }
+
+    /// Takes out the callers whose wait is over, if `leaves` says so of their coming. The others stay, for `stay` at most.
+    pub(crate) fn take_ended(
         &mut self,
-        mut pick: impl FnMut(&Caller<S>) -> Option<R>,
-    ) -> Vec<(Caller<S>, R)> {
-        let mut taken = Vec::new();
-        for _ in 0..self.callers.len() {
-            let Some(caller) = self.callers.pop_front() else { break };
-            match pick(&caller) {
-                Some(found) => {
-                    self.count_out(&caller);
-                    taken.push((caller, found));
-                }
-                None => self.callers.push_back(caller),
+        now: Instant,
+        stay: Duration,
+        leaves: impl Fn(Coming) -> bool,
+    ) -> Vec<(Coming, Caller<S>)> {
+        let mut ended = Vec::new();
+        while let Some((_, place)) = self.limits.first_stayed().filter(|(coming, _)| leaves(*coming)) {
+            ended.extend(self.take_queued(place));
+        }
+        while let Some((end, place)) = self.limits.first_end().filter(|(end, _)| *end <= now) {
+            let Some(Queued { coming, caller }) = self.callers.get(&place).map(|queued| &**queued) else {
+                break;
+            };
+            self.note_look();
+            let may_stay = !leaves(*coming) && end + stay > now;
+            if !may_stay || !self.limits.stay((*coming, place), caller, end + stay) {
+                ended.extend(self.take_queued(place));
             }
         }
-        self.shed();
-        taken
+        ended.into_iter().map(|Queued { coming, caller }| (coming, caller)).collect()
     }
 
-    /// Takes out everybody.
-    pub(crate) fn take_all(&mut self) -> VecDeque<Caller<S>> {
-        std::mem::take(self).callers
+    /// Takes out every caller, in order.
+    pub(crate) fn take_all(&mut self) -> Vec<Caller<S>> {
+        let before = std::mem::take(self);
+        self.came = before.came;
+        before.callers.into_values().map(|queued| queued.caller).collect()
     }
 
-    // A lease may be held for days with nobody queued, and many of them are.
-    fn shed(&mut self) {
-        if self.callers.is_empty() {
-            self.callers = VecDeque::new();
-        }
+    fn take_while(
+        &mut self,
+        first: impl Fn(&Limits) -> Option<(Instant, Place)>,
+        is_it: impl Fn(Instant) -> bool,
+    ) -> Vec<Caller<S>> {
+        let next = || {
+            let (_, place) = first(&self.limits).filter(|(came, _)| is_it(*came))?;
+            self.take_at(place)
+        };
+        std::iter::from_fn(next).collect()
     }
 
-    fn count_in(&mut self, caller: &Caller<S>) {
-        match caller.patience {
-            Patience::Try => self.tries += 1,
-            Patience::Wait(Some(_)) => self.limited += 1,
-            Patience::Wait(None) => {}
-        }
+    fn put(&mut self, (coming, place): (Coming, Place), caller: Caller<S>) {
+        self.places.insert(caller.id, place);
+        self.scopes.extend(caller.scope.map(|scope| (scope, place)));
+        self.limits.add(place, &caller);
+        self.callers.insert(place, Box::new(Queued { coming, caller }));
     }
 
-    fn count_out(&mut self, caller: &Caller<S>) {
-        match caller.patience {
-            Patience::Try => self.tries -= 1,
-            Patience::Wait(Some(_)) => self.limited -= 1,
-            Patience::Wait(None) => {}
-        }
+    fn take_at(&mut self, place: Place) -> Option<Caller<S>> {
+        self.take_queued(place).map(|queued| queued.caller)
+    }
+
+    fn take_queued(&mut self, place: Place) -> Option<Queued<S>> {
+        let queued = *self.callers.remove(&place)?;
+        self.note_look();
+        let Queued { coming, caller } = &queued;
+        self.places.remove(&caller.id);
+        caller.scope.map(|scope| self.scopes.remove(&(scope, place)));
+        self.limits.remove((*coming, place), caller);
+        Some(queued)
+    }
+
+    fn place_of_scope(&self, scope: ScopeId) -> Option<Place> {
+        let places = self.scopes.range((scope, Place::MIN)..=(scope, Place::MAX));
+        places.map(|(_, place)| *place).next()
+    }
+
+    fn note_look(&self) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::{clock::Instant, contention::caller::CallerId, lease::shared::Terms};
+    use crate::{contention::caller::Patience, lease::shared::Terms};
 
-    const SOON: Patience = Patience::Wait(Some(Instant::from_nanos(1)));
+    const FOREVER: Patience = Patience::Wait(None);
+    const STAY: Duration = Duration::from_millis(5);
 
-    fn queue(patiences: &[Patience]) -> Queue<()> {
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn until(ms: u64) -> Patience {
+        Patience::Wait(Some(at(ms)))
+    }
+
+    fn caller(id: u64, patience: Patience) -> Caller<()> {
+        let ttl = Duration::from_secs(1 + id % 2);
+        let terms = Terms { ttl, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+        let scope = (id >= 10).then(|| ScopeId::new(id / 10));
+        Caller { id: CallerId(id), terms, patience, joined: at(id), scope, seat: () }
+    }
+
+    fn queue(callers: &[(u64, Patience)]) -> Queue<()> {
         let mut queue = Queue::default();
-        for (id, patience) in (0..).zip(patiences) {
-            let terms = Terms {
-                ttl: Duration::from_secs(1),
-                renewed: true,
-                max_hold: None,
-                class: crate::metrics::ClassId::DEFAULT,
-            };
-            let joined = Instant::default();
-            let id = CallerId(id);
-            queue.push_back(Caller { id, terms, patience: *patience, joined, scope: None, seat: () });
-        }
+        callers.iter().for_each(|(id, patience)| queue.push_back(caller(*id, *patience)));
         queue
     }
 
-    fn ids<'a>(callers: impl Iterator<Item = &'a Caller<()>>) -> Vec<u64> {
-        callers.map(|caller| caller.id.0).collect()
+    fn ids<'a>(callers: impl IntoIterator<Item = &'a Caller<()>>) -> Vec<u64> {
+        callers.into_iter().map(|caller| caller.id.0).collect()
+    }
+
+    fn ended(callers: Vec<(Coming, Caller<()>)>) -> Vec<(Coming, u64)> {
+        callers.into_iter().map(|(coming, caller)| (coming, caller.id.0)).collect()
     }
 
     #[test]
     fn who_is_taken_out_leaves_the_others_in_order() {
-        let mut queue = queue(&[Patience::Wait(None); 6]);
-        let taken = queue.take_where(|caller| (caller.id.0 % 3 == 1).then_some(()));
-        assert_eq!(ids(taken.iter().map(|(caller, ())| caller)), [1, 4]);
-        assert_eq!(ids(queue.iter()), [0, 2, 3, 5]);
-        let taken = queue.take_first(|caller| caller.id.0 > 0).unwrap();
-        assert_eq!((taken.id.0, ids(queue.iter())), (2, vec![0, 3, 5]));
-        queue.push_front(taken);
-        assert_eq!(ids(queue.iter()), [2, 0, 3, 5]);
+        let mut queue = queue(&[0, 1, 2, 3, 4].map(|id| (id, FOREVER)));
+        assert_eq!(queue.take(CallerId(2)).unwrap().id.0, 2);
+        assert!(queue.take(CallerId(2)).is_none());
+        assert_eq!(queue.take_first(Duration::from_secs(2)).unwrap().id.0, 1);
+        let head = queue.take(CallerId(0)).unwrap();
+        assert_eq!(ids(queue.iter()), [3, 4]);
+        queue.push_front(head);
+        queue.push_back(caller(5, FOREVER));
+        assert_eq!((ids(queue.iter()), queue.head().unwrap().id.0), (vec![0, 3, 4, 5], 0));
+        assert_eq!((ids(&queue.take_all()), queue.is_empty()), (vec![0, 3, 4, 5], true));
     }
 
     #[test]
-    fn an_empty_queue_keeps_no_room() {
-        let mut queue = queue(&[SOON; 3]);
-        queue.take_first(|_| true);
-        assert!(queue.callers.capacity() > 0);
-        queue.take_where(|_| Some(()));
-        assert_eq!(queue.callers.capacity(), 0);
+    fn callers_of_a_scope_are_found_and_taken_in_order() {
+        let mut queue = queue(&[20, 10, 1, 11, 21].map(|id| (id, FOREVER)));
+        assert_eq!(queue.of_scope(ScopeId::new(1)).unwrap().id.0, 10);
+        assert_eq!(ids(&queue.take_scope(ScopeId::new(1))), [10, 11]);
+        assert!(queue.of_scope(ScopeId::new(1)).is_none());
+        assert_eq!(ids(queue.iter()), [20, 1, 21]);
     }
 
     #[test]
-    fn callers_without_limit_are_never_looked_at() {
-        let forever = queue(&[Patience::Wait(None); 3]);
-        assert!(!forever.has_limits() && !forever.has_tries());
-        let mut mixed = queue(&[Patience::Try, SOON, Patience::Wait(None)]);
-        assert!(mixed.has_limits() && mixed.has_tries());
-        mixed.take_first(|_| true);
-        assert!(mixed.has_limits() && !mixed.has_tries());
-        mixed.take_where(|caller| (caller.patience == SOON).then_some(()));
-        assert!(!mixed.has_limits());
-        let mut again = queue(&[Patience::Try, SOON]);
-        assert_eq!((again.take_all().len(), again.len(), again.has_limits()), (2, 0, false));
+    fn tries_and_waits_are_told_apart_and_taken_by_when_they_came() {
+        let mut queue = queue(&[(3, FOREVER), (1, Patience::Try), (2, until(9)), (4, Patience::Try)]);
+        assert!(queue.limits().has_tries());
+        assert_eq!(ids(&queue.take_tries(|came| came <= at(3))), [1]);
+        assert_eq!(ids(&queue.take_waits(|came| came <= at(2))), [2]);
+        assert_eq!(ids(&queue.take_tries(|_| true)), [4]);
+        assert!(!queue.limits().has_tries() && queue.limits().first_end().is_none());
+        assert_eq!(ids(queue.iter()), [3]);
+    }
+
+    #[test]
+    fn a_caller_whose_wait_is_over_leaves_or_stays_for_a_while() {
+        let mut queue = queue(&[(1, until(20)), (2, until(10)), (3, until(10)), (4, FOREVER)]);
+        assert!(queue.take_ended(at(9), STAY, |_| true).is_empty());
+        assert_eq!(ended(queue.take_ended(at(10), STAY, |coming| coming <= 2)), [(2, 2)]);
+        assert_eq!(queue.limits().first_end(), Some((at(15), 2)));
+        assert!(queue.take_ended(at(14), STAY, |_| false).is_empty(), "it stays");
+        assert_eq!(ended(queue.take_ended(at(15), STAY, |_| false)), [(3, 3)]);
+        assert!(queue.take_ended(at(20), STAY, |_| false).is_empty());
+        assert_eq!(ended(queue.take_ended(at(21), STAY, |_| true)), [(1, 1)], "it had stayed");
+        assert!(queue.limits().first_end().is_none() && queue.limits().stayed_until().is_none());
+    }
+
+    #[test]
+    fn a_caller_that_stays_can_be_taken_out_by_its_number() {
+        let mut queue = queue(&[(1, until(10))]);
+        assert!(queue.take_ended(at(10), STAY, |_| false).is_empty());
+        assert_eq!(queue.limits().stayed_until(), Some(at(15)));
+        assert!(queue.take(CallerId(1)).is_some());
+        assert!(queue.limits().first_end().is_none() && queue.limits().first_stayed().is_none());
     }
 }

@@ -200,8 +200,8 @@ pub(crate) const ACQUIRES: Descriptor = counter(
     "leasehold_acquire_total",
     &[CLASS, ACQUIRE_OUTCOME],
     "Acquire calls that ended: acquired (a lease was returned), reentrant (it shares a hold of its scope), busy (it \
-     only tried, and somebody holds the lock), timeout, cancelled (dropped while it waited), error (no definite \
-     answer, refused, a limit, shutdown).",
+     only tried, and the lock is held), timeout (its wait ended, and the lock was known to be held meanwhile), cancelled \
+     (dropped while it waited), error (no definite answer, refused, a limit, shutdown).",
 );
 pub(crate) const ACQUIRE_WAIT: Descriptor = seconds(
     "leasehold_acquire_wait_seconds",

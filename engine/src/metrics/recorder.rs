@@ -39,9 +39,9 @@ pub trait Recorder: Send + Sync + 'static {
     fn shared(&self, class: &LockClass) {}
     /// A caller that only tried was told that the lock is held.
     fn refused(&self, class: &LockClass) {}
-    /// A caller's wait was over.
+    /// A caller's wait was over, and the lock was known to be held since it came.
     fn timed_out(&self, class: &LockClass, waited: Duration) {}
-    /// A caller failed otherwise.
+    /// A caller failed otherwise; also one whose wait was over without a definite answer.
     fn failed(&self, class: &LockClass, trouble: Option<&TransportError>) {}
     /// A caller was dropped before it had its answer.
     fn cancelled(&self, class: &LockClass) {}

@@ -94,8 +94,8 @@ impl AcquireAll {
         self
     }
 
-    /// How long it waits for each lock that is held, counted from when that lock is first asked for. Default: without
-    /// limit.
+    /// How long it waits for each lock that is held, as [`Lock::wait`](crate::Lock::wait), counted from when that lock is
+    /// first asked for. Default: without limit.
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = Some(time);
         self

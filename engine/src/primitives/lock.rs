@@ -77,7 +77,12 @@ impl Lock {
         self
     }
 
-    /// How long [`acquire`](Self::acquire) waits for a lock that is held. Default: without limit.
+    /// How long [`acquire`](Self::acquire) waits for a lock that is held, from the call; at most ten years. Default:
+    /// without limit.
+    ///
+    /// The call returns within this time and one command timeout (default 1 s): it does not leave before an ask that was
+    /// sent for it is answered, unless the lock is known to be held. So a wait of zero asks once, and takes a lock that
+    /// is free.
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = Some(time);
         self
@@ -113,8 +118,9 @@ impl Lock {
     /// order; between processes no order is promised. The future owns what it needs.
     ///
     /// # Errors
-    /// [`AcquireError::TimedOut`] after [`wait`](Self::wait); [`AcquireError::Unavailable`] after `unavailable_after`
-    /// without any definite answer, which is not the same; values that cannot be used; shutdown.
+    /// After [`wait`](Self::wait), [`AcquireError::TimedOut`] if the lock was known to be held since the call, and
+    /// [`AcquireError::Unavailable`] if no definite answer came; the latter also after `unavailable_after` (default 10 s)
+    /// without a definite answer. Values that cannot be used; limits; shutdown.
     ///
     /// # Cancel safety
     /// Dropping it leaves the queue. A lease that was granted meanwhile is given back.
@@ -325,9 +331,7 @@ pub(super) fn refused(works: &Works, refusal: Refusal, joined: Instant) -> Optio
     match refusal {
         Refusal::Held => None,
         Refusal::TimedOut => Some(AcquireError::TimedOut { waited: works.clock.now() - joined }),
-        Refusal::Unavailable(trouble) => {
-            Some(AcquireError::Unavailable { after: works.config.unavailable_after(), trouble })
-        }
+        Refusal::Unavailable { after, trouble } => Some(AcquireError::Unavailable { after, trouble }),
         Refusal::Failed(trouble) => Some(AcquireError::Refused(trouble)),
     }
 }

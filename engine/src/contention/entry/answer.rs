@@ -7,7 +7,7 @@ use crate::{
     clock::Instant,
     contention::{
         attempt::{Attempt, Closing},
-        caller::{Caller, Leaving, Patience, Refusal, ScopeId},
+        caller::{Caller, Leaving, Refusal, ScopeId},
     },
     lease::{open_sends::OpenSends, shared::Granted, state},
     transport::{AcquireReply, Effect, Remaining, TransportError},
@@ -64,10 +64,14 @@ impl<S> Entry<S> {
             }
             Ok(AcquireReply::Held { remaining, .. }) => {
                 self.handle_clear();
+                self.asked = Some(self.asking);
                 self.handle_held(remaining, now, pace, &mut verdict);
             }
             Ok(AcquireReply::TooLate { .. }) => self.handle_too_late(now),
-            Err(error) => self.handle_error(error, execute_by, now, &mut verdict),
+            Err(error) => {
+                self.asked = Some(self.asking);
+                self.handle_error(error, execute_by, now, &mut verdict);
+            }
         }
         verdict
     }
@@ -76,7 +80,7 @@ impl<S> Entry<S> {
         self.last_held = false;
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
-        let receiver = self.callers.take_first(|caller| in_time && caller.terms.ttl == attempt.ttl);
+        let receiver = if in_time { self.callers.take_first(attempt.ttl) } else { None };
         let Some(receiver) = receiver else {
             verdict.closing = Some(attempt.into_give_back(granted.execute_by)); // nobody there, or too old to be of use
             return;
@@ -88,13 +92,11 @@ impl<S> Entry<S> {
     }
 
     fn take_sharers(&mut self, scope: Option<ScopeId>) -> Vec<Caller<S>> {
-        let Some(scope) = scope else { return Vec::new() };
-        let sharers = self.callers.take_where(|caller| (caller.scope == Some(scope)).then_some(()));
-        sharers.into_iter().map(|(caller, ())| caller).collect()
+        scope.map_or(Vec::new(), |scope| self.callers.take_scope(scope))
     }
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
-        self.last_held = true;
+        (self.last_held, self.told_held) = (true, Some(self.callers.came()));
         self.turns.handle_held(now);
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();
@@ -146,11 +148,9 @@ impl<S> Entry<S> {
         }
     }
 
-    fn refuse_tries(&mut self) -> Vec<Leaving<S>> {
-        if !self.callers.has_tries() {
-            return Vec::new();
-        }
-        self.leave_where(|caller| (caller.patience == Patience::Try).then_some(Refusal::Held))
+    pub(super) fn refuse_tries(&mut self) -> Vec<Leaving<S>> {
+        let tries = self.callers.take_tries(|_| true);
+        tries.into_iter().map(|caller| Leaving { caller, refusal: Refusal::Held }).collect()
     }
 }
 

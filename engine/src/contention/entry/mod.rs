@@ -7,6 +7,9 @@
 //! - An unanswered ask is repeated with the same owner for half a ttl; then its owner is closed and a new attempt
 //!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
 //! - A notice is a hint: it leads to one ask. Notices during an ask are remembered as one.
+//! - A caller whose wait is over is told that the lock was held only if that was known since it came: by a definite
+//!   answer, by the last one as far as it holds for who only tries, or by a lease of this engine. It leaves once it can
+//!   be told something, or one command timeout later.
 //! - `unavailable_after` runs from the first send without a definite answer, for each caller from its joining at most.
 //!
 //! It sends, sleeps and wakes nothing: `take_step` says what to do next, `handle_*` take what came in.
@@ -17,11 +20,12 @@ mod news;
 mod patience;
 mod step;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     attempt::Attempt,
     caller::{Caller, CallerId, ScopeId},
+    limits::Coming,
     queue::Queue,
     turns::Turns,
 };
@@ -58,6 +62,12 @@ pub(crate) struct Entry<S> {
     cause: Cause,
     /// The last definite answer was "held", and nothing has happened since.
     last_held: bool,
+    /// The last caller that was there when the lock was known to be held, by a definite answer or by a lease of ours.
+    told_held: Option<Coming>,
+    /// The last caller that was there when the last ask was sent.
+    asking: Coming,
+    /// The same of the last ask that was told "held" or was not answered.
+    asked: Option<Coming>,
     standing_back: bool,
     no_expiry_told: bool,
     /// Why to ask again at once if the ask in flight is answered "held".
@@ -102,6 +112,9 @@ impl<S> Default for Entry<S> {
             next_ask: Instant::default(),
             cause: Cause::Arrival,
             last_held: false,
+            told_held: None,
+            asking: 0,
+            asked: None,
             standing_back: false,
             no_expiry_told: false,
             follow_up: None,
@@ -166,8 +179,7 @@ impl<S> Entry<S> {
         if let Some(local) = self.lost.iter().find(is_it) {
             return ScopeView::Lost(local.lease.clone());
         }
-        match (self.local.iter().find(is_it), self.callers.iter().find(|caller| caller.scope == Some(scope)))
-        {
+        match (self.local.iter().find(is_it), self.callers.of_scope(scope)) {
             (Some(local), _) if local.lease.is_live() => ScopeView::Holds(local.lease.clone()),
             (Some(local), _) => ScopeView::Lost(local.lease.clone()),
             (None, Some(caller)) => ScopeView::Queued(caller.terms),
@@ -188,11 +200,11 @@ impl<S> Entry<S> {
 
     /// A caller was dropped.
     pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
-        self.callers.take_first(|caller| caller.id == id)
+        self.callers.take(id)
     }
 
     /// Every caller, at shutdown or when nobody is left to serve them.
-    pub(crate) fn depart_all(&mut self) -> VecDeque<Caller<S>> {
+    pub(crate) fn depart_all(&mut self) -> Vec<Caller<S>> {
         self.callers.take_all()
     }
 

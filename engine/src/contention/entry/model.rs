@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    contention::{attempt::Closing, caller::Patience},
+    contention::{
+        attempt::Closing,
+        caller::{Leaving, Patience, Refusal},
+    },
     owner::{Owner, OwnerMint},
     transport::{AcquireReply, Remaining},
 };
@@ -31,6 +34,7 @@ const TTL: Duration = Duration::from_secs(30);
 const START: Instant = Instant::from_nanos(1_000_000_000);
 const PACE: Pace = Pace {
     unavailable_after: Duration::from_secs(10),
+    command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
     round_trip: Duration::from_millis(1),
 };
@@ -41,6 +45,8 @@ struct Bounds {
     callers: u64,
     /// Callers that only try, who come while others wait.
     tries: u64,
+    /// Callers with a wait of zero, who come while others wait.
+    zero_waits: u64,
     foreign_takes: u32,
     cuts: u32,
     timeouts: u32,
@@ -60,6 +66,7 @@ struct Bounds {
 const SMALL: Bounds = Bounds {
     callers: 2,
     tries: 0,
+    zero_waits: 0,
     foreign_takes: 2,
     cuts: 1,
     timeouts: 0,
@@ -120,7 +127,20 @@ enum Action {
     OurLossIsNoticed,
     ShortWaitEnds,
     TryComes,
+    ZeroWaitComes,
     HeadDeparts,
+}
+
+/// What was heard since a caller with a wait of zero came.
+#[derive(Clone, Copy, Debug)]
+struct ZeroWait {
+    id: CallerId,
+    /// How many asks had been sent.
+    came_at: u64,
+    /// A server, or a lease of ours, said that the lock is held, or had said so when it came.
+    heard_held: bool,
+    /// An ask that was sent since was told "held" or was not answered.
+    asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,6 +170,7 @@ struct World {
     hints: u64,
     asks_by_hint: u64,
     next_caller: u64,
+    zero_waits: Vec<ZeroWait>,
     /// Asks that were told to have timed out; they may still be on their way.
     abandoned: usize,
 }
@@ -175,6 +196,7 @@ impl World {
             hints: 0,
             asks_by_hint: 0,
             next_caller: 0,
+            zero_waits: Vec::new(),
             abandoned: 0,
         };
         for _ in 0..bounds.callers {
@@ -208,6 +230,7 @@ impl World {
             Action::OurLossIsNoticed => self.entry.local().is_some() && !self.holds_on_server(),
             Action::ShortWaitEnds => self.short_wait().is_some(),
             Action::TryComes => self.bounds.tries > 0,
+            Action::ZeroWaitComes => self.bounds.zero_waits > 0,
             Action::HeadDeparts => self.bounds.departures > 0 && !self.entry.callers.is_empty(),
         };
         ACTIONS.into_iter().filter(may).collect()
@@ -268,10 +291,18 @@ impl World {
                     self.join(Patience::Try);
                 }
             }
+            Action::ZeroWaitComes => {
+                self.bounds.zero_waits -= 1;
+                let heard_held = self.is_known_held();
+                self.join(Patience::Wait(Some(self.now)));
+                let id = CallerId(self.next_caller);
+                self.zero_waits.push(ZeroWait { id, came_at: self.asks, heard_held, asked: false });
+            }
             Action::HeadDeparts => {
                 self.bounds.departures -= 1;
                 let id = self.entry.callers.head().unwrap().id;
                 self.entry.depart(id);
+                self.zero_waits.retain(|caller| caller.id != id);
             }
         }
         self.drive();
@@ -323,11 +354,39 @@ impl World {
 
     fn answered(&mut self, answer: Result<AcquireReply, TransportError>) {
         self.driver = Driver::Waiting(None);
+        self.note_answer(&answer);
         let execute_by = self.now + Duration::from_secs(1);
         let verdict = self.entry.handle_answer(answer, self.now, execute_by, self.now, &PACE);
         self.close(verdict.closing);
         if let Some(grant) = verdict.grant {
+            self.zero_waits.retain(|caller| caller.id != grant.receiver.id);
             self.install(grant);
+        }
+    }
+
+    fn note_answer(&mut self, answer: &Result<AcquireReply, TransportError>) {
+        let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
+        for caller in &mut self.zero_waits {
+            caller.asked |= !granted && caller.came_at < self.asks;
+            caller.heard_held |= answer.is_ok();
+        }
+    }
+
+    fn is_known_held(&self) -> bool {
+        self.entry.local().is_some() || self.entry.is_known_held(self.now)
+    }
+
+    /// Who leaves by its wait is told what is true since it came.
+    fn dismiss(&mut self) {
+        for Leaving { caller, refusal } in self.entry.take_overdue(self.now, &PACE) {
+            let place = self.zero_waits.iter().position(|zero| zero.id == caller.id);
+            let Some(place) = place else { continue };
+            let zero = self.zero_waits.remove(place);
+            match refusal {
+                Refusal::TimedOut => assert!(zero.heard_held, "held by hearsay: {zero:?}"),
+                Refusal::Unavailable { .. } => assert!(!zero.heard_held && zero.asked, "{zero:?}"),
+                Refusal::Held | Refusal::Failed(_) => panic!("{refusal:?}"),
+            }
         }
     }
 
@@ -368,7 +427,7 @@ impl World {
                 return;
             }
             self.look();
-            self.entry.take_overdue(self.now, &PACE);
+            self.dismiss();
             let (step, closing) = self.entry.take_step(self.now, &self.mint, &PACE);
             self.close(closing);
             match step {
@@ -448,6 +507,11 @@ impl World {
         }
         let waits = !self.entry.callers.is_empty() && self.entry.local().is_none();
         let polls = waits && self.short_wait().is_none();
+        assert!(
+            !polls || self.zero_waits.is_empty(),
+            "a caller stays behind its wait: {:?}",
+            self.zero_waits
+        );
         assert!(!(polls && self.hold == Hold::Free), "a caller waits for a free lock");
         if let Hold::Ours(owner) = self.hold {
             let wanted = self.entry.local().is_some_and(|lease| lease.owner == owner)
@@ -460,7 +524,11 @@ impl World {
     fn fingerprint(&self) -> String {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
-        let Entry { unclear, troubles, turns, local, .. } = &self.entry;
+        let Entry { unclear, troubles, turns, local, asked, asking, told_held, .. } = &self.entry;
+        let came = self.entry.callers.came();
+        let since = |coming: u64| came - coming;
+        let known = (since(*asking), asked.map(since), told_held.map(since));
+        let zero_waits = self.zero_waits.iter().map(|zero| (zero.id.0, zero.heard_held, zero.asked));
         let name = |owner: Owner| self.owners.iter().position(|known| *known == owner);
         let hold = match self.hold {
             Hold::Ours(owner) => Err(name(owner)),
@@ -492,13 +560,14 @@ impl World {
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
                 (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
+                (known, zero_waits.collect::<Vec<_>>()),
                 (self.bounds, self.owners.len(), 2 * self.hints - self.asks_by_hint),
             )
         )
     }
 }
 
-const ACTIONS: [Action; 15] = [
+const ACTIONS: [Action; 16] = [
     Action::CloserSends,
     Action::ServerTakesCommand,
     Action::AnswerArrives,
@@ -513,6 +582,7 @@ const ACTIONS: [Action; 15] = [
     Action::OurLossIsNoticed,
     Action::ShortWaitEnds,
     Action::TryComes,
+    Action::ZeroWaitComes,
     Action::HeadDeparts,
 ];
 
@@ -570,4 +640,16 @@ fn l2_nor_when_callers_leave() {
 #[test]
 fn l2_nor_when_somebody_tries_in_jeopardy() {
     explore_habits(Bounds { tries: 1, jeopardy: true, deletions: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l3_a_wait_of_zero_is_told_the_truth_whatever_the_order_of_events() {
+    explore_habits(Bounds { callers: 1, zero_waits: 2, cuts: 0, foreign_takes: 1, ..SMALL });
+    explore_habits(Bounds { callers: 1, zero_waits: 1, timeouts: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+    explore_habits(Bounds { callers: 1, zero_waits: 1, departures: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l3_a_wait_of_zero_alone_is_one_ask() {
+    explore_habits(Bounds { callers: 0, zero_waits: 2, timeouts: 1, cuts: 0, foreign_takes: 2, ..SMALL });
 }

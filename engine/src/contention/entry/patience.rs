@@ -3,35 +3,55 @@
 use super::{Entry, Pace};
 use crate::{
     clock::Instant,
-    contention::caller::{Caller, Leaving, Patience, Refusal},
+    contention::caller::{Caller, Leaving, Refusal},
+    transport::TransportError,
 };
 
 impl<S> Entry<S> {
     /// Callers whose wait is over, or who had no definite answer for too long; who only tries, as soon as a lease of ours
     /// holds the key out of jeopardy.
+    ///
+    /// A caller whose wait is over leaves once it can be told something that is true since it came: that the lock is
+    /// held, or that an ask sent for it had no definite answer. Until then it stays, for one command timeout at most.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
-        if !self.may_give_up() {
-            return Vec::new();
+        let mut leaving = self.take_unanswered(now, pace);
+        if self.callers.limits().has_tries() && self.is_surely_held_here(now) {
+            leaving.extend(self.refuse_tries());
         }
-        let (since, held_here) = (self.unclear_since(), self.is_surely_held_here(now));
-        let trouble = self.unclear.as_ref().and_then(|unclear| unclear.trouble.as_deref().cloned());
-        self.leave_where(|caller| {
-            if unavailable_at(caller, since, pace).is_some_and(|moment| moment <= now) {
-                return Some(Refusal::Unavailable(trouble.clone()));
-            }
-            match caller.patience {
-                Patience::Try => held_here.then_some(Refusal::Held),
-                Patience::Wait(until) => until.is_some_and(|until| until <= now).then_some(Refusal::TimedOut),
-            }
-        })
+        leaving.extend(self.take_ended(now, pace));
+        leaving
     }
 
-    pub(super) fn leave_where(
-        &mut self,
-        refusal: impl FnMut(&Caller<S>) -> Option<Refusal>,
-    ) -> Vec<Leaving<S>> {
-        let leaving = self.callers.take_where(refusal);
-        leaving.into_iter().map(|(caller, refusal)| Leaving { caller, refusal }).collect()
+    fn take_unanswered(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        let is_over = |since: Instant| since + pace.unavailable_after <= now;
+        let mut callers = self.callers.take_tries(is_over);
+        if self.unclear_since().is_some_and(is_over) {
+            callers.extend(self.callers.take_waits(is_over));
+        }
+        let refusal = |trouble| Refusal::Unavailable { after: pace.unavailable_after, trouble };
+        callers.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.trouble()) }).collect()
+    }
+
+    fn take_ended(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        let (is_held, asked) = (self.is_known_held_to_waiters(now), self.asked);
+        let leaves = |coming| is_held || asked.is_some_and(|asked| coming <= asked);
+        let ended = self.callers.take_ended(now, pace.command_timeout, leaves);
+        let was_held = |coming| is_held || self.told_held.is_some_and(|told| coming <= told);
+        let refusal = |coming, caller: &Caller<S>| match was_held(coming) {
+            true => Refusal::TimedOut,
+            false => Refusal::Unavailable { after: now - caller.joined, trouble: self.trouble() },
+        };
+        let leaving = |(coming, caller)| Leaving { refusal: refusal(coming, &caller), caller };
+        ended.into_iter().map(leaving).collect()
+    }
+
+    // As to who only tries; and a lease of ours in jeopardy is still ours.
+    fn is_known_held_to_waiters(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now)) || self.is_known_held(now)
+    }
+
+    fn trouble(&self) -> Option<TransportError> {
+        self.unclear.as_ref().and_then(|unclear| unclear.trouble.as_deref().cloned())
     }
 
     // Behind a lease of ours nobody waits for the server's word, except who only tries.
@@ -39,30 +59,22 @@ impl<S> Entry<S> {
         self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
     }
 
-    // Most entries have callers without limit and a server that answers: nobody need be looked at.
-    fn may_give_up(&self) -> bool {
-        self.callers.has_limits() || self.unclear.is_some()
-    }
-
+    /// When the next caller may leave by the clock.
     pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
-        if !self.may_give_up() {
-            return None;
-        }
-        let since = self.unclear_since();
-        let give_up = |caller: &Caller<S>| {
-            let wait = match caller.patience {
-                Patience::Wait(until) => until,
-                Patience::Try => None,
-            };
-            [wait, unavailable_at(caller, since, pace)].into_iter().flatten().min()
-        };
-        self.callers.iter().filter_map(give_up).min()
+        let end = self.callers.limits().first_end().map(|(end, _)| end);
+        end.into_iter().chain(self.next_unanswered(pace)).min()
     }
-}
 
-fn unavailable_at<S>(caller: &Caller<S>, unclear_since: Option<Instant>, pace: &Pace) -> Option<Instant> {
-    match (caller.patience, unclear_since) {
-        (Patience::Try, _) => Some(caller.joined + pace.unavailable_after),
-        (Patience::Wait(_), since) => since.map(|since| since.max(caller.joined) + pace.unavailable_after),
+    /// The same while an ask is in flight: a caller whose wait ends meanwhile stays for its answer.
+    pub(super) fn next_give_up_in_flight(&self, pace: &Pace) -> Option<Instant> {
+        self.callers.limits().stayed_until().into_iter().chain(self.next_unanswered(pace)).min()
+    }
+
+    fn next_unanswered(&self, pace: &Pace) -> Option<Instant> {
+        let limits = self.callers.limits();
+        let first_try = limits.first_try().map(|(came, _)| came);
+        let first_wait = limits.first_wait().map(|(came, _)| came);
+        let unclear = self.unclear_since().zip(first_wait).map(|(since, came)| since.max(came));
+        first_try.into_iter().chain(unclear).min().map(|since| since + pace.unavailable_after)
     }
 }

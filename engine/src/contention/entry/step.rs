@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Pace {
     /// How long without a definite answer until callers are told.
     pub(crate) unavailable_after: Duration,
+    /// How long the answer of an ask may take.
+    pub(crate) command_timeout: Duration,
     /// How long until a waiting entry asks without any notice, jitter included.
     pub(crate) safety_poll: Duration,
     /// A recent round trip.
@@ -44,6 +46,8 @@ pub(crate) struct Ask {
     pub(crate) cause: Cause,
     /// Since when the longest waiting caller waits.
     pub(crate) oldest: Instant,
+    /// When the next caller leaves by the clock even if this ask is not answered by then.
+    pub(crate) give_up: Option<Instant>,
 }
 
 impl<S> Entry<S> {
@@ -76,6 +80,7 @@ impl<S> Entry<S> {
             ttl: attempt.ttl,
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),
+            give_up: self.next_give_up_in_flight(pace),
         };
         (self.follow_up, self.standing_back) = (None, false);
         (Step::Ask(ask), closing)
@@ -96,7 +101,7 @@ impl<S> Entry<S> {
 
     // In jeopardy a caller that only tries wants the server's word.
     fn leaves_it_to_local(&self) -> bool {
-        let wants_word = |local: &Local| self.callers.has_tries() && local.lease.is_in_jeopardy();
+        let wants_word = |local: &Local| self.callers.limits().has_tries() && local.lease.is_in_jeopardy();
         self.local.as_ref().is_some_and(|local| !wants_word(local))
     }
 
@@ -110,6 +115,7 @@ impl<S> Entry<S> {
         if let Some(attempt) = &mut self.attempt {
             attempt.note_sent(sent);
         }
+        self.asking = self.callers.came();
         self.unclear.get_or_insert(Unclear { since: sent, trouble: None });
     }
 }

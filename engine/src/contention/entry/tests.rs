@@ -27,6 +27,7 @@ const POLL: u64 = 1_000;
 const ROUND_TRIP: u64 = 1;
 const PACE: Pace = Pace {
     unavailable_after: Duration::from_secs(10),
+    command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_millis(POLL),
     round_trip: Duration::from_millis(ROUND_TRIP),
 };
@@ -165,7 +166,7 @@ fn names(leaving: Vec<Leaving<()>>) -> Vec<(u64, &'static str)> {
     let name = |leaving: &Leaving<()>| match leaving.refusal {
         Refusal::Held => "held",
         Refusal::TimedOut => "timed out",
-        Refusal::Unavailable(_) => "unavailable",
+        Refusal::Unavailable { .. } => "unavailable",
         Refusal::Failed(_) => "failed",
     };
     leaving.iter().map(|leaving| (leaving.caller.id.0, name(leaving))).collect()
@@ -404,7 +405,7 @@ fn l3_a_caller_leaves_when_its_wait_is_over() {
     ground.caller(until(300), 10);
     assert_eq!(ground.wait(20), (Some(300), true));
     assert!(ground.overdue(299).is_empty());
-    assert_eq!(ground.overdue(400), [(2, "timed out"), (3, "timed out")]);
+    assert_eq!(ground.overdue(400), [(3, "timed out"), (2, "timed out")]);
     assert_eq!(ground.wait(400), (Some(1_001), true));
 }
 
@@ -414,6 +415,89 @@ fn l3_a_wait_ends_behind_a_lease_of_our_own() {
     ground.caller(until(400), 10);
     assert_eq!(ground.wait(20), (Some(400), false));
     assert_eq!(ground.overdue(400), [(2, "timed out")]);
+}
+
+#[test]
+fn l3_a_wait_that_no_answer_came_to_is_unavailable() {
+    let mut ground = Ground::new();
+    ground.caller(until(400), 0);
+    ground.ask(0);
+    ground.answer(unknown(1_000), 0, 300);
+    ground.caller(until(400), 350);
+    assert_eq!(ground.overdue(400), [(1, "unavailable")], "no ask was sent for the other one yet");
+    assert!(ground.overdue(1_399).is_empty());
+    assert_eq!(ground.overdue(1_400), [(2, "unavailable")], "one command timeout later");
+}
+
+#[test]
+fn l3_a_wait_of_zero_leaves_with_the_answer_that_was_asked_for_it() {
+    for (reply, told) in [
+        (held(5_000), "timed out"),
+        (unknown(1_000), "unavailable"),
+        (failed(ErrorKind::NotReady), "unavailable"),
+    ] {
+        let mut ground = Ground::new();
+        ground.caller(until(5), 5);
+        assert!(ground.overdue(5).is_empty());
+        ground.ask(6);
+        assert!(ground.overdue(6).is_empty());
+        ground.answer(reply, 6, 7);
+        assert_eq!(ground.overdue(7), [(1, told)]);
+    }
+}
+
+#[test]
+fn l3_a_wait_is_timed_out_if_the_lock_was_held_since_it_came() {
+    let mut ground = Ground::new();
+    ground.caller(until(400), 0);
+    ground.ask(0);
+    ground.answer(held(50), 0, 1);
+    ground.caller(until(400), 40);
+    ground.ask(60);
+    ground.answer(unknown(1_060), 60, 300);
+    assert_eq!(ground.overdue(400), [(1, "timed out"), (2, "unavailable")]);
+}
+
+#[test]
+fn l3_a_grant_that_goes_back_is_no_answer_to_the_others() {
+    let mut ground = Ground::new();
+    let head = ground.caller(FOREVER, 0);
+    ground.join(until(5), 0, OTHER_TTL, None);
+    ground.ask(0);
+    ground.entry.depart(head);
+    assert!(ground.answer(granted(), 0, 10).grant.is_none());
+    assert!(ground.overdue(10).is_empty(), "the lock was free");
+    ground.ask(10);
+    assert!(ground.answer(granted(), 10, 11).grant.is_some());
+}
+
+#[test]
+fn callers_are_looked_at_as_often_with_100_000_others_as_with_100() {
+    let mut looks = [100, 100_000].map(|callers| {
+        let mut ground = Ground::new();
+        for number in 0..callers {
+            ground.caller(until(1_000_000 + number), 0);
+        }
+        ground.join(FOREVER, 0, TERMS, Some(1));
+        ground.ask(0);
+        let mut lease = ground.granted(0, 1);
+        for ms in 2..30 {
+            assert!(ground.overdue(ms).is_empty());
+            assert_eq!(ground.wait(ms).0, Some(1_000_000 + ms - 1), "{ms}");
+            assert!(matches!(ground.entry.scope_view(ScopeId::new(1)), ScopeView::Queued(_)));
+            ground.release(&lease, ms);
+            ground.ask(ms);
+            lease = ground.granted(ms, ms);
+        }
+        assert!(ground.entry.depart(CallerId(99)).is_some());
+        ground.release(&lease, 50);
+        ground.ask(50);
+        ground.answer(held(5), 50, 51);
+        assert_eq!(ground.overdue(1_000_080).len(), 52);
+        ground.entry.callers.looks.get()
+    });
+    looks.sort_unstable();
+    assert!(looks[0] == looks[1] && looks[0] < 400, "{looks:?}");
 }
 
 #[test]
@@ -449,7 +533,7 @@ fn l3_unavailable_carries_the_last_trouble() {
     ground.answer(unknown(1_000), 0, 1_000);
     let leaving = ground.entry.take_overdue(at(10_000), &PACE);
     assert!(
-        matches!(&leaving[0].refusal, Refusal::Unavailable(Some(error)) if error.kind == ErrorKind::TimedOut)
+        matches!(&leaving[0].refusal, Refusal::Unavailable { trouble: Some(error), .. } if error.kind == ErrorKind::TimedOut)
     );
 }
 
