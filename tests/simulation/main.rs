@@ -23,6 +23,7 @@ mod many;
 mod migrations;
 mod moved_owners;
 mod node_by_node;
+mod pacing;
 mod peers;
 mod random;
 mod reentry;

@@ -14,6 +14,7 @@ use super::{
     ending,
     entry::{Ask, Cause, Grant, Step, Verdict},
     offer::Offer,
+    pacer::Turn,
     rooms::Room,
     seat::Seat,
     table::{Answer, Slot},
@@ -43,6 +44,7 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
     let mut ears: Option<Ears> = None;
     let mut woken = Woken::Otherwise;
     let mut noticed = None;
+    let mut turn: Option<Turn> = None;
     loop {
         let news = ears.as_mut().map_or(News::default(), Ears::observe);
         if news.notices > 0 {
@@ -55,6 +57,9 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
         if !matches!(todo, Todo::Ask(_)) {
             room = room.filter(Room::is_troubled); // who waits for somebody else's release occupies nothing
         }
+        if !matches!(todo, Todo::TakeTurn(..)) {
+            turn = None;
+        }
         match todo {
             Todo::Ask(ask) => {
                 let trouble = ask_server(&works, &key, ask, noticed.take()).await;
@@ -62,7 +67,8 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
             }
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
-                woken = Box::pin(take_turn(&works, &key, oldest, until, &poke)).await
+                let turn = turn.get_or_insert_with(|| works.pacer.turn(&works, key.slot(), oldest));
+                woken = Box::pin(take_turn(&works, turn, until, &poke, ears.as_mut())).await
             }
             Todo::Listen => ears = works.calls.lane().map(|lane| Ears::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = Box::pin(wait(&works, until, &poke, ears.as_mut())).await,
@@ -154,19 +160,18 @@ fn is_paced(cause: Cause) -> bool {
     }
 }
 
-// Callers whose time is over meanwhile are not held back with the ask.
+// Callers whose time is over meanwhile are not held back with the ask, and a notice is heard.
 async fn take_turn(
-    works: &Arc<Works>,
-    key: &LockKey,
-    oldest: Instant,
+    works: &Works,
+    turn: &mut Turn,
     until: Option<Instant>,
     poke: &Notify,
+    ears: Option<&mut Ears>,
 ) -> Woken {
-    let turn = works.pacer.turn(works, key.slot(), oldest);
     tokio::select! {
         biased;
-        () = turn => Woken::ByTurn,
-        woken = wait(works, until, poke, None) => woken,
+        () = turn.come() => Woken::ByTurn,
+        woken = wait(works, until, poke, ears) => woken,
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! Each node has a line of its own, so that what is asked of a bad node, and asked again, delays nobody elsewhere. When
 //! the topology changes, who waits is lined up anew and the lines of nodes that have left are gone.
+//!
+//! A driver keeps its turn until it is its turn or until it wants none any more; then the turn is taken out of the line.
+//! So the lines hold at most one turn for each driven entry, and each turn that is admitted is waited for.
 
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -41,26 +43,56 @@ struct Lines {
 struct Line {
     window: u64,
     used: usize,
-    waiting: BinaryHeap<Reverse<Turn>>,
+    waiting: BTreeMap<Rank, Waiting>,
 }
 
-/// Ordered by how long its caller has waited.
+/// How long its caller has waited, then the number of the turn: the lowest goes first.
+type Rank = (Instant, u64);
+
 #[derive(Debug)]
-struct Turn {
-    oldest: Instant,
-    number: u64,
+struct Waiting {
     slot: Slot,
     go: oneshot::Sender<()>,
 }
 
+/// A turn to ask for one key, which has come or is waited for. Dropping it leaves the line.
+pub(crate) struct Turn {
+    works: Arc<Works>,
+    /// `None` once it has come.
+    waits: Option<(Rank, oneshot::Receiver<()>)>,
+}
+
+impl Turn {
+    /// Waits until it has come. Dropping this future loses nothing.
+    pub(crate) async fn come(&mut self) {
+        if let Some((_, go)) = &mut self.waits {
+            let _ = go.await; // a dropped sender means the engine has ended
+            self.waits = None;
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some((rank, _)) = &self.waits {
+            let left = self.works.pacer.lock().leave(*rank);
+            drop(left); // after the lines are unlocked
+        }
+    }
+}
+
 impl Pacer {
-    /// Waits for a turn to ask for a key of this slot.
-    pub(crate) async fn turn(&self, works: &Arc<Works>, slot: Slot, oldest: Instant) {
-        let Some(go) = self.enqueue(works, slot, oldest) else { return };
-        let _ = go.await; // a dropped sender means the engine has ended
+    /// A turn to ask for a key of this slot.
+    pub(crate) fn turn(&self, works: &Arc<Works>, slot: Slot, oldest: Instant) -> Turn {
+        Turn { works: works.clone(), waits: self.enqueue(works, slot, oldest) }
     }
 
-    fn enqueue(&self, works: &Arc<Works>, slot: Slot, oldest: Instant) -> Option<oneshot::Receiver<()>> {
+    fn enqueue(
+        &self,
+        works: &Arc<Works>,
+        slot: Slot,
+        oldest: Instant,
+    ) -> Option<(Rank, oneshot::Receiver<()>)> {
         let topology = works.calls.topology();
         let mut lines = self.lock();
         lines.line_up_anew(topology.as_deref());
@@ -84,11 +116,11 @@ impl Lines {
             return;
         }
         self.topology_epoch = epoch;
-        let turns: Vec<Turn> =
-            self.of.values_mut().flat_map(|line| line.waiting.drain()).map(|Reverse(turn)| turn).collect();
+        let lines = self.of.values_mut();
+        let turns: Vec<_> = lines.flat_map(|line| std::mem::take(&mut line.waiting)).collect();
         self.of.retain(|node, _| is_there(topology, *node));
-        for turn in turns {
-            self.line(topology, turn.slot).waiting.push(Reverse(turn));
+        for (rank, turn) in turns {
+            self.line(topology, turn.slot).waiting.insert(rank, turn);
         }
     }
 
@@ -99,16 +131,21 @@ impl Lines {
         slot: Slot,
         oldest: Instant,
         now: Instant,
-    ) -> Option<oneshot::Receiver<()>> {
+    ) -> Option<(Rank, oneshot::Receiver<()>)> {
         self.next += 1;
-        let number = self.next;
+        let rank = (oldest, self.next);
         let line = self.line(topology, slot);
         if line.waiting.is_empty() && line.admit(now) {
             return None;
         }
         let (go, gone) = oneshot::channel();
-        line.waiting.push(Reverse(Turn { oldest, number, slot, go }));
-        Some(gone)
+        line.waiting.insert(rank, Waiting { slot, go });
+        Some((rank, gone))
+    }
+
+    /// Takes out a turn that is not wanted any more.
+    fn leave(&mut self, rank: Rank) -> Option<oneshot::Sender<()>> {
+        self.of.values_mut().find_map(|line| line.waiting.remove(&rank)).map(|waiting| waiting.go)
     }
 
     fn take_admitted(&mut self, now: Instant) -> Vec<oneshot::Sender<()>> {
@@ -140,7 +177,7 @@ impl Line {
     fn take_admitted(&mut self, now: Instant) -> Vec<oneshot::Sender<()>> {
         let mut admitted = Vec::new();
         while !self.waiting.is_empty() && self.admit(now) {
-            admitted.extend(self.waiting.pop().map(|Reverse(turn)| turn.go));
+            admitted.extend(self.waiting.pop_first().map(|(_, turn)| turn.go));
         }
         admitted
     }
@@ -162,23 +199,6 @@ async fn serve(works: Arc<Works>) {
         if !more {
             return;
         }
-    }
-}
-
-impl PartialEq for Turn {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-impl Eq for Turn {}
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Turn {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.oldest, self.number).cmp(&(other.oldest, other.number))
     }
 }
 
@@ -240,7 +260,7 @@ mod tests {
         assert_eq!(admitted.len(), 2);
         admitted.into_iter().for_each(|go| assert!(go.send(()).is_ok()));
         assert_eq!(
-            gone.iter_mut().map(|gone| gone.try_recv().is_ok()).collect::<Vec<_>>(),
+            gone.iter_mut().map(|(_, gone)| gone.try_recv().is_ok()).collect::<Vec<_>>(),
             [false, true, true]
         );
         assert!(lines.served);
@@ -258,7 +278,7 @@ mod tests {
         let admitted = lines.take_admitted(at(1010));
         assert_eq!(admitted.len(), PER_WINDOW + 1);
         admitted.into_iter().for_each(|go| assert!(go.send(()).is_ok()));
-        assert!(other.unwrap().try_recv().is_ok());
+        assert!(other.unwrap().1.try_recv().is_ok());
     }
 
     #[test]
@@ -275,5 +295,33 @@ mod tests {
         assert_eq!(lines.of.keys().collect::<Vec<_>>(), [&None]);
         assert_eq!((waiting.len(), lines.take_admitted(at(1000)).len()), (7, 7));
         assert!(!lines.served);
+    }
+
+    #[test]
+    fn l5_turns_that_are_not_wanted_any_more_hold_no_other_back() {
+        let (mut lines, topology) = (Lines::default(), topology(1, &[0]));
+        let mut enqueue = |oldest| lines.enqueue(Some(&topology), first(), at(oldest), at(1000));
+        (0..PER_WINDOW).for_each(|_| assert!(enqueue(0).is_none()));
+        let left: Vec<_> = (0..10_000).map(|_| enqueue(1).unwrap()).collect();
+        let (_, mut waits) = enqueue(2).unwrap();
+        left.into_iter().for_each(|(rank, _)| assert!(lines.leave(rank).is_some()));
+        let admitted = lines.take_admitted(at(1010));
+        assert_eq!((admitted.len(), lines.served), (1, false));
+        admitted.into_iter().for_each(|go| assert!(go.send(()).is_ok()));
+        assert!(waits.try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_turn_that_was_lined_up_anew_can_be_taken_out() {
+        let mut lines = Lines::default();
+        let (before, after) = (topology(1, &[0, 1]), topology(2, &[2, 1]));
+        lines.line_up_anew(Some(&before));
+        let waiting: Vec<_> = (0..PER_WINDOW + 1)
+            .filter_map(|_| lines.enqueue(Some(&before), first(), at(0), at(1000)))
+            .collect();
+        lines.line_up_anew(Some(&after));
+        let [(rank, _)] = &waiting[..] else { panic!("{waiting:?}") };
+        assert!(lines.leave(*rank).is_some() && lines.leave(*rank).is_none());
+        assert!(lines.take_admitted(at(1010)).is_empty());
     }
 }
