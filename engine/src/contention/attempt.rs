@@ -42,6 +42,13 @@ impl Attempt {
         }
     }
 
+    /// As long as nothing was sent, it has the ttl of the present head of the queue.
+    pub(crate) fn aim(&mut self, ttl: Duration) {
+        if self.first_sent.is_none() {
+            self.ttl = ttl;
+        }
+    }
+
     pub(crate) fn note_sent(&mut self, sent: Instant) {
         self.first_sent.get_or_insert(sent);
     }

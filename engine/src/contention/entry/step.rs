@@ -72,6 +72,7 @@ impl<S> Entry<S> {
         let Terms { ttl, class, .. } = head.terms;
         let closing = self.give_up_attempt(now);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
+        attempt.aim(ttl);
         #[cfg(leasehold_fault)]
         attempt.forget_owner(mint);
         let ask = Ask {
