@@ -10,6 +10,7 @@ mod acquiring;
 mod bad_input;
 mod building;
 mod clock_steps;
+mod closing;
 mod conservation;
 mod engines;
 mod experiments;

@@ -1,6 +1,11 @@
 //! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
 //! of theirs can be executed any more. The rule is in `lease/open_sends.rs`; the promise is S5.
 //!
+//! # When
+//! Right away, then when the last send should be too late, then with back-off. Tries that had no answer do not count for
+//! that: the owners of a node that does not answer wait for its first word (`silence`), and for a change of the topology,
+//! which tells of a node that is connected again.
+//!
 //! # A server that does not answer for the key any more
 //! An open send to server X is closed by X's own word, given later than the send's latest execution time. X cannot give
 //! it if it is gone, or another run, or if the key's slot was moved away: then it is Y who answers the releases, and
@@ -22,13 +27,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::{attempt::Closing, driver, wards::Wards};
+use super::{attempt::Closing, driver, silence::Silence, wards::Wards};
 use crate::{
     clock::Instant,
     guard,
@@ -39,7 +47,7 @@ use crate::{
     },
     metrics::Operation,
     routing::topology::{ClockId, NodeId, Topology},
-    transport::{Release, ReleaseReply},
+    transport::{Release, ReleaseReply, TransportError},
     works::Works,
 };
 
@@ -48,6 +56,8 @@ use crate::{
 pub(crate) struct Closer {
     waiting: Mutex<Waiting>,
     news: Notify,
+    /// Whether owners wait for a word of some node.
+    silent: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,6 +66,7 @@ struct Waiting {
     /// Those whose release is on its way, or waits for room at their node.
     treated: BTreeMap<u64, Arc<LockKey>>,
     wards: Wards<Patient>,
+    silence: Silence,
     topology_epoch: Option<u64>,
     next: u64,
 }
@@ -69,14 +80,31 @@ struct Patient {
     number: u64,
     key: Arc<LockKey>,
     closing: Closing,
+    /// Releases that a server has answered, or refused for good.
     tries: u32,
-    /// Who answered the last release, if somebody did.
+    /// Who answered the last release, if a server did.
     answered_by: Option<ClockId>,
+    /// The node that did not answer the last one, while it is not heard of.
+    silent: Option<Option<NodeId>>,
+    /// When the last release was sent.
+    sent: Instant,
+    /// How often none was answered although the node had just been heard of: it may answer for one slot and not for
+    /// another.
+    in_vain: u32,
+    /// The last one was sent because the node had been heard of.
+    woken: bool,
 }
 
 impl Patient {
     fn new(number: u64, key: &Arc<LockKey>, closing: Closing) -> Self {
-        Self { number, key: key.clone(), closing, tries: 0, answered_by: None }
+        let key = key.clone();
+        let (sent, silent, answered_by) = (Instant::default(), None, None);
+        Self { number, key, closing, tries: 0, answered_by, silent, sent, in_vain: 0, woken: false }
+    }
+
+    // However often its node is heard of.
+    fn not_before(&self) -> Instant {
+        if self.in_vain == 0 { Instant::default() } else { self.sent + back_off(self.in_vain - 1) }
     }
 }
 
@@ -86,10 +114,27 @@ impl Closer {
             due: BTreeMap::new(),
             treated: BTreeMap::new(),
             wards: Wards::new(IN_FLIGHT_MAX),
+            silence: Silence::default(),
             topology_epoch: None,
             next: 0,
         };
-        Self { waiting: Mutex::new(waiting), news: Notify::new() }
+        Self { waiting: Mutex::new(waiting), news: Notify::new(), silent: AtomicBool::new(false) }
+    }
+
+    /// The node has answered: every owner that waits for it is due.
+    pub(crate) fn hear(&self, works: &Works, node: NodeId) {
+        if self.silent.load(Ordering::Relaxed) {
+            self.end_silence(works, Some(node));
+        }
+    }
+
+    fn end_silence(&self, works: &Works, node: Option<NodeId>) {
+        let mut waiting = self.lock();
+        let places = waiting.silence.end(node);
+        waiting.make_due(places, works.clock.now());
+        self.silent.store(!waiting.silence.is_empty(), Ordering::Relaxed);
+        drop(waiting);
+        self.news.notify_one();
     }
 
     /// Takes an owner over. Its first release goes out at once.
@@ -153,17 +198,29 @@ impl Closer {
         self.news.notify_one();
     }
 
+    /// The same for one whose node did not answer.
+    fn put_back_in_silence(&self, now: Instant, node: Option<NodeId>, mut patient: Patient) {
+        let mut waiting = self.lock();
+        patient.silent = Some(node);
+        patient.in_vain += u32::from(std::mem::take(&mut patient.woken));
+        let due = waiting.silence.add(node, patient.number, now);
+        waiting.put(due, patient);
+        self.silent.store(true, Ordering::Relaxed);
+        drop(waiting);
+        self.news.notify_one();
+    }
+
     /// Who is due and finds room at its node, with that node; otherwise when to look again.
     fn take_due(&self, works: &Works) -> Result<(Patient, Option<NodeId>), Option<Instant>> {
         let (topology, now) = (works.calls.topology(), works.clock.now());
         let mut waiting = self.lock();
         waiting.handle_topology(topology.as_deref(), now);
         loop {
-            let patient = match waiting.due.first_entry() {
-                Some(first) if first.key().0 <= now => first.remove(),
-                Some(first) => return Err(Some(first.key().0)),
-                None => return Err(None),
+            let patient = match waiting.due.first_key_value() {
+                Some(((due, _), _)) if *due <= now => waiting.take_first(now),
+                next => return Err(next.map(|((due, _), _)| *due)),
             };
+            let Some(patient) = patient else { continue };
             waiting.treated.insert(patient.number, patient.key.clone());
             let node = topology.as_ref().and_then(|topology| topology.serving(patient.key.slot()));
             let node = node.map(|node| node.id);
@@ -205,8 +262,9 @@ impl Closer {
 /// Sends the first release itself and waits for its answer; the closer does the rest, if there is any.
 pub(crate) async fn give_back(works: &Works, key: &Arc<LockKey>, closing: Closing) {
     let mut patient = works.closer.begin(works, key, closing);
-    release(works, &mut patient).await;
-    finish(works, patient);
+    let node = works.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
+    let heard = release(works, &mut patient).await;
+    finish(works, patient, node, heard);
 }
 
 impl Waiting {
@@ -215,12 +273,34 @@ impl Waiting {
         self.due.insert((due, patient.number), patient);
     }
 
-    // Who waits for room at a node may find it at another one.
+    // Who waits for room at a node may find it at another one, and who waits for a silent one may find it connected.
     fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
         let epoch = topology.map(Topology::epoch);
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
             self.wards.take_waiting().into_iter().for_each(|patient| self.put(now, patient));
+            let places = self.silence.end_all();
+            self.make_due(places, now);
         }
+    }
+
+    fn make_due(&mut self, places: impl IntoIterator<Item = Place>, now: Instant) {
+        for place in places {
+            if let Some(mut patient) = self.due.remove(&place) {
+                (patient.silent, patient.woken) = (None, true);
+                self.put(now.max(patient.not_before()), patient);
+            }
+        }
+    }
+
+    // The next one of the same silent node takes its turn.
+    fn take_first(&mut self, now: Instant) -> Option<Patient> {
+        let (place, mut patient) = self.due.pop_first()?;
+        let next = patient.silent.take().and_then(|node| self.silence.take(node, place, now));
+        if let Some((place, due)) = next {
+            let next = self.due.remove(&place);
+            self.due.extend(next.map(|patient| ((due, patient.number), patient)));
+        }
+        Some(patient)
     }
 }
 
@@ -265,30 +345,46 @@ fn treat(works: &Arc<Works>, mut patient: Patient, node: Option<NodeId>) {
     works.clone().spawn(async move {
         let _room = Room { works: works.clone(), node };
         // A transport that panics leaves the release unanswered, not the owner open for ever.
-        let _ = guard::run(release(&works, &mut patient)).await;
-        finish(&works, patient);
+        let heard = guard::run(release(&works, &mut patient)).await.unwrap_or(Heard::Nothing);
+        finish(&works, patient, node, heard);
     });
 }
 
-async fn release(works: &Works, patient: &mut Patient) {
-    patient.tries += 1;
+/// What a release has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// A present server has answered it, or refuses it for good.
+    Word,
+    /// Nothing of use.
+    Nothing,
+}
+
+async fn release(works: &Works, patient: &mut Patient) -> Heard {
     patient.answered_by = None;
-    let Some(lane) = works.calls.lane() else { return };
+    let Some(lane) = works.calls.lane() else { return Heard::Nothing };
     let sent = works.clock.now();
+    patient.sent = sent;
     let answer = lane.release(Release { key: patient.key.clone(), owner: patient.closing.owner }).await;
     works.events.answered(Operation::Release, works.clock.now() - sent, answer.as_ref().err());
     let at = match answer {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
-        Err(_) => return,
+        Err(trouble) => return heard_by(&trouble),
     };
-    if driver::check_epoch(works, at).is_ok() {
-        patient.answered_by = Some(at.clock);
-        patient.closing.may_hold = false;
-        patient.closing.open.handle_release(at);
+    if driver::check_epoch(works, at).is_err() {
+        return Heard::Nothing;
     }
+    patient.answered_by = Some(at.clock);
+    patient.closing.may_hold = false;
+    patient.closing.open.handle_release(at);
+    works.closer.hear(works, at.clock.node);
+    Heard::Word
 }
 
-fn finish(works: &Works, mut patient: Patient) {
+fn heard_by(trouble: &TransportError) -> Heard {
+    if trouble.kind.is_final() { Heard::Word } else { Heard::Nothing }
+}
+
+fn finish(works: &Works, mut patient: Patient, node: Option<NodeId>, heard: Heard) {
     let now = works.clock.now();
     let Patient { key, closing, answered_by, .. } = &mut patient;
     closing.may_hold &= now <= closing.gone_by;
@@ -304,18 +400,25 @@ fn finish(works: &Works, mut patient: Patient) {
         works.events.closing(false);
         return;
     }
-    let due = next_try(&patient, now);
-    works.closer.put_back(due, patient);
+    patient.tries += u32::from(heard == Heard::Word);
+    match heard {
+        Heard::Word => works.closer.put_back(next_try(&patient, now), patient),
+        Heard::Nothing => works.closer.put_back_in_silence(now, node, patient),
+    }
 }
 
 // Right away, then when the last send should be too late, then with back-off.
 fn next_try(patient: &Patient, now: Instant) -> Instant {
-    let back_off = now + (BACKOFF_MIN * 2u32.saturating_pow(patient.tries.min(12))).min(BACKOFF_MAX);
+    let back_off = now + back_off(patient.tries);
     match patient.closing.open.execute_by() {
         Some(last) if last + SLACK > now && !patient.closing.may_hold => last + SLACK,
         Some(last) if last + SLACK > now => back_off.min(last + SLACK),
         Some(_) | None => back_off,
     }
+}
+
+fn back_off(tries: u32) -> Duration {
+    (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
 /// On each node. Enough for one that comes back; few enough that the lane is not crowded out.

@@ -275,6 +275,7 @@ async fn send(
         AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
     };
     check_epoch(works, at)?;
+    works.closer.hear(works, at.clock.node);
     if let AcquireReply::Granted { .. } = reply {
         works
             .check_restart_grace_of(at.clock.node, sent)

@@ -23,6 +23,7 @@ pub(crate) mod release;
 mod resend;
 pub(crate) mod rooms;
 pub(crate) mod seat;
+mod silence;
 pub(crate) mod table;
 pub(crate) mod turns;
 pub(crate) mod wait;

@@ -87,6 +87,7 @@ async fn send_once(works: &Works, release: Release) -> Result<ReleaseReply, Tran
     let reply = reply?;
     let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
     driver::check_epoch(works, at)?;
+    works.closer.hear(works, at.clock.node);
     Ok(reply)
 }
 
