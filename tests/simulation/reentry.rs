@@ -1,9 +1,9 @@
 //! Re-entry scopes: one hold on the server, counted here.
 
-use leasehold::{AcquireError, Lock, LossReason, ReleaseError};
+use leasehold::{AcquireError, EngineConfig, Lock, LossReason, ReleaseError};
 use leasehold_memory::{Fault, Operation};
 
-use crate::ground::{breathe, engine, ground, millis, now, pass, seconds};
+use crate::ground::{breathe, engine, ground, ground_with, millis, now, pass, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_scope_enters_again_past_every_queued_caller_with_one_command() {
@@ -161,4 +161,28 @@ async fn a_scope_of_another_engine_is_refused() {
         panic!("accepted")
     };
     assert!(invalid.field == "reentry" && invalid.remedy.contains("this engine's"), "{invalid}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_queued_callers_of_one_scope_count_as_callers() {
+    let ground =
+        ground_with(|builder| builder.config(EngineConfig { callers_max: 3, ..Default::default() })).await;
+    let held = ground.other().await.lock("a").acquire().await.unwrap();
+    let scope = ground.engine.reentry();
+    let callers: Vec<_> =
+        (0..100).map(|_| tokio::spawn(ground.engine.lock("a").reentry(&scope).acquire())).collect();
+    pass(millis(10)).await;
+    assert_eq!(ground.engine.snapshot().waiting, 3);
+    held.release().await.unwrap();
+    let (mut leases, mut refused) = (vec![], 0);
+    for caller in callers {
+        match caller.await.unwrap() {
+            Ok(lease) => leases.push(lease),
+            Err(AcquireError::LimitReached { limit: "callers_max", value: 3 }) => refused += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!((leases.len(), refused), (3, 97));
+    leases.push(ground.engine.lock("a").reentry(&scope).acquire().await.unwrap());
+    assert_eq!(leases.len(), 4, "a scope that holds the lock queues nowhere");
 }

@@ -145,6 +145,7 @@ fn admit(works: &Works, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
             call.asked.check_against(terms)?;
+            works.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { class: call.terms.class, ..terms }))
         }
         ScopeView::Stranger
