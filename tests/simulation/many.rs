@@ -387,3 +387,20 @@ async fn two_lists_that_overlap_get_each_name_in_turn() {
     assert!(second.iter().all(Lease::is_held));
     assert!(other.lock("n7").try_acquire().await.unwrap().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn releases_of_two_engines_are_told_in_the_order_of_the_leases() {
+    let (one, two) = (ground().await, ground().await);
+    let names: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    let ours = one.engine.acquire_all(&names).await.into_iter().map(Result::unwrap);
+    let strange = two.engine.acquire_all(&names).await.into_iter().map(Result::unwrap);
+    let mixed: Vec<_> = strange.zip(ours).flat_map(|(strange, ours)| [strange, ours]).collect();
+    for place in [0, 1, 98, 99] {
+        let engine = if place % 2 == 0 { &two.engine } else { &one.engine };
+        engine.lock(mixed[place].name()).force_release().await.unwrap();
+    }
+    let released = one.engine.release_all(mixed).await;
+    let lost: Vec<_> = released.iter().enumerate().filter(|(_, answer)| answer.is_err()).collect();
+    assert_eq!(lost.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1, 98, 99]);
+    assert_eq!(released.len(), 100);
+}

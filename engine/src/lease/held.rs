@@ -178,12 +178,17 @@ impl Lease {
         let (cores, strange) = Self::take_cores(handle, leases);
         let receipts = ending::release_in_turn(handle.works(), cores.iter().cloned(), how);
         async move {
-            let mut results = Vec::with_capacity(cores.len());
-            for (receipt, core) in receipts.into_iter().zip(&cores) {
-                results.push(answer(receipt, core, now).await);
-            }
-            for (place, released) in strange {
-                results.insert(place, released.await);
+            let mut results = Vec::with_capacity(cores.len() + strange.len());
+            let (mut ours, mut strange) = (receipts.into_iter().zip(&cores), strange.into_iter().peekable());
+            loop {
+                // Each before the lease that stood behind it.
+                if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
+                    results.push(released.await);
+                } else if let Some((receipt, core)) = ours.next() {
+                    results.push(answer(receipt, core, now).await);
+                } else {
+                    break;
+                }
             }
             drop(alive);
             results
