@@ -94,7 +94,7 @@ pub struct Snapshot {
     pub log_lines_dropped: u64,
     /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
     /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
-    /// serves does count: its locks cannot be had.
+    /// serves does count: its locks cannot be had. `false` once [`shutdown`](Engine::shutdown) is over.
     pub connected: bool,
 }
 

@@ -200,11 +200,13 @@ impl Works {
         Ok(())
     }
 
-    /// Whether both lanes are open and every slot is served by a connected node.
+    /// Whether both lanes are open and every slot is served by a connected node. Never after the end.
     pub(crate) fn is_connected(&self) -> bool {
-        [self.calls.topology(), self.renewals.topology()]
-            .into_iter()
-            .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
+        let has_ended = self.life.load(Ordering::Acquire) == ENDED;
+        !has_ended
+            && [self.calls.topology(), self.renewals.topology()]
+                .into_iter()
+                .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
     }
 
     // --- time ---

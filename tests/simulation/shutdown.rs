@@ -193,3 +193,11 @@ async fn each_kind_of_handle_keeps_the_engine_alive() {
     drop((lease, scope));
     assert!(losses.next().await.is_none(), "a reader of losses keeps no engine");
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_it_the_engine_is_not_connected() {
+    let ground = ground().await;
+    assert!(ground.engine.snapshot().connected);
+    ground.engine.shutdown(seconds(1)).await;
+    assert!(!ground.engine.snapshot().connected);
+}
