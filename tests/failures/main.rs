@@ -12,6 +12,7 @@ mod tally;
 
 mod audits;
 mod bad_access;
+mod closing;
 mod conservation;
 mod counts;
 mod holders;
