@@ -13,14 +13,15 @@ use leasehold_redis::{Address, RedisConfig, RedisTransport};
 use leasehold_tests::harness::{
     node::Node,
     polling::found_within,
+    proxy::{Direction, Proxy},
     sentinel::{RedisSentinel, SERVICE, master_port_by},
 };
 use tokio::runtime::Runtime;
 
 use crate::{moment::Moment, queue::alone};
 
-/// The sentinel with the old file is the first in `addresses`, and its answer is the fastest: it knows nothing else. The
-/// old master comes back empty, and is a master until the sentinels demote it, no sooner than 8 s later.
+/// The sentinel with the old file is near, and the others are 100 ms away. The old master comes back empty, and is a
+/// master until the sentinels demote it, no sooner than 8 s later.
 #[test]
 fn s1_engines_that_start_after_a_failover_do_not_work_on_the_old_master() {
     alone(|| {
@@ -30,13 +31,16 @@ fn s1_engines_that_start_after_a_failover_do_not_work_on_the_old_master() {
         old.kill().expect("killed");
         deployment.wait_for_switch(old.port()).expect("another master");
         let runtime = Runtime::new().expect("a runtime");
-        let holder = runtime.block_on(engine(&deployment, 1)).expect("an engine");
+        let far = [&deployment.sentinels()[1], &deployment.sentinels()[2]].map(far_away);
+        let addresses =
+            [stale.port(), far[0].port(), far[1].port()].map(|port| Address::new("127.0.0.1", port));
+        let holder = runtime.block_on(engine(&addresses[1..])).expect("an engine");
         let lease = runtime.block_on(holder.lock("k").acquire()).expect("a lease");
         old.restart().expect("back, and empty");
         stale.restart().expect("back, with its old file");
         let (mut built, mut built_stale) = (0, 0);
         while is_master(&old) && lease.is_held() {
-            let other = runtime.block_on(engine(&deployment, 0)).expect("an engine");
+            let other = runtime.block_on(engine(&addresses)).expect("an engine");
             let theirs = runtime.block_on(other.lock("k").try_acquire()).expect("an answer");
             assert!(theirs.is_none(), "engine {built} was granted a lock that is held");
             built += 1;
@@ -88,8 +92,11 @@ async fn start_and_hold(
     windows: Windows,
     is_over: Arc<AtomicBool>,
 ) {
+    let mut addresses: Vec<Address> =
+        deployment.sentinel_addresses().iter().map(|address| address.parse().expect("an address")).collect();
+    addresses.rotate_left(first);
     while !is_over.load(Ordering::SeqCst) {
-        let Ok(engine) = engine(&deployment, first).await else { continue };
+        let Ok(engine) = engine(&addresses).await else { continue };
         let Ok(lease) = engine.lock("k").wait(SOON).acquire().await else { continue };
         let begin = Moment::now();
         let end = held_for(&lease, Duration::from_millis(30)).await;
@@ -114,12 +121,15 @@ async fn held_for(lease: &Lease, time: Duration) -> Moment {
     last
 }
 
-/// An engine whose first sentinel is this one.
-async fn engine(deployment: &RedisSentinel, first: usize) -> Result<Engine, leasehold::BuildError> {
-    let mut addresses: Vec<Address> =
-        deployment.sentinel_addresses().iter().map(|address| address.parse().expect("an address")).collect();
-    addresses.rotate_left(first);
-    let transport = RedisTransport::new(RedisConfig::sentinel(addresses, SERVICE));
+/// The same sentinel, 100 ms away.
+fn far_away(sentinel: &Arc<Node>) -> Proxy {
+    let proxy = Proxy::start(sentinel.port()).expect("a proxy");
+    proxy.latency(Direction::ToClient, Duration::from_millis(100));
+    proxy
+}
+
+async fn engine(sentinels: &[Address]) -> Result<Engine, leasehold::BuildError> {
+    let transport = RedisTransport::new(RedisConfig::sentinel(sentinels.iter().cloned(), SERVICE));
     let builder = Engine::builder(transport).ttl(TTL).unavailable_after(Duration::from_secs(2));
     builder.build().await
 }
