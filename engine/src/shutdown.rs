@@ -13,6 +13,7 @@ use crate::{
         table::Slot,
     },
     error::ReleaseError,
+    guard,
     lease::{shared::LeaseCore, state::LossReason},
     works::Works,
 };
@@ -67,7 +68,7 @@ fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
         .table
         .for_each_lease(|lease| leases.extend(lease.lose(LossReason::Shutdown).then(|| lease.clone())));
     works.events.totals.callers.sub(callers.len() as u64);
-    drop(callers); // dropped seats tell their callers
+    let _ = guard::call(|| drop(callers)); // dropped seats tell their callers, whose wakers may panic
     leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
     leases
 }

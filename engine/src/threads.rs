@@ -1,6 +1,9 @@
 //! The engine's two threads, each a current-thread runtime: *calls* (acquire, release, notices, topology) and
 //! *renewal*. Or, for paused time, the caller's runtime for both.
 //!
+//! User code has no place on them: a recorder is called on a thread of its own, and log lines are told by one of the
+//! process (`metrics/user.rs`, `log.rs`). A service that panics all the same is begun again (`supervisor.rs`).
+//!
 //! The user's runtime owns nothing of ours: blocked application workers lose no lease, and a runtime that is shut
 //! down leaks nothing.
 

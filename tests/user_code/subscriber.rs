@@ -35,7 +35,7 @@ impl Hostile {
             How::Blocks if is_ours => std::thread::sleep(Duration::from_secs(3600)),
             How::Slow if is_ours => {
                 let begun = Instant::now();
-                while begun.elapsed() < Duration::from_micros(50) {
+                while begun.elapsed() < Duration::from_millis(1) {
                     std::hint::spin_loop();
                 }
             }
@@ -91,7 +91,7 @@ async fn facts() -> Vec<String> {
     let mut losses = engine.losses();
     let healthy = engine.lock("healthy").acquire().await.expect("free");
     let (steps, running) = run(&engine);
-    // All of them are lost at one moment: one line each.
+    // All of them are lost at one moment, with one line each: as many as a slow subscriber tells in a ttl.
     let names: Vec<String> = (0..MANY).map(|number| number.to_string()).collect();
     let many: Vec<Lease> = engine.acquire_all(&names).no_renewal().await.into_iter().flatten().collect();
     let short = engine.lock("short").no_renewal().acquire().await.expect("free");

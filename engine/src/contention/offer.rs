@@ -115,3 +115,45 @@ impl fmt::Debug for Offer {
         write!(f, "Offer({:?})", self.lease.as_ref().map(|lease| &lease.key))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        config::EngineConfig,
+        lease::shared::{self, Terms},
+        metrics::{ClassId, Classes, Events},
+        transport::Capabilities,
+    };
+
+    fn works() -> Arc<Works> {
+        let capabilities =
+            Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+        let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
+        Works::new(
+            Clock::Tokio,
+            EngineConfig::default(),
+            capabilities,
+            events,
+            tokio::runtime::Handle::current(),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_taken_lease_without_a_handle_is_given_back() {
+        let works = works();
+        let terms =
+            Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, class: ClassId::DEFAULT };
+        let lease = shared::tests::core("a", terms, works.clock.now());
+        let Took::Lease(taken) = Offer::new(lease.clone(), works.clone(), false).take() else {
+            panic!("it is held")
+        };
+        assert_eq!((works.events.totals.held.value(), lease.is_live()), (1, true));
+        drop(taken);
+        assert_eq!((works.events.totals.held.value(), lease.is_live()), (0, false));
+        assert_eq!(works.events.totals.released.value(), 1);
+    }
+}

@@ -463,7 +463,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_loss_is_told_with_its_own_reason_from_the_first_moment() {
-        let leases: Vec<_> = (0..20_000).map(|_| core("a", TERMS, at(0))).collect();
+        let leases: Vec<_> = (0..1_000).map(|_| core("a", TERMS, at(0))).collect();
         let begun = std::sync::atomic::AtomicUsize::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
