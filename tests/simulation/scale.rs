@@ -1,11 +1,21 @@
 //! A hundred thousand leases on memory: renewed in time and once, and lost at once without one unheard.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use leasehold::{Engine, LOSSES_KEPT, Lease, LossNotice, LossReason, clock::Instant};
+use leasehold::{
+    Engine, LOSSES_KEPT, Lease, LossNotice, LossReason,
+    clock::Instant,
+    routing::topology::NodeId,
+    transport::{BoxFuture, Renewal},
+};
 use leasehold_memory::{MemoryTransport, Restart};
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
-use crate::ground::{Traffic, What, engine, millis, now, pass, seconds};
+use crate::ground::{Heard, Traffic, What, builder, engine, millis, now, pass, seconds};
 
 const LEASES: usize = 100_000;
 /// A crowded tick gives renewals to earlier ones, within an eighth of the period.
@@ -113,4 +123,52 @@ async fn deadlines_that_pass_together_are_told_within_two_ticks_and_a_slow_reade
         kept += 1;
     }
     assert_eq!(kept, LOSSES_KEPT);
+}
+
+/// Notes how many losses were told when each batch was sent, and when it was answered.
+#[derive(Clone, Default)]
+struct Beside {
+    heard: Heard,
+    losses: Arc<Mutex<Vec<(u64, u64)>>>,
+}
+
+impl Beside {
+    fn told(&self) -> u64 {
+        self.heard.counts().losses.values().sum()
+    }
+}
+
+impl Hand for Beside {
+    fn renew<'a>(
+        &'a self,
+        behind: &'a Behind,
+        node: NodeId,
+        batch: Vec<Renewal>,
+    ) -> BoxFuture<'a, Vec<Renewal>> {
+        Box::pin(async move {
+            let before = self.told();
+            let answered = behind.lane.renew(node, batch).await;
+            self.losses.lock().expect("no panic under it").push((before, self.told()));
+            answered
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn losses_by_the_thousand_do_not_delay_renewals() {
+    const LOST: u64 = 5_000;
+    let transport: Interposed<_, Beside> = Interposed::new(MemoryTransport::new());
+    let beside = transport.hand.clone();
+    let engine = builder(&transport).recorder(beside.heard.clone()).build().await.unwrap();
+    let mut leases = vec![];
+    for number in 0..LOST {
+        leases.push(engine.lock(format!("{number}")).ttl(seconds(3)).no_renewal().acquire().await.unwrap());
+    }
+    // Its renewal is due in the tick in which the others' deadlines pass.
+    let renewed = engine.lock("renewed").ttl(millis(8_550)).acquire().await.unwrap();
+    pass(seconds(3)).await;
+    assert_eq!(beside.told(), LOST);
+    let seen = beside.losses.lock().expect("no panic under it").clone();
+    assert!(matches!(seen[..], [(sent, answered)] if sent <= 200 && answered <= 200), "{seen:?}");
+    assert!(renewed.is_held());
 }
