@@ -21,6 +21,15 @@ def values(prometheus, panel, since, job):
     return [number for target in panel["targets"] for number in _numbers(prometheus, target, since, job)]
 
 
+def first(prometheus, panel, since, job, is_it):
+    """When one of the panel's values was such for the first time."""
+    moments = []
+    for target in panel["targets"]:
+        series = prometheus.query_range(_filled(prometheus, target["expr"], job), since, time.time(), 1)
+        moments += [float(moment) for one in series for moment, number in one["values"] if is_it(float(number))]
+    return min(moments, default=None)
+
+
 def faults(home, prometheus, everything):
     """Panels and variables without data; only for drills in which everything happens."""
     found = []

@@ -58,6 +58,13 @@ class Play:
         if not until(lambda: self.scene.shows(self._values(board, title, since)), 30):
             self.faults.append(f"{self.name}: {board} › {title} shows {self._seen(since)}")
 
+        self.faults += self.scene.faults_beside(self, since)
+
+    def first(self, board, title, since, is_it):
+        """When a panel showed such a value for the first time."""
+        panel = panels.find(self.stage.home, board, title)
+        return panels.first(self.prometheus, panel, since, self.scene.alert, is_it)
+
     def _seen(self, since):
         values = self._values(*panels.of(self.scene.alert), since)
         return f"from {min(values)} to {max(values)}" if values else "nothing"

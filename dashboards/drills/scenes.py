@@ -3,6 +3,8 @@ import os
 import signal
 import time
 
+from .waiting import until
+
 
 class Scene:
     """One alert. `prepare` sets up what is well; `cause` may be repeated; `undo` ends it."""
@@ -26,6 +28,10 @@ class Scene:
     def shows(self, values):
         """Whether the panel's values show it."""
         return max(values, default=0) > 0
+
+    def faults_beside(self, play, caused):
+        """What else should be seen while the alert fires, and is not."""
+        return []
 
     def second_fleet(self, *arguments):
         self.crowd = self.stage.fleet(self.alert, self.redis, *arguments)
@@ -115,6 +121,17 @@ class BackendDown(Scene):
 
     def shows(self, values):
         return min(values, default=1) == 0
+
+    def faults_beside(self, play, caused):
+        """The share of renewals that failed is red before the first lease is lost."""
+        lost = lambda: play.first("Overview", "Leases lost", caused, lambda number: number > 0)
+        if not until(lost, 60):
+            return [f"{play.name}: no lease is lost"]
+        red = play.first("Overview", "Renewals failed", caused, lambda share: share >= 0.01)
+        if red is None or red >= lost():
+            return [f"{play.name}: Renewals failed is red at {red}, the first lease is lost at {lost()}"]
+        self.stage.say(f"{play.name}: Renewals failed is red {lost() - red:.0f} s before the first lease is lost")
+        return []
 
 
 class SubscriptionGaps(Scene):

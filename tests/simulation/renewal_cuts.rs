@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use leasehold::clock::Instant;
+use leasehold::{RenewalOutcome, clock::Instant, transport::ErrorKind};
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
+use leasehold_tests::conservation::Numbers;
 
-use crate::ground::{Heard, Traffic, What, builder, millis, now, pass, seconds};
+use crate::ground::{Cluster, Heard, Traffic, What, builder, millis, now, pass, seconds};
 
 const LEASES: usize = 1_000;
 const RENEW_AFTER: std::time::Duration = seconds(10);
@@ -78,4 +79,27 @@ async fn a_lane_that_fails_again_and_again_loses_no_lease_while_a_deadline_is_ah
     }
     assert!(heard.renewals_failed() >= 80);
     lease.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_without_a_connected_node_are_counted_before_the_first_loss() {
+    let (cluster, heard) = (Cluster::new(1), Heard::default());
+    let engine = builder(&cluster).recorder(heard.clone()).metrics().build().await.unwrap();
+    let lock = |number: usize| engine.lock(format!("a{number}")).ttl(seconds(6));
+    let mut leases = vec![];
+    for number in 0..100 {
+        leases.push(lock(number).acquire().await.unwrap());
+        pass(millis(20)).await;
+    }
+    cluster.disconnect(0);
+    let mut losses = engine.losses();
+    losses.next().await;
+    let unreachable = RenewalOutcome::Failed(ErrorKind::Unreachable);
+    assert_eq!(heard.renewals(unreachable), 100);
+    pass(seconds(6)).await;
+    let seen = engine.snapshot();
+    assert_eq!((seen.lost, seen.renewals_failed, heard.renewals(unreachable)), (100, 100, 100), "each once");
+    let counted = Numbers::of(&engine).one("leasehold_renewals_total", &["default", "unreachable"]);
+    assert_eq!(counted, 100.0);
+    drop(leases);
 }

@@ -298,7 +298,8 @@ pub(crate) const RENEWALS: Descriptor = counter(
     "leasehold_renewals_total",
     &[CLASS, RENEWAL_RESULT],
     "Renewals of single leases: renewed, not_ours, too_late (it reached the server after its latest execution time), \
-     or why there was no answer.",
+     or why there was no answer. One that no connected node takes is not sent and counts as unreachable, once for each \
+     time it is due.",
 );
 pub(crate) const RENEW: Descriptor = seconds(
     "leasehold_renew_seconds",
