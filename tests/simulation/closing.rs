@@ -1,7 +1,7 @@
 //! Owners whose release was not answered are asked about again as soon as their node can be used (S5).
 
-use leasehold::{AcquireError, Engine, Lease, ReleaseError};
-use leasehold_memory::Cut;
+use leasehold::{AcquireError, Engine, Lease, ReleaseError, transport::ErrorKind};
+use leasehold_memory::{Cut, Fault, Operation};
 
 use crate::ground::{
     Cluster, Ground, Traffic, What, breathe, builder, ground, millis, name_in, pass, seconds,
@@ -82,6 +82,44 @@ async fn s5_owners_of_a_node_are_asked_about_once_it_is_connected() {
     cluster.connect(0);
     breathe().await;
     assert_eq!((engine.snapshot().closing, traffic.count(What::Release)), (0, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_changes_of_other_nodes_raise_no_back_off() {
+    let cluster = Cluster::new(3);
+    let engine = builder(&cluster).build().await.unwrap();
+    let leases = leases_of(&engine, (0..50).map(|number| name_in(0, number))).await;
+    cluster.disconnect(0);
+    let _ = engine.release_all(leases).await;
+    for _ in 0..10 {
+        cluster.disconnect(1);
+        pass(millis(100)).await;
+        cluster.connect(1);
+        pass(millis(100)).await;
+    }
+    assert_eq!(engine.snapshot().closing, 50);
+    cluster.connect(0);
+    breathe().await;
+    assert_eq!(engine.snapshot().closing, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_its_server_does_not_answer_backs_off_while_others_are_answered() {
+    let ground = ground().await;
+    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    ground.faults.on(Operation::Release).key("a").always().inject(Fault::Refuse(ErrorKind::NotReady));
+    lease.release().await.unwrap_err();
+    pass(seconds(1)).await;
+    let sent = || ground.heard.counts().unanswered[&leasehold::metrics::Operation::Release];
+    let before = sent();
+    for _ in 0..10_000 {
+        drop(ground.engine.lock("b").acquire().await.unwrap().release().await);
+        breathe().await;
+    }
+    let sent = sent() - before;
+    assert!(sent <= 10, "{sent} releases of one owner in 10 s");
+    ground.faults.clear();
+    ground.settles_within(seconds(6)).await;
 }
 
 #[tokio::test(start_paused = true)]

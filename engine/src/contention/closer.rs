@@ -102,9 +102,16 @@ impl Patient {
         Self { number, key, closing, tries: 0, answered_by, silent, sent, in_vain: 0, woken: false }
     }
 
-    // However often its node is heard of.
-    fn not_before(&self) -> Instant {
-        if self.in_vain == 0 { Instant::default() } else { self.sent + back_off(self.in_vain - 1) }
+    /// Its node was heard of: when it is due. Not at once if it was not answered after the last such word.
+    fn handle_word(&mut self, now: Instant) -> Instant {
+        (self.silent, self.woken) = (None, true);
+        if self.in_vain == 0 { now } else { now.max(self.sent + back_off(self.in_vain - 1)) }
+    }
+
+    /// The topology has changed, of its node or of another one: it is due at once, and what failed before counts no more.
+    fn handle_topology(&mut self, now: Instant) -> Instant {
+        (self.silent, self.woken, self.in_vain) = (None, false, 0);
+        now
     }
 }
 
@@ -131,7 +138,8 @@ impl Closer {
     fn end_silence(&self, works: &Works, node: Option<NodeId>) {
         let mut waiting = self.lock();
         let places = waiting.silence.end(node);
-        waiting.make_due(places, works.clock.now());
+        let now = works.clock.now();
+        waiting.make_due(places, |patient| patient.handle_word(now));
         self.silent.store(!waiting.silence.is_empty(), Ordering::Relaxed);
         drop(waiting);
         self.news.notify_one();
@@ -279,15 +287,14 @@ impl Waiting {
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
             self.wards.take_waiting().into_iter().for_each(|patient| self.put(now, patient));
             let places = self.silence.end_all();
-            self.make_due(places, now);
+            self.make_due(places, |patient| patient.handle_topology(now));
         }
     }
 
-    fn make_due(&mut self, places: impl IntoIterator<Item = Place>, now: Instant) {
+    fn make_due(&mut self, places: impl IntoIterator<Item = Place>, due: impl Fn(&mut Patient) -> Instant) {
         for place in places {
             if let Some(mut patient) = self.due.remove(&place) {
-                (patient.silent, patient.woken) = (None, true);
-                self.put(now.max(patient.not_before()), patient);
+                self.put(due(&mut patient), patient);
             }
         }
     }
