@@ -6,6 +6,8 @@ mod lanes;
 mod tour;
 
 mod access;
+mod batches;
 mod connecting;
 mod encryption;
+mod proxies;
 mod refusals;

@@ -8,6 +8,7 @@
 //!   program it runs, [`server_tls`] and [`certificates`] what it shows of itself.
 //! * [`deployment`] is any of them, for tests that are the same on each; [`shared`] starts one for many tests.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
+//! * [`gateway`] stands in front of several servers, as proxies of meshes and clouds do.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
 //! * [`stall`] says when the machine stood still, and a failure says nothing.
@@ -26,6 +27,7 @@ pub mod clock_shim;
 pub mod cluster;
 pub mod deployment;
 pub mod frames;
+pub mod gateway;
 pub mod length;
 pub mod node;
 pub mod polling;

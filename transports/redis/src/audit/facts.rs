@@ -20,6 +20,16 @@ pub(crate) struct Facts {
     pub(crate) replica_offsets: Vec<(String, Option<i64>)>,
     pub(crate) publishes: &'static str,
     pub(crate) batches: &'static str,
+    /// Whether answers have shown that larger batches do not work.
+    pub(crate) is_limited: bool,
+}
+
+/// Who runs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    MemoryDb,
+    RedisEnterprise,
+    Other,
 }
 
 /// What was read about who watches the servers.
@@ -49,6 +59,15 @@ impl Facts {
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let mut pairs = self.settings.chunks_exact(2);
         pairs.find_map(|pair| (pair[0] == name).then_some(pair[1].as_str()))
+    }
+
+    /// Who runs it, where that decides what may be asked of it.
+    pub(crate) fn host(&self) -> Host {
+        match (self.info("os"), self.info("rlec_version")) {
+            (Some("Amazon MemoryDB"), _) => Host::MemoryDb,
+            (_, Some(_)) => Host::RedisEnterprise,
+            _ => Host::Other,
+        }
     }
 
     /// Its product and version. Valkey tells a version of Redis, too, which it is compatible with.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::transport::{AuditLevel, AuditTerms, ErrorKind, Finding, TransportError};
 
-use super::facts::{Facts, Watchers, major};
+use super::facts::{Facts, Host, Watchers, major};
 use crate::config::{Address, RedisConfig, RedisTopology};
 
 /// Judges one server.
@@ -18,9 +18,10 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditTer
         rights(facts),
         idle_timeout(facts),
         Finding::new(AuditLevel::Info, "notices", format!("told by {}", facts.publishes), "see `notices`"),
-        Finding::new(AuditLevel::Info, "batching", facts.batches, "see `batching`"),
+        batching(facts),
     ];
     findings.extend(replica_clocks(facts, terms));
+    findings.extend(regions(facts));
     findings.into_iter().map(|finding| finding.of(&facts.server)).collect()
 }
 
@@ -112,6 +113,16 @@ fn persistence(facts: &Facts, terms: &AuditTerms) -> Finding {
         _ if covered => {
             info("persistence", by_grace, "nothing is granted after a restart until old leases have ended")
         }
+        _ if facts.host() == Host::MemoryDb => info(
+            "persistence",
+            "MemoryDB: a write is kept in several zones before it is answered",
+            "nothing to do",
+        ),
+        (None, _) => warn(
+            "persistence",
+            format!("the server does not tell; {by_grace}"),
+            "see what its provider says of a restart: if it may forget, set restart_grace_ms to the longest ttl",
+        ),
         (Some("1"), how) => warn(
             "persistence",
             format!("appendonly, fsync {}; {by_grace}", how.unwrap_or("not told (grant +config|get)")),
@@ -152,6 +163,23 @@ fn rights(facts: &Facts) -> Finding {
             warn("rights", "the server cannot be asked (before Redis 7)", "try with an acquire and a release")
         }
     }
+}
+
+// A database that several regions write to tells nothing of it.
+fn regions(facts: &Facts) -> Option<Finding> {
+    (facts.host() == Host::RedisEnterprise).then(|| {
+        let remedy = "an Active-Active one grants each lock once in each region: use a database of one region for locks";
+        info("regions", "Redis Enterprise does not tell whether the database is Active-Active", remedy)
+    })
+}
+
+fn batching(facts: &Facts) -> Finding {
+    if !facts.is_limited {
+        return info("batching", facts.batches, "see `batching`");
+    }
+    let remedy = "a proxy before the server sends a script to the server of its first key, or refuses one over several \
+                  slots: set `batching` to \"by_slot\"";
+    warn("batching", format!("{}: larger batches were answered wrongly or refused", facts.batches), remedy)
 }
 
 // A connection that waits for notices is quiet for long.
@@ -325,6 +353,29 @@ mod tests {
         ] {
             assert_eq!(level(&judged(info, settings), subject), expected, "{subject}: {info} {settings:?}");
         }
+    }
+
+    #[test]
+    fn what_a_managed_server_does_not_tell_is_not_taken_for_a_no() {
+        let judged = |info: &str| judge_server(&facts(info, &[]), &config(), &terms());
+        let found = |findings: &[Finding], subject: &str| {
+            findings.iter().find(|finding| finding.subject == subject).map(|finding| finding.found.clone())
+        };
+        let unknown = judged("role:master");
+        assert_eq!(level(&unknown, "persistence"), AuditLevel::Warn);
+        assert!(found(&unknown, "persistence").is_some_and(|found| found.contains("does not tell")));
+        let memory_db = Facts { info: "os:Amazon MemoryDB".into(), ..Facts::default() };
+        assert_eq!(persistence(&memory_db, &terms()).level, AuditLevel::Info);
+        assert_eq!(found(&unknown, "regions"), None);
+        assert!(found(&judged("rlec_version:7.4.2-1"), "regions").is_some());
+    }
+
+    #[test]
+    fn batches_that_answers_have_shown_to_be_wrong_are_a_warning() {
+        let limited = Facts { is_limited: true, batches: "one command for each slot", ..Facts::default() };
+        assert_eq!(batching(&limited).level, AuditLevel::Warn);
+        assert!(batching(&limited).remedy.contains("by_slot"));
+        assert_eq!(batching(&Facts::default()).level, AuditLevel::Info);
     }
 
     #[test]

@@ -85,7 +85,9 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
         Batches::Declared => "one command for many locks",
         Batches::AcrossSlots => "one command for many locks of a node, across slots",
         Batches::BySlot => "one command for each slot",
+        Batches::OneByOne => "one command for each lock",
     };
+    facts.is_limited = connection.is_limited();
     facts.replica_offsets = replica_offsets(&facts.replicas(), config, lane).await;
     facts
 }

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use fred::types::Value;
-use leasehold::routing::topology;
 
-use super::link::{Failure, Link};
+use super::{
+    batches::Batches,
+    link::{Failure, Link},
+};
 use crate::config::{Batching, NoticeKind, RedisConfig, RedisTopology};
 
 /// What the server was found to do.
@@ -15,7 +17,17 @@ pub(crate) struct Abilities {
     /// SPUBLISH and SSUBSCRIBE.
     pub(crate) sharded: bool,
     /// Scripts over keys of several slots.
-    pub(crate) across_slots: bool,
+    pub(crate) across_slots: Told,
+}
+
+/// What the server says to a question about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    Yes,
+    No,
+    /// It refused to answer, for now or for good.
+    #[default]
+    Nothing,
 }
 
 /// Which kinds of notices are in use on a connection; at least one.
@@ -23,17 +35,6 @@ pub(crate) struct Abilities {
 pub(crate) struct Kinds {
     pub(crate) classic: bool,
     pub(crate) sharded: bool,
-}
-
-/// How a connection renews many locks at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Batches {
-    /// All keys declared, whatever their slots: there is no cluster.
-    Declared,
-    /// Keys of many slots in one script that declares none.
-    AcrossSlots,
-    /// One script for each slot.
-    BySlot,
 }
 
 impl Abilities {
@@ -47,10 +48,8 @@ impl Abilities {
             }
         };
         let word = Value::from_static_str;
-        let (sharded, across_slots) = tokio::try_join!(
-            ask("PUBSUB", vec![word("SHARDNUMSUB")]),
-            ask("EVAL", vec![word(ACROSS_SLOTS_PROBE), Value::Integer(0)]),
-        )?;
+        let (sharded, across_slots) =
+            tokio::try_join!(ask("PUBSUB", vec![word("SHARDNUMSUB")]), may_span_slots(link, step))?;
         Ok(Self { sharded, across_slots })
     }
 
@@ -69,9 +68,17 @@ impl Abilities {
         match (config.batching, config.topology) {
             (Batching::BySlot, _) => Batches::BySlot,
             (Batching::Auto, RedisTopology::Single | RedisTopology::Sentinel) => Batches::Declared,
-            (Batching::Auto, RedisTopology::Cluster) if self.across_slots => Batches::AcrossSlots,
+            (Batching::Auto, RedisTopology::Cluster) if self.across_slots == Told::Yes => {
+                Batches::AcrossSlots
+            }
             (Batching::Auto, RedisTopology::Cluster) => Batches::BySlot,
         }
+    }
+
+    /// Whether another answer would change how batches go.
+    pub(crate) fn is_to_be_asked_again(self, config: &RedisConfig) -> bool {
+        let decides = config.batching == Batching::Auto && config.topology == RedisTopology::Cluster;
+        decides && self.across_slots == Told::Nothing
     }
 }
 
@@ -92,25 +99,34 @@ impl Kinds {
     }
 }
 
-impl Batches {
-    /// As the engine needs to know it.
-    pub(crate) fn for_engine(self) -> topology::Batching {
-        match self {
-            Self::Declared | Self::AcrossSlots => topology::Batching::AcrossSlots,
-            Self::BySlot => topology::Batching::BySlot,
-        }
+/// Asks the server whether a script may work on keys of several slots.
+pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Told, Failure> {
+    let args = vec![Value::from_static_str(ACROSS_SLOTS_PROBE), Value::Integer(0)];
+    match link.request("EVAL", 0, args, step).await {
+        Ok(_) => Ok(Told::Yes),
+        Err(Failure::Refused(text)) => Ok(told_by_refusal(&text)),
+        Err(failure) => Err(failure),
     }
 }
 
-const ACROSS_SLOTS_PROBE: &str = "#!lua flags=allow-cross-slot-keys\nreturn 1";
+// Before Redis 7 the first line is no Lua; after it the flag may be unknown. Any other refusal has another cause.
+fn told_by_refusal(text: &str) -> Told {
+    let is_about_flags = text.contains("Unexpected flag") || text.contains("Error compiling script");
+    if is_about_flags { Told::No } else { Told::Nothing }
+}
+
+/// The flags but the last keep it from being refused for what the server lacks at the moment: memory, replicas, a disk, a
+/// master.
+const ACROSS_SLOTS_PROBE: &str =
+    "#!lua flags=no-writes,allow-oom,allow-stale,allow-cross-slot-keys\nreturn 1";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Address;
 
-    const NEW: Abilities = Abilities { sharded: true, across_slots: true };
-    const OLD: Abilities = Abilities { sharded: false, across_slots: false };
+    const NEW: Abilities = Abilities { sharded: true, across_slots: Told::Yes };
+    const OLD: Abilities = Abilities { sharded: false, across_slots: Told::No };
 
     fn cluster() -> RedisConfig {
         RedisConfig::cluster([Address::new("a", 1)])
@@ -136,6 +152,26 @@ mod tests {
             "NOPERM this user has no permissions to run the 'pubsub' command or its subcommand"
         ));
         assert!(!is_withheld("ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'"));
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_flags_is_a_no() {
+        for (text, expected) in [
+            ("ERR Unexpected flag in script shebang: allow-cross-slot-keys", Told::No),
+            (
+                "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
+                Told::No,
+            ),
+            ("NOREPLICAS Not enough good replicas to write.", Told::Nothing),
+            ("BUSY Redis is busy running a script.", Told::Nothing),
+            ("ERR for redis cluster, eval/evalsha number of keys can't be negative or zero", Told::Nothing),
+        ] {
+            assert_eq!(told_by_refusal(text), expected, "{text}");
+        }
+        let unknown = Abilities { across_slots: Told::Nothing, ..NEW };
+        assert!(unknown.is_to_be_asked_again(&cluster()) && !OLD.is_to_be_asked_again(&cluster()));
+        assert!(!unknown.is_to_be_asked_again(&RedisConfig::single("a", 1)));
+        assert_eq!(unknown.batches(&cluster()), Batches::BySlot);
     }
 
     #[test]

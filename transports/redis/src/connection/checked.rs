@@ -17,13 +17,14 @@ use leasehold::{
 use tokio::sync::Semaphore;
 
 use super::{
-    abilities::{Batches, Kinds},
+    abilities::{Kinds, Told, may_span_slots},
+    batches::{BatchLimit, Batches, Inquiry},
     check,
     link::{Failure, Link},
     offset::{Offset, Sample},
     watchdog::{PROBE_TIMEOUT, Probe, watch_over},
 };
-use crate::{config::Address, wire::scripts::Told};
+use crate::{config::Address, wire::scripts};
 
 /// One checked connection of one lane.
 pub(crate) struct Connection {
@@ -31,8 +32,10 @@ pub(crate) struct Connection {
     pub(super) terms: Terms,
     offset: Mutex<Offset>,
     pub(super) in_flight: Semaphore,
-    pub(super) told: Told,
+    pub(super) told: scripts::Told,
     pub(super) lost_role: AtomicBool,
+    /// That scripts may span slots was told after the connection was made.
+    spans_slots: AtomicBool,
 }
 
 /// What a connection needs to know from its node.
@@ -47,7 +50,12 @@ pub(crate) struct Terms {
     /// Whether the server is a node of a cluster, which may send requests elsewhere.
     pub(crate) in_cluster: bool,
     pub(crate) kinds: Kinds,
+    /// As the server's version and the configuration have it.
     pub(crate) batches: Batches,
+    /// What its answers have shown.
+    pub(crate) batch_limit: Arc<BatchLimit>,
+    /// Whether and when to ask again for what it has not told of batches.
+    pub(crate) inquiry: Inquiry,
 }
 
 impl Connection {
@@ -60,7 +68,8 @@ impl Connection {
             terms,
             offset: Mutex::new(offset),
             in_flight,
-            told: Told::default(),
+            told: scripts::Told::default(),
+            spans_slots: AtomicBool::default(),
             lost_role: AtomicBool::default(),
         }
     }
@@ -87,8 +96,41 @@ impl Connection {
         self.terms.clock_id
     }
 
+    /// How renewals go to the server at the moment.
     pub(crate) fn batches(&self) -> Batches {
-        self.terms.batches
+        let spans_slots = self.spans_slots.load(Ordering::SeqCst);
+        let batches = if spans_slots { Batches::AcrossSlots } else { self.terms.batches };
+        self.terms.batch_limit.apply(batches, self.now())
+    }
+
+    /// Asks the server again whether scripts may span slots, if it has not told and it is time.
+    pub(crate) async fn inquire(&self) {
+        if !self.terms.inquiry.is_due(self.now()) {
+            return;
+        }
+        match may_span_slots(&self.link, self.terms.command_timeout).await {
+            Ok(Told::Nothing) | Err(_) => {}
+            Ok(told) => {
+                self.spans_slots.store(told == Told::Yes, Ordering::SeqCst);
+                self.terms.inquiry.close();
+            }
+        }
+    }
+
+    /// Whether its answers have shown that it needs smaller batches.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.terms.batch_limit.is_in_force(self.now())
+    }
+
+    /// A batch in this form was answered wrongly, or refused, and its members alone were not.
+    pub(crate) fn refute(&self, form: Batches) {
+        let Some(instead) = self.terms.batch_limit.refute(form, self.now()) else { return };
+        tracing::warn!(
+            server = %self.terms.name,
+            ?instead,
+            "renewals go to redis in smaller batches: a batch was answered wrongly or refused, and its members alone were \
+             not. A proxy that sends a script to the server of its first key does that; set `batching` to \"by_slot\""
+        );
     }
 
     pub(crate) fn address(&self) -> &Address {

@@ -2,6 +2,7 @@
 
 pub(crate) mod abilities;
 pub(crate) mod backoff;
+pub(crate) mod batches;
 pub(crate) mod check;
 mod checked;
 mod denial;
@@ -16,8 +17,8 @@ mod renewal;
 mod requests;
 pub(crate) mod watchdog;
 
-pub(crate) use abilities::Batches;
+pub(crate) use batches::Batches;
 pub(crate) use checked::{Connection, Terms};
 pub(crate) use denial::Denial;
 pub(crate) use evaluation::Manner;
-pub(crate) use renewal::{answer_all, is_refused_together};
+pub(crate) use renewal::{answer_all, is_about_the_batch, is_passing};

@@ -9,7 +9,7 @@ use leasehold::{
 };
 
 use super::{
-    abilities::Batches,
+    batches::Batches,
     checked::Connection,
     denial::Denial,
     evaluation::Manner,
@@ -29,8 +29,8 @@ impl Connection {
     ///
     /// # Errors
     /// The whole command must go elsewhere.
-    pub(crate) async fn renew(&self, members: &mut [Renewal]) -> Result<(), Denial> {
-        self.renew_by(self.renewal_of_node(), members, Manner::Plain).await
+    pub(crate) async fn renew(&self, form: Batches, members: &mut [Renewal]) -> Result<(), Denial> {
+        self.renew_by(script_of(form), members, Manner::Plain).await
     }
 
     /// The same for members of one slot, which is served as long as its keys are there.
@@ -76,15 +76,6 @@ impl Connection {
         Ok((renewed, limit))
     }
 
-    // Keys that are not declared may have many slots, but are refused from the moment on at which their slot begins to
-    // move, also those that are still there.
-    fn renewal_of_node(&self) -> RenewalScript {
-        match self.batches() {
-            Batches::AcrossSlots => UNDECLARED,
-            Batches::Declared | Batches::BySlot => DECLARED,
-        }
-    }
-
     fn answer_each(&self, members: &mut [Renewal], renewed: Renewed, limit: Limit) {
         match renewed {
             Renewed::TooLate { now } => answer_all(members, &RenewalAnswer::TooLate { at: self.at(now) }),
@@ -106,6 +97,15 @@ impl Connection {
             Found::Refused(text) if text.contains(NOT_HERE) => RenewalAnswer::None,
             Found::Refused(text) => RenewalAnswer::Failed(self.explain_refusal(&text, limit)),
         }
+    }
+}
+
+// Keys that are not declared may have many slots, but are refused from the moment on at which their slot begins to
+// move, also those that are still there.
+fn script_of(form: Batches) -> RenewalScript {
+    match form {
+        Batches::AcrossSlots => UNDECLARED,
+        Batches::Declared | Batches::BySlot | Batches::OneByOne => DECLARED,
     }
 }
 
@@ -174,10 +174,14 @@ pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
     }
 }
 
-/// Whether a command over several keys was refused only because of which keys they were.
-pub(crate) fn is_refused_together(error: &TransportError) -> bool {
+/// Whether a batch is refused for the moment only: some of its keys have moved to another node, others have not.
+pub(crate) fn is_passing(error: &TransportError) -> bool {
     error.kind == ErrorKind::NotReady && error.detail.contains("TRYAGAIN")
-        || error.detail.contains("CROSSSLOT")
+}
+
+/// Whether it may be for being a batch that it was refused: for its slots, or in words that say nothing certain.
+pub(crate) fn is_about_the_batch(error: &TransportError) -> bool {
+    error.kind == ErrorKind::Protocol || error.detail.contains("CROSSSLOT")
 }
 
 /// As a script says it of a key whose slot is elsewhere or on its way.

@@ -48,6 +48,16 @@ impl Board {
         }
     }
 
+    /// A node takes batches in this way.
+    pub(crate) fn draw_batching(&self, id: NodeId, batching: Batching) {
+        let mut drawn = self.lock();
+        let differs = |node: &&mut NodeState| node.connected && node.batching != batching;
+        if let Some(node) = drawn.nodes.get_mut(&id).filter(differs) {
+            node.batching = batching;
+            self.publish(&mut drawn);
+        }
+    }
+
     /// A node has lost its connection.
     pub(crate) fn draw_disconnected(&self, id: NodeId) {
         let mut drawn = self.lock();

@@ -3,6 +3,7 @@
 mod board;
 mod node;
 mod nodes;
+mod renewals;
 mod route;
 mod task;
 

@@ -14,7 +14,7 @@ use tracing::Level;
 use super::board::Board;
 use crate::{
     config::RedisTopology,
-    connection::{Connection, Terms, backoff::Backoff, dialling::LinkKind, identity::Run},
+    connection::{Connection, Terms, backoff::Backoff, batches::Inquiry, dialling::LinkKind, identity::Run},
     routing::{Server, atlas::Atlas},
 };
 
@@ -125,6 +125,7 @@ impl Node {
     pub(crate) async fn connect(&self) -> Result<Arc<Connection>, TransportError> {
         let (link, run, checked) = self.server.connect(LinkKind::Commands, self.lane).await?;
         let config = self.server.config();
+        let is_open = checked.abilities.is_to_be_asked_again(config);
         let terms = Terms {
             address: self.server.address.clone(),
             name: self.server.name.clone(),
@@ -135,6 +136,8 @@ impl Node {
             in_cluster: config.topology == RedisTopology::Cluster,
             kinds: checked.abilities.kinds(config),
             batches: checked.abilities.batches(config),
+            batch_limit: self.server.batch_limit.clone(),
+            inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
         let connection = Arc::new(Connection::new(link, terms, checked.sample));
         // First the board, then the connection: nobody may use a run that was not told.

@@ -3,23 +3,19 @@
 //! A request that was sent elsewhere was certainly not executed, so following costs nothing but time; how often is
 //! bounded, since two nodes may send a request to each other until their cluster has agreed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
     key::LockKey,
-    routing::{
-        slot::Slot,
-        topology::{ClockId, NodeId},
-    },
-    transport::{ErrorKind, Renewal, RenewalAnswer, TransportError},
+    routing::{slot::Slot, topology::ClockId},
+    transport::{ErrorKind, TransportError},
 };
 
 use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
-    connection::{Batches, Connection, Denial, Manner, answer_all, is_refused_together},
+    connection::{Connection, Denial, Manner},
     wire::{names::lock_channel, redirect::RedirectKind},
 };
 
@@ -77,73 +73,6 @@ impl Nodes {
         Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Manner::Plain })
     }
 
-    /// Renews many locks of one node. Those it does not serve any more are brought to who does, one by one.
-    pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Renewal>) -> Vec<Renewal> {
-        match self.connection(node) {
-            Ok(connection) if connection.batches() == Batches::BySlot => self.renew_by_slot(members).await,
-            Ok(connection) => {
-                let renewed = connection.renew(&mut members).await;
-                self.finish_renewal(renewed, members).await
-            }
-            Err(error) => {
-                answer_all(&mut members, &RenewalAnswer::Failed(error));
-                members
-            }
-        }
-    }
-
-    async fn finish_renewal(&self, renewed: Result<(), Denial>, mut members: Vec<Renewal>) -> Vec<Renewal> {
-        if renewed.is_err() || members.first().is_some_and(is_refused_for_company) {
-            answer_all(&mut members, &RenewalAnswer::None);
-        }
-        let is_open = |member: &Renewal| matches!(member.answer, RenewalAnswer::None);
-        if !members.iter().any(is_open) {
-            return members; // as nearly always
-        }
-        let (open, mut done): (Vec<_>, Vec<_>) = members.into_iter().partition(is_open);
-        done.extend(join_all(open.into_iter().map(|member| self.renew_alone(member))).await);
-        done
-    }
-
-    async fn renew_by_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
-        let mut slots: BTreeMap<Slot, Vec<Renewal>> = BTreeMap::new();
-        for member in members {
-            slots.entry(member.key.slot()).or_default().push(member);
-        }
-        let renewed = join_all(slots.into_values().map(|members| self.renew_slot(members))).await;
-        renewed.into_iter().flatten().collect()
-    }
-
-    // While a slot is on its way, keys that share a command must all have arrived or all have stayed.
-    async fn renew_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
-        let members = self.renew_together(members).await;
-        self.finish_renewal(Ok(()), members).await
-    }
-
-    async fn renew_alone(&self, member: Renewal) -> Renewal {
-        let mut alone = self.renew_together(vec![member]).await;
-        let mut member = alone.pop().expect("one went in");
-        if matches!(member.answer, RenewalAnswer::None) {
-            member.answer = RenewalAnswer::Failed(on_its_way(member.key.slot()));
-        }
-        member
-    }
-
-    async fn renew_together(&self, mut members: Vec<Renewal>) -> Vec<Renewal> {
-        if let Err(error) = self.bring_renewal(&mut members).await {
-            answer_all(&mut members, &RenewalAnswer::Failed(error));
-        }
-        members
-    }
-
-    async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
-        let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(denial) = route.connection.renew_slot(members, route.manner).await {
-            route.follow(denial).await?;
-        }
-        Ok(())
-    }
-
     /// On a cluster all names of a lock must fall into one slot.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
         if self.atlas().config.topology != RedisTopology::Cluster {
@@ -163,21 +92,12 @@ impl Nodes {
     }
 }
 
-fn is_refused_for_company(member: &Renewal) -> bool {
-    matches!(&member.answer, RenewalAnswer::Failed(error) if is_refused_together(error))
-}
-
 fn went_in_circles(slot: Slot, clock: ClockId) -> TransportError {
     let detail = format!(
         "redis: slot {} is redirected more than {HOPS_MAX} times; the cluster has not agreed yet",
         slot.number()
     );
     TransportError::without_effect(ErrorKind::NotReady, Some(clock.node), detail)
-}
-
-fn on_its_way(slot: Slot) -> TransportError {
-    let detail = format!("redis: slot {} is being moved; ask again", slot.number());
-    TransportError::without_effect(ErrorKind::NotReady, None, detail)
 }
 
 const HOPS_MAX: usize = 5;

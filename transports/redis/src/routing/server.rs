@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
     connection::{
+        batches::BatchLimit,
         check::{Checked, Unfit, check},
         dialling::{LinkKind, Login, Target},
         identity::{Identity, Run},
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) address: Address,
     /// The same as text.
     pub(crate) name: Arc<str>,
+    /// What its answers have shown about batches of renewals.
+    pub(crate) batch_limit: Arc<BatchLimit>,
     config: Arc<RedisConfig>,
     identity: Mutex<Identity>,
     epoch: watch::Sender<u32>,
@@ -48,6 +51,7 @@ impl Server {
             id,
             name: address.to_string().into(),
             address,
+            batch_limit: Arc::default(),
             config,
             identity: Mutex::default(),
             epoch: watch::Sender::new(0),

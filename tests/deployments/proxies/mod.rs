@@ -1,0 +1,3 @@
+//! Proxies between an engine and its servers.
+
+mod wrong_answers;

@@ -1,0 +1,244 @@
+//! Renewals of one node's leases: in as few commands as are answered rightly.
+//!
+//! A proxy may send a command over several keys to the server of its first key, or refuse it in words that say nothing
+//! certain. So what such a command says against a lease is asked again alone, with its one key declared, before it is
+//! believed. Without a proxy that is rare: one command more for each lease that is lost. Where the second answer differs,
+//! the server gets smaller batches.
+
+use std::{collections::BTreeMap, convert::Infallible, future::pending};
+
+use futures_util::future::join_all;
+use leasehold::{
+    routing::{
+        slot::Slot,
+        topology::{ClockId, NodeId},
+    },
+    transport::{Effect, ErrorKind, Renewal, RenewalAnswer, TransportError},
+};
+
+use super::nodes::Nodes;
+use crate::connection::{Batches, Connection, answer_all, is_about_the_batch, is_passing};
+
+impl Nodes {
+    /// Renews many locks of one node. Those it does not serve any more are brought to who does, one by one.
+    pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Renewal>) -> Vec<Renewal> {
+        let connection = match self.connection(node) {
+            Ok(connection) => connection,
+            Err(error) => {
+                answer_all(&mut members, &RenewalAnswer::Failed(error));
+                return members;
+            }
+        };
+        let form = connection.batches();
+        self.board().draw_batching(node, form.for_engine());
+        match form {
+            Batches::OneByOne => join_all(members.into_iter().map(|member| self.renew_alone(member))).await,
+            Batches::BySlot => self.renew_by_slot_and_inquire(&connection, members).await,
+            Batches::Declared | Batches::AcrossSlots => {
+                if connection.renew(form, &mut members).await.is_err() {
+                    answer_all(&mut members, &RenewalAnswer::None);
+                }
+                self.finish_batch(form, members).await
+            }
+        }
+    }
+
+    // The question goes first, so that it is answered by the time that the renewals are; they do not wait for it.
+    async fn renew_by_slot_and_inquire(
+        &self,
+        connection: &Connection,
+        members: Vec<Renewal>,
+    ) -> Vec<Renewal> {
+        let inquiry = async {
+            connection.inquire().await;
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            never = inquiry => match never {},
+            members = self.renew_by_slot(members) => members,
+        }
+    }
+
+    async fn renew_by_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
+        let mut slots: BTreeMap<Slot, Vec<Renewal>> = BTreeMap::new();
+        for member in members {
+            slots.entry(member.key.slot()).or_default().push(member);
+        }
+        let renewed = join_all(slots.into_values().map(|members| self.renew_slot(members))).await;
+        renewed.into_iter().flatten().collect()
+    }
+
+    // While a slot is on its way, keys that share a command must all have arrived or all have stayed.
+    async fn renew_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
+        let members = self.renew_together(members).await;
+        self.finish_batch(Batches::BySlot, members).await
+    }
+
+    /// Asks alone for those members to which the answer of their batch is not the last word.
+    async fn finish_batch(&self, form: Batches, mut members: Vec<Renewal>) -> Vec<Renewal> {
+        let is_sure = form.declares_one_key(members.len());
+        let is_open = |member: &Renewal| is_open(&member.answer, is_sure);
+        let Some(first) = members.iter().position(is_open) else {
+            return members; // as nearly always
+        };
+        let mut done = None;
+        // What is refused to all may be refused to each as well: one is enough to know.
+        if members.iter().filter(|member| is_open(member)).all(is_refused_as_batch) {
+            let asked = self.ask_again(form, members[first].clone()).await;
+            members[first] = asked;
+            if is_refused_as_batch(&members[first]) {
+                return members;
+            }
+            done = Some(first);
+        }
+        let ask = async |(n, member): (usize, Renewal)| {
+            if done != Some(n) && is_open(&member) { self.ask_again(form, member).await } else { member }
+        };
+        join_all(members.into_iter().enumerate().map(ask)).await
+    }
+
+    async fn ask_again(&self, form: Batches, member: Renewal) -> Renewal {
+        let first = member.answer.clone();
+        let mut member = self.renew_alone(member).await;
+        if let Some(clock) = refuting(&first, &member.answer) {
+            self.refute(clock, form);
+        }
+        member.answer = settled(first, member.answer);
+        member
+    }
+
+    fn refute(&self, by: ClockId, form: Batches) {
+        if let Ok(connection) = self.connection(by.node) {
+            connection.refute(form);
+        }
+    }
+
+    async fn renew_alone(&self, member: Renewal) -> Renewal {
+        let mut alone = self.renew_together(vec![member]).await;
+        let mut member = alone.pop().expect("one went in");
+        if matches!(member.answer, RenewalAnswer::None) {
+            member.answer = RenewalAnswer::Failed(on_its_way(member.key.slot()));
+        }
+        member
+    }
+
+    async fn renew_together(&self, mut members: Vec<Renewal>) -> Vec<Renewal> {
+        answer_all(&mut members, &RenewalAnswer::None);
+        if let Err(error) = self.bring_renewal(&mut members).await {
+            answer_all(&mut members, &RenewalAnswer::Failed(error));
+        }
+        members
+    }
+
+    async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
+        let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
+        while let Err(denial) = route.connection.renew_slot(members, route.manner).await {
+            route.follow(denial).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an answer is to be had from a command of the member's own. `is_sure`: it came from one.
+fn is_open(answer: &RenewalAnswer, is_sure: bool) -> bool {
+    match answer {
+        RenewalAnswer::None => true,
+        RenewalAnswer::NotYours { .. } => !is_sure,
+        RenewalAnswer::Failed(error) => !is_sure && (is_passing(error) || is_about_the_batch(error)),
+        RenewalAnswer::Renewed { .. } | RenewalAnswer::TooLate { .. } => false,
+    }
+}
+
+fn is_refused_as_batch(member: &Renewal) -> bool {
+    matches!(&member.answer, RenewalAnswer::Failed(error) if is_about_the_batch(error))
+}
+
+/// Who has shown that the batch was answered wrongly, or refused only for being one.
+fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
+    use RenewalAnswer::{Failed, NotYours, Renewed, TooLate};
+    match (batch, alone) {
+        // Another run of the server may have got its data back meanwhile.
+        (NotYours { at }, Renewed { at: again, .. }) => (at.clock == again.clock).then_some(again.clock),
+        (Failed(error), Renewed { at, .. } | NotYours { at } | TooLate { at }) => {
+            is_about_the_batch(error).then_some(at.clock)
+        }
+        _ => None,
+    }
+}
+
+/// The second answer counts, but one that could not be had leaves open what the batch has done.
+fn settled(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
+    match (batch, alone) {
+        (RenewalAnswer::Failed(batch), RenewalAnswer::Failed(alone))
+            if batch.effect != Effect::None && alone.effect == Effect::None =>
+        {
+            RenewalAnswer::Failed(batch)
+        }
+        (_, alone) => alone,
+    }
+}
+
+fn on_its_way(slot: Slot) -> TransportError {
+    let detail = format!("redis: slot {} is being moved; ask again", slot.number());
+    TransportError::without_effect(ErrorKind::NotReady, None, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::transport::ServerTime;
+
+    use super::*;
+
+    fn at(epoch: u32, micros: u64) -> ServerTime {
+        ServerTime { micros, clock: ClockId { node: NodeId(0), epoch } }
+    }
+
+    fn renewed(at: ServerTime) -> RenewalAnswer {
+        RenewalAnswer::Renewed { found: std::time::Duration::ZERO, at }
+    }
+
+    fn unknown(kind: ErrorKind) -> RenewalAnswer {
+        RenewalAnswer::Failed(TransportError::unknown(kind, at(1, 9), "ERR in words of its own"))
+    }
+
+    fn refused(kind: ErrorKind, text: &'static str) -> RenewalAnswer {
+        RenewalAnswer::Failed(TransportError::without_effect(kind, None, text))
+    }
+
+    #[test]
+    fn what_a_batch_says_against_a_lease_is_open() {
+        let not_yours = RenewalAnswer::NotYours { at: at(1, 7) };
+        for answer in [&not_yours, &unknown(ErrorKind::Protocol), &refused(ErrorKind::NotReady, "TRYAGAIN")] {
+            assert!(is_open(answer, false) && !is_open(answer, true), "{answer:?}");
+        }
+        for answer in [renewed(at(1, 7)), unknown(ErrorKind::TimedOut), refused(ErrorKind::Denied, "NOPERM")]
+        {
+            assert!(!is_open(&answer, false), "{answer:?}");
+        }
+        assert!(is_open(&RenewalAnswer::None, true));
+    }
+
+    #[test]
+    fn only_the_same_run_of_a_server_refutes_its_not_yours() {
+        let not_yours = RenewalAnswer::NotYours { at: at(1, 7) };
+        assert_eq!(refuting(&not_yours, &renewed(at(1, 8))), Some(at(1, 8).clock));
+        assert_eq!(refuting(&not_yours, &renewed(at(2, 8))), None);
+        assert_eq!(refuting(&not_yours, &not_yours), None);
+        assert_eq!(refuting(&unknown(ErrorKind::Protocol), &not_yours), Some(at(1, 7).clock));
+        assert_eq!(refuting(&refused(ErrorKind::NotReady, "TRYAGAIN"), &not_yours), None);
+        assert_eq!(refuting(&RenewalAnswer::None, &renewed(at(1, 8))), None);
+    }
+
+    #[test]
+    fn an_unknown_effect_is_not_forgotten_for_a_second_try_that_was_not_sent() {
+        let settled = |batch: &RenewalAnswer, alone: &RenewalAnswer| {
+            format!("{:?}", settled(batch.clone(), alone.clone()))
+        };
+        let (batch, not_sent) = (unknown(ErrorKind::Protocol), refused(ErrorKind::TimedOut, "not sent"));
+        let (renewed, not_yours) = (renewed(at(1, 8)), RenewalAnswer::NotYours { at: at(1, 7) });
+        assert_eq!(settled(&batch, &not_sent), format!("{batch:?}"));
+        assert_eq!(settled(&batch, &renewed), format!("{renewed:?}"));
+        assert_eq!(settled(&not_yours, &not_sent), format!("{not_sent:?}"));
+    }
+}
