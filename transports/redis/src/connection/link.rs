@@ -7,7 +7,11 @@
 //! task drops the socket, whether or not it can still be written to.
 
 use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    pin::Pin,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,7 +22,7 @@ use fred::{
     interfaces::{ClientLike, EventInterface, PubsubInterface},
     types::{ClusterHash, CustomCommand, Message, Resp3Frame as Frame, Value, config::Options},
 };
-use futures_util::future::{join_all, poll_immediate};
+use futures_util::{FutureExt, future::join_all};
 use leasehold::{
     clock::{Clock, Instant},
     transport::TransportError,
@@ -38,6 +42,8 @@ pub(crate) struct Link {
     dead: watch::Sender<bool>,
     heard_nanos: AtomicU64,
     outstanding: AtomicUsize,
+    /// Read by each request as it is queued, written by those that need two places in a row.
+    queueing: RwLock<()>,
 }
 
 /// Why a request has no reply.
@@ -70,7 +76,8 @@ impl Link {
         let (dead, abort) = (watch::Sender::new(false), router.0.abort_handle());
         tokio::spawn(tell_the_end(router, dead.clone()));
         let heard_nanos = AtomicU64::new(clock.now().as_nanos());
-        Self { client, clock, router: abort, dead, heard_nanos, outstanding: AtomicUsize::new(0) }
+        let (outstanding, queueing) = (AtomicUsize::new(0), RwLock::default());
+        Self { client, clock, router: abort, dead, heard_nanos, outstanding, queueing }
     }
 
     /// Sends a command and waits for its reply, at most `timeout` (more than zero).
@@ -84,18 +91,12 @@ impl Link {
         args: Vec<Value>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
-        let _outstanding = Outstanding::one_more(&self.outstanding);
-        let client = self.limited(timeout);
-        let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
-        // fred's future has 5 KB: boxed here, it is moved once rather than at every level of callers.
-        let call = Box::pin(client.custom_raw(command, args));
-        let mut dead = self.dead.subscribe();
-        let reply = tokio::select! {
-            biased;
-            reply = call => reply,
-            _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
+        let mut call = self.call(command, slot, args, timeout);
+        let queued = {
+            let _turn = self.queueing.read().unwrap_or_else(PoisonError::into_inner);
+            call.as_mut().now_or_never()
         };
-        self.sort(reply)
+        self.reply(call, queued).await
     }
 
     /// The same, right behind an `ASKING`: the server answers although the slot is not its own yet.
@@ -109,16 +110,54 @@ impl Link {
         args: Vec<Value>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
-        // Both are queued in this order before either is awaited. Should another request come in between, it is the one
-        // that asks, which does no harm, and ours is redirected once more.
-        let mut asking = Box::pin(self.request("ASKING", slot, Vec::new(), timeout));
-        let asked = poll_immediate(&mut asking).await;
-        let reply = self.request(command, slot, args, timeout).await;
-        match asked {
-            Some(asked) => asked?,
-            None => asking.await?,
+        let mut asking = self.call("ASKING", slot, Vec::new(), timeout);
+        let mut call = self.call(command, slot, args, timeout);
+        // ASKING counts for the next command on the connection, so no other may be queued between the two.
+        let (asked, queued) = {
+            let _alone = self.queueing.write().unwrap_or_else(PoisonError::into_inner);
+            (asking.as_mut().now_or_never(), call.as_mut().now_or_never())
         };
-        reply
+        match self.reply(call, queued).await {
+            // Not executed. Where ASKING was refused, that is why.
+            Err(Failure::Refused(text)) if is_redirect(&text) => {
+                self.reply(asking, asked).await?;
+                Err(Failure::Refused(text))
+            }
+            // Whatever became of ASKING: this is what became of the command.
+            reply => reply,
+        }
+    }
+
+    // fred queues a command when its future is polled for the first time. It has 5 KB: boxed here, it is moved once rather
+    // than at every level of callers.
+    fn call(
+        &self,
+        command: &'static str,
+        slot: u16,
+        args: Vec<Value>,
+        timeout: Duration,
+    ) -> Pin<Box<impl Future<Output = Result<Frame, FredError>> + use<>>> {
+        let client = self.limited(timeout);
+        let command = CustomCommand::new_static(command, ClusterHash::Custom(slot), false);
+        Box::pin(async move { client.custom_raw(command, args).await })
+    }
+
+    async fn reply(
+        &self,
+        call: Pin<Box<impl Future<Output = Result<Frame, FredError>>>>,
+        at_once: Option<Result<Frame, FredError>>,
+    ) -> Result<Frame, Failure> {
+        let _outstanding = Outstanding::one_more(&self.outstanding);
+        let mut dead = self.dead.subscribe();
+        let reply = match at_once {
+            Some(reply) => reply,
+            None => tokio::select! {
+                biased;
+                reply = call => reply,
+                _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
+            },
+        };
+        self.sort(reply)
     }
 
     /// Subscribes to sharded channels; returns when the server has done it, with those that another node serves.

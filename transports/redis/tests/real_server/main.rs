@@ -1,5 +1,6 @@
 //! The transport against a redis-server that each test starts for itself.
 
+mod asking;
 mod authority;
 mod clusters;
 mod failures;
