@@ -9,5 +9,6 @@ mod access;
 mod batches;
 mod connecting;
 mod encryption;
+mod foreign_hashes;
 mod proxies;
 mod refusals;

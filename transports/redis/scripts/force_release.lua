@@ -15,10 +15,22 @@ local time = redis.pcall('time')
 if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 
--- HLEN answers WRONGTYPE for a key that is no lock, so that only a hash is ever deleted.
+-- HLEN answers WRONGTYPE for a key that is no hash.
 local holds = redis.pcall('hlen', KEYS[1])
 if type(holds) == 'table' then return holds end
 if holds == 0 then return {0, now} end
+
+-- A hash is a lock if it has no more fields than a lock can have, and each is an owner (a client and a number, of a
+-- write hold with `:write` behind it) with a count, or the mode of a lock for reading and writing.
+local no_lock = redis.error_reply('WRONGTYPE the key holds a hash that is no lock')
+if holds > 10000 then return no_lock end
+local fields = redis.pcall('hgetall', KEYS[1])
+if fields.err then return fields end
+for i = 1, #fields, 2 do
+  local field, value = fields[i], fields[i + 1]
+  local is_owner = string.find(field, '.:%d+$') or string.find(field, '.:%d+:write$')
+  if field ~= 'mode' and not (is_owner and string.find(value, '^%d+$')) then return no_lock end
+end
 
 local removed = redis.pcall('del', KEYS[1])
 if type(removed) == 'table' then return removed end

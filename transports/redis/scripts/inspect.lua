@@ -12,6 +12,12 @@
 
 local time = redis.pcall('time')
 if time.err then return time end
+-- A hash with more fields than a lock can have is not read: that would hold up the server. Without the right to HLEN
+-- it is.
+local size = redis.pcall('hlen', KEYS[1])
+if type(size) == 'number' and size > 10000 then
+  return redis.error_reply('WRONGTYPE the key holds a hash of ' .. size .. ' fields, which is no lock')
+end
 local holds = redis.pcall('hgetall', KEYS[1])
 if holds.err then return holds end
 local left = redis.pcall('pttl', KEYS[1])

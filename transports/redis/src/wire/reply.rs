@@ -130,7 +130,7 @@ impl Seen {
 pub(crate) fn server_micros(frame: &Frame) -> Option<u64> {
     let [seconds, micros] = array(frame)? else { return None };
     let seconds: u64 = text(seconds)?.parse().ok()?;
-    seconds.checked_mul(1_000_000)?.checked_add(text(micros)?.parse().ok()?)
+    sane(seconds.checked_mul(1_000_000)?.checked_add(text(micros)?.parse().ok()?)?)
 }
 
 /// The role in a reply to `ROLE`.
@@ -183,7 +183,12 @@ pub(crate) fn number(frame: &Frame) -> Option<i64> {
 }
 
 fn micros(frame: &Frame) -> Option<u64> {
-    u64::try_from(number(frame)?).ok()
+    sane(u64::try_from(number(frame)?).ok()?)
+}
+
+/// A server's time in µs, if it can be one. Scripts reckon with doubles, which are exact up to here: the year 2255.
+fn sane(micros: u64) -> Option<u64> {
+    (micros <= 1 << 53).then_some(micros)
 }
 
 fn bytes(frame: &Frame) -> Option<&[u8]> {
@@ -266,6 +271,16 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_no_server_has_is_not_understood() {
+        for absurd in [i64::MAX, (1 << 53) + 1, -1] {
+            assert_eq!(Acquired::read(&a(vec![n(1), n(absurd)])), None, "{absurd}");
+            assert_eq!(Freed::read(&a(vec![n(0), n(absurd)])), None, "{absurd}");
+            assert_eq!(Renewed::read(&a(vec![n(2), n(absurd)]), 1), None, "{absurd}");
+        }
+        assert_eq!(Acquired::read(&a(vec![n(1), n(1 << 53)])), Some(Acquired::Granted { now: 1 << 53 }));
+    }
+
+    #[test]
     fn foreign_fields_are_shown_as_they_are() {
         let reply = a(vec![n(7), n(500), a(vec![s("mode"), s("read"), s("u:1"), s("3")])]);
         let seen = Seen::read(&reply).unwrap();
@@ -277,6 +292,9 @@ mod tests {
     #[test]
     fn what_a_check_reads() {
         assert_eq!(server_micros(&a(vec![s("1795250671"), s("168783")])), Some(1_795_250_671_168_783));
+        for (seconds, micros) in [("9007199255", "0"), ("18446744073709", "551615"), ("1", "x")] {
+            assert_eq!(server_micros(&a(vec![s(seconds), s(micros)])), None, "{seconds} {micros}");
+        }
         assert_eq!(role(&a(vec![s("master"), n(0), a(vec![])])), Some("master"));
         let info = s("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n");
         assert_eq!(info_field(&info, "run_id"), Some("abc"));
