@@ -13,13 +13,17 @@ use leasehold::{
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{cluster::RedisCluster, redis_server::RedisServer};
 
-use crate::{counted::instructions, rounds::Spread, table::Table};
+use crate::{
+    counted::{Counts, instructions},
+    rounds::Spread,
+    table::Table,
+};
 
-pub(crate) fn measure(table: &mut Table) {
+pub(crate) fn measure(table: &mut Table, counts: Counts) {
     let server = RedisServer::start().expect("a redis-server");
     let cluster = RedisCluster::builder().masters(3).replicas_each(0).start().expect("a cluster");
     for (place, url) in [("one server", server.url()), ("a cluster", cluster.url())] {
-        let each = instructions(&["--batches", &url], 200) / MEMBERS as f64;
+        let each = instructions(&["--batches", &url], counts.batches) / MEMBERS as f64;
         let what = format!("renewal through the transport, {place}, batches of {MEMBERS}: instructions");
         table.add("P11", what, Spread::exactly(each), "instr");
         table.at_most(RENEWAL_INSTRUCTIONS_MAX);

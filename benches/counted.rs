@@ -10,12 +10,30 @@ use leasehold_memory::MemoryTransport;
 
 use crate::{profile, rounds::Spread, table::Table, wheel_ops};
 
-pub(crate) fn measure(table: &mut Table) {
-    let pair = cost(&["--count", "pair"], 2_000);
+/// How often each job is done under callgrind, which takes fifty times as long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pairs: usize,
+    /// So many that the ticks, twenty a second whatever happens in them, do not count.
+    leases: usize,
+    renewals: usize,
+    pub(crate) batches: usize,
+    pub(crate) wheel_operations: usize,
+}
+
+/// The limits are those of these.
+pub(crate) const LARGE: Counts =
+    Counts { pairs: 2_000, leases: 20_000, renewals: 40_000, batches: 200, wheel_operations: 400_000 };
+/// Once through everything, also in a build without optimisation.
+pub(crate) const SMALL: Counts =
+    Counts { pairs: 20, leases: 200, renewals: 400, batches: 2, wheel_operations: 4_000 };
+
+pub(crate) fn measure(table: &mut Table, counts: Counts) {
+    let pair = cost(&["--count", "pair"], counts.pairs);
     table.add("P13", "memory pair on the current runtime: instructions", Spread::exactly(pair.all), "instr");
     table.at_most(PAIR_INSTRUCTIONS_MAX);
-    measure_recording(table, &pair);
-    let made = allocations("pair", 1_000);
+    measure_recording(table, &pair, counts);
+    let made = allocations("pair", counts.pairs / 2);
     table.add(
         "P13",
         "memory pair: allocations, the memory table's included",
@@ -23,7 +41,8 @@ pub(crate) fn measure(table: &mut Table) {
         "allocs",
     );
     table.at_most(PAIR_ALLOCATIONS_MAX);
-    let renewal = cost(&["--count", "renewals"], 40_000).all;
+    let renewals = format!("renewals_of_{}", counts.leases);
+    let renewal = cost(&["--count", &renewals], counts.renewals).all;
     table.add(
         "P13c",
         "memory renewal: instructions, ticks and table included",
@@ -31,22 +50,23 @@ pub(crate) fn measure(table: &mut Table) {
         "instr",
     );
     table.at_most(RENEWAL_INSTRUCTIONS_MAX);
-    let made = allocations("renewals", 40_000);
+    let made = allocations(&renewals, counts.renewals);
     table.add("P13c", "memory renewal: allocations", Spread::exactly(made), "allocs");
     table.at_most(RENEWAL_ALLOCATIONS_MAX);
 }
 
 /// A pair with metrics less one without. The allocator is left out, and both ask as much of it: how long it looks for a
 /// task's aligned memory depends on what else lies on the heap, by up to 250 instructions a pair.
-fn measure_recording(table: &mut Table, pair: &Cost) {
-    let recorded = cost(&["--count", "pair_recorded"], 2_000);
+fn measure_recording(table: &mut Table, pair: &Cost, counts: Counts) {
+    let recorded = cost(&["--count", "pair_recorded"], counts.pairs);
     let more = recorded.without_allocator - pair.without_allocator;
     let what = "memory pair with metrics less one without, allocator left out";
     table.add("P14", what, Spread::exactly(more), "instr");
     table.at_most(RECORDING_INSTRUCTIONS_MAX);
     let whole = recorded.all - pair.all;
     table.add("P14", "the same, allocator included: as the heap lies", Spread::exactly(whole), "instr");
-    let more = allocations("pair_recorded", 1_000) - allocations("pair", 1_000);
+    let times = counts.pairs / 2;
+    let more = allocations("pair_recorded", times) - allocations("pair", times);
     table.add("P14", "the same: allocations", Spread::exactly(more), "allocs");
     table.at_most(RECORDING_ALLOCATIONS_MAX);
 }
@@ -56,11 +76,18 @@ pub(crate) fn run_job(job: &str, times: usize) {
     match job {
         "pair" => on_paused_runtime(async { pairs(engine().await, times).await }),
         "pair_recorded" => on_paused_runtime(async { pairs(recording_engine().await, times).await }),
-        "renewals" => on_paused_runtime(renewals(times)),
-        other => match other.strip_prefix("wheel_of_").and_then(|entries| entries.parse().ok()) {
-            Some(entries) => wheel_ops::turn(entries, times),
-            None => panic!("no job is called {other}"),
-        },
+        other => run_sized_job(other, times),
+    }
+}
+
+fn run_sized_job(job: &str, times: usize) {
+    let size = |text: &str| text.parse().expect("a number");
+    if let Some(leases) = job.strip_prefix("renewals_of_") {
+        on_paused_runtime(renewals(size(leases), times));
+    } else if let Some(entries) = job.strip_prefix("wheel_of_") {
+        wheel_ops::turn(size(entries), times);
+    } else {
+        panic!("no job is called {job}");
     }
 }
 
@@ -87,14 +114,11 @@ async fn pairs(engine: Engine, times: usize) {
     }
 }
 
-// So many that the ticks, twenty a second whatever happens in them, do not count.
-const RENEWED_LEASES: usize = 20_000;
-
-/// So many renewals of a few thousand leases, through the whole driver.
-async fn renewals(times: usize) {
+/// So many renewals of so many leases, through the whole driver.
+async fn renewals(of: usize, times: usize) {
     let engine = engine().await;
     let mut leases = Vec::new();
-    for number in 0..RENEWED_LEASES {
+    for number in 0..of {
         leases.push(engine.lock(format!("lease:{number}")).acquire().await.expect("nobody else wants it"));
     }
     while engine.snapshot().renewals < times as u64 {

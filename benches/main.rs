@@ -34,6 +34,7 @@ mod table;
 mod wheel;
 mod wheel_ops;
 
+use counted::Counts;
 use table::Table;
 
 /// How much is measured.
@@ -45,10 +46,12 @@ pub(crate) struct Size {
     pub(crate) rounds: usize,
     /// Entries of the largest wheel.
     pub(crate) wheel: usize,
+    /// What is counted.
+    pub(crate) counts: Counts,
 }
 
-const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000 };
-const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 1_000 };
+const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000, counts: counted::LARGE };
+const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 1_000, counts: counted::SMALL };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -86,13 +89,13 @@ fn main() {
         shards::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
-    counted::measure(&mut table);
-    batches::measure(&mut table);
+    let size = if small { SMALL } else { LARGE };
+    counted::measure(&mut table, size.counts);
+    batches::measure(&mut table, size.counts);
     if has("--check") {
-        wheel_ops::count(&mut table, LARGE.wheel);
+        wheel_ops::count(&mut table, size);
         std::process::exit(table.check());
     }
-    let size = if small { SMALL } else { LARGE };
     wheel_ops::measure(&mut table, size);
     pairs::measure(&mut table, size);
     commands::measure(&mut table, size);

@@ -5,17 +5,18 @@ use std::{hint::black_box, time::Instant};
 use crate::{Size, counted, rounds::Spread, table::Table, wheel::Wheel};
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
-    count(table, size.wheel);
+    count(table, size);
     for entries in sizes(size.wheel) {
         let figures = (0..size.rounds).map(|_| nanos_per_operation(entries)).collect();
         table.add("P11", format!("wheel of {entries}: insert, cancel, fire"), Spread::of(figures), "ns/op");
     }
 }
 
-/// Instructions, up to wheels of so many entries.
-pub(crate) fn count(table: &mut Table, largest: usize) {
-    for entries in sizes(largest) {
-        let each = counted::instructions(&["--count", &format!("wheel_of_{entries}")], 400_000);
+/// Instructions.
+pub(crate) fn count(table: &mut Table, size: Size) {
+    let operations = size.counts.wheel_operations;
+    for entries in sizes(size.wheel) {
+        let each = counted::instructions(&["--count", &format!("wheel_of_{entries}")], operations);
         table.add(
             "P11",
             format!("wheel of {entries}: insert, cancel, fire"),
