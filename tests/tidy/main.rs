@@ -4,3 +4,4 @@ mod functions;
 mod promises;
 mod rust_version;
 mod sources;
+mod track_record;

@@ -25,7 +25,7 @@ fn promise(row: &str) -> Promise {
     Promise { number, tests, not_yet: last.contains("*not yet*") }
 }
 
-fn test_names() -> BTreeSet<String> {
+pub(crate) fn test_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for source in sources::all() {
         let words = source.text.split("fn ").skip(1);
