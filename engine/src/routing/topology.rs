@@ -30,9 +30,8 @@ pub struct Node {
     pub address: String,
     /// Its present clock: node and epoch.
     pub clock: ClockId,
-    /// Since when, on our clock and rather too late than too early, this run of the server is up.
-    /// `None`: cannot be known.
-    pub up_since: Option<Instant>,
+    /// Since when, rather too late than too early, this run of the server is up. `None`: cannot be known.
+    pub up_since: Option<UpSince>,
     /// Whether a checked connection stands at this moment. Of a node that serves no slot too, but nothing depends on it.
     pub connected: bool,
     /// How many leases one renewal batch may hold.
@@ -56,7 +55,34 @@ pub enum Batching {
 impl Node {
     /// How long this run of the server has been up at `now`, at least.
     pub fn uptime(&self, now: Instant) -> Option<Duration> {
-        self.up_since.map(|since| now - since)
+        self.up_since.map(|since| since.uptime(now))
+    }
+}
+
+/// Since when a server is up. The moment itself may lie before the boot of this machine, where its clock has no name for
+/// it, so it is kept as an uptime and the moment at which that was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpSince {
+    told_at: Instant,
+    uptime: Duration,
+}
+
+impl UpSince {
+    /// At `told_at` it was up for this long.
+    pub fn told(uptime: Duration, told_at: Instant) -> Self {
+        Self { told_at, uptime }
+    }
+
+    /// How long it is up at `now`.
+    pub fn uptime(self, now: Instant) -> Duration {
+        self.uptime.saturating_add(now - self.told_at)
+    }
+}
+
+/// It came up at this moment of our clock.
+impl From<Instant> for UpSince {
+    fn from(moment: Instant) -> Self {
+        Self::told(Duration::ZERO, moment)
     }
 }
 

@@ -128,7 +128,7 @@ impl State {
                 id: NODE,
                 address: "memory".to_owned(),
                 clock,
-                up_since: self.up_since,
+                up_since: self.up_since.map(Into::into),
                 connected: true,
                 batch_leases_max: BATCH_LEASES_MAX,
                 batching: Batching::AcrossSlots,

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use leasehold::clock::Instant;
+use leasehold::{clock::Instant, routing::topology::UpSince};
 
 /// What a check of a new connection has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub(crate) struct Identity {
     master: bool,
     demoted_at: Option<Instant>,
     run_id: Option<String>,
-    up_since: Option<Instant>,
+    up_since: Option<UpSince>,
 }
 
 /// The present run as a connection takes it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) epoch: u32,
-    pub(crate) up_since: Option<Instant>,
+    pub(crate) up_since: Option<UpSince>,
 }
 
 impl Identity {
@@ -46,7 +46,7 @@ impl Identity {
         if first || findings.run_id != self.run_id {
             self.epoch += 1;
             // Seen to change by ourselves: up since now, whatever the server's uptime claims.
-            self.up_since = if first { None } else { Some(now) };
+            self.up_since = if first { None } else { Some(now.into()) };
         }
         self.run_id = findings.run_id;
         self.trusted();
@@ -60,7 +60,7 @@ impl Identity {
         let restarted = epoch == self.epoch && self.run_id.is_none();
         if restarted {
             self.epoch += 1;
-            self.up_since = Some(now);
+            self.up_since = Some(now.into());
         }
         restarted
     }
@@ -71,7 +71,7 @@ impl Identity {
         let demoted = std::mem::take(&mut self.master);
         if demoted {
             self.epoch += 1;
-            (self.up_since, self.demoted_at) = (Some(now), Some(now));
+            (self.up_since, self.demoted_at) = (Some(now.into()), Some(now));
         }
         demoted
     }
@@ -91,9 +91,10 @@ impl Identity {
     }
 }
 
-/// INFO cuts the uptime to whole seconds, so one more second makes it rather too late than too early.
-fn started(now: Instant, uptime: Duration) -> Instant {
-    now.before(uptime) + Duration::from_secs(1)
+/// A server says for how long it is up, and may have been up since before this machine. What INFO tells was cut to whole
+/// seconds and is a moment old: one second less makes it rather too late than too early.
+fn started(now: Instant, uptime: Duration) -> UpSince {
+    UpSince::told(uptime.saturating_sub(Duration::from_secs(1)), now)
 }
 
 /// Far above what a cluster or its sentinels need to tell a failover that is over, and what it takes to ask them.
@@ -115,9 +116,16 @@ mod tests {
     fn the_same_run_keeps_its_epoch_over_reconnects() {
         let mut identity = Identity::default();
         let first = identity.adopt(run("a", 10), at(100));
-        assert_eq!(first, Run { epoch: 1, up_since: Some(at(91)) });
+        assert_eq!(first, Run { epoch: 1, up_since: Some(UpSince::told(Duration::from_secs(9), at(100))) });
         assert!(!identity.lost(1, at(105)));
         assert_eq!(identity.adopt(run("a", 16), at(106)), first);
+    }
+
+    #[test]
+    fn a_server_may_be_up_since_before_this_machine() {
+        let run = Identity::default().adopt(run("a", 8_640_000), at(20));
+        let uptime = run.up_since.expect("it was told").uptime(at(25));
+        assert_eq!(uptime, Duration::from_secs(8_640_000 - 1 + 5));
     }
 
     #[test]
@@ -125,8 +133,14 @@ mod tests {
         let mut identity = Identity::default();
         identity.adopt(run("a", 10), at(100));
         // A wall clock that was stepped makes a server claim any uptime.
-        assert_eq!(identity.adopt(run("b", 5_000), at(200)), Run { epoch: 2, up_since: Some(at(200)) });
-        assert_eq!(identity.adopt(run("b", 5_003), at(203)), Run { epoch: 2, up_since: Some(at(200)) });
+        assert_eq!(
+            identity.adopt(run("b", 5_000), at(200)),
+            Run { epoch: 2, up_since: Some(at(200).into()) }
+        );
+        assert_eq!(
+            identity.adopt(run("b", 5_003), at(203)),
+            Run { epoch: 2, up_since: Some(at(200).into()) }
+        );
     }
 
     #[test]
@@ -138,7 +152,7 @@ mod tests {
         assert!(identity.lost(1, at(2)));
         // The other lane's connection is closed because it is outdated: that is no further loss.
         assert!(!identity.lost(1, at(2)));
-        assert_eq!(identity.adopt(unknown.clone(), at(3)), Run { epoch: 2, up_since: Some(at(2)) });
+        assert_eq!(identity.adopt(unknown.clone(), at(3)), Run { epoch: 2, up_since: Some(at(2).into()) });
         assert_eq!(identity.adopt(unknown, at(3)).epoch, 2);
     }
 
@@ -148,7 +162,7 @@ mod tests {
         identity.adopt(run("a", 10), at(100));
         assert!(identity.demoted(at(110)));
         assert!(!identity.demoted(at(111)));
-        assert_eq!(identity.adopt(run("a", 30), at(120)), Run { epoch: 2, up_since: Some(at(110)) });
+        assert_eq!(identity.adopt(run("a", 30), at(120)), Run { epoch: 2, up_since: Some(at(110).into()) });
     }
 
     #[test]
