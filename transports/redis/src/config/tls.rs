@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rustls::{
@@ -15,7 +15,8 @@ use serde::Deserialize;
 
 /// TLS to servers and sentinels; certificates are always verified, and there is no way back to plain.
 ///
-/// The files are PEM, and read again at each connect, so certificates can be rotated.
+/// The files are PEM, and read again at each connect, so certificates can be rotated. Those of the system are read once in
+/// a process.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
@@ -83,7 +84,7 @@ impl TlsConfig {
     /// A text that names the setting, its file and the remedy.
     pub(crate) fn read(&self) -> Result<ClientConfig, String> {
         let trusted = match &self.ca {
-            Some(file) => trusted_by(file)?,
+            Some(file) => Arc::new(trusted_by(file)?),
             None => trusted_by_the_system()?,
         };
         // Named rather than the process's default provider, which another crate may have changed or left out.
@@ -113,8 +114,18 @@ fn trusted_by(file: &Path) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-// One bad file among the system's hundred is no reason to trust none of them.
-fn trusted_by_the_system() -> Result<RootCertStore, String> {
+// A connection that is tried again and again must not parse the system's hundred each time.
+fn trusted_by_the_system() -> Result<Arc<RootCertStore>, String> {
+    static TRUSTED: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
+    let mut trusted = TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(store) = &*trusted {
+        return Ok(store.clone());
+    }
+    Ok(trusted.insert(Arc::new(read_from_the_system()?)).clone())
+}
+
+// One bad file among them is no reason to trust none of them.
+fn read_from_the_system() -> Result<RootCertStore, String> {
     let (mut store, found) = (RootCertStore::empty(), rustls_native_certs::load_native_certs());
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
