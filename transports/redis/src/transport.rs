@@ -1,11 +1,16 @@
 //! What users hold: the configuration, and what all lanes share.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
+    connection::sparse::Sparse,
     lane::RedisLane,
     routing::atlas::Atlas,
 };
@@ -16,13 +21,14 @@ use crate::{
 #[derive(Clone)]
 pub struct RedisTransport {
     atlas: Arc<Atlas>,
+    failures: Arc<Mutex<Sparse>>,
 }
 
 impl RedisTransport {
     /// A transport with this configuration. A setting that cannot work is told when a lane is opened, or before by
     /// [`RedisConfig::check`].
     pub fn new(config: RedisConfig) -> Self {
-        Self { atlas: Arc::new(Atlas::new(config)) }
+        Self { atlas: Arc::new(Atlas::new(config)), failures: Arc::default() }
     }
 
     /// A transport with everything by default but what the URL says; see [`RedisConfig::from_url`].
@@ -40,11 +46,34 @@ impl Transport for RedisTransport {
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
-        let atlas = self.atlas.clone();
+        let transport = self.clone();
         Box::pin(async move {
-            atlas.config.check().map_err(misconfigured)?;
-            Ok(Arc::new(RedisLane::open(atlas, lane).await?) as Arc<dyn Lane>)
+            let opened = transport.open_lane(lane).await;
+            transport.tell(lane, opened.as_ref().err());
+            Ok(Arc::new(opened?) as Arc<dyn Lane>)
         })
+    }
+}
+
+impl RedisTransport {
+    async fn open_lane(&self, lane: OpenLane) -> Result<RedisLane, TransportError> {
+        self.atlas.config.check().map_err(misconfigured)?;
+        RedisLane::open(self.atlas.clone(), lane).await
+    }
+
+    // An engine that waits for its servers tries again and again; its caller hears of it in the end only, or never.
+    fn tell(&self, lane: OpenLane, error: Option<&TransportError>) {
+        let purpose = lane.purpose;
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            None => failures.over(),
+            Some(error) if failures.is_due(lane.clock.now()) => {
+                tracing::warn!(transport = ?self, lane = ?purpose, %error, "cannot connect to redis");
+            }
+            Some(error) => {
+                tracing::debug!(transport = ?self, lane = ?purpose, %error, "cannot connect to redis");
+            }
+        }
     }
 }
 
@@ -57,7 +86,7 @@ impl fmt::Debug for RedisTransport {
 }
 
 fn misconfigured(error: ConfigError) -> TransportError {
-    TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string()).because(error)
+    TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string())
 }
 
 // PEXPIRE takes far more. A lease is renewed; one that is to stand for longer than a month is a record, and a slip of

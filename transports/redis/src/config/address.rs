@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::{error::ConfigError, url::without_credentials};
 
 /// Host and port of a server. Spelled `host:port`, `host` (port 6379) or `[::1]:port`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// Its name or address; an IPv6 address stands without brackets.
     pub host: String,
@@ -46,14 +46,26 @@ impl Address {
     /// Whether the host can be one. A URL or credentials cannot.
     pub(crate) fn has_a_host(&self) -> bool {
         let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
-        let reads_as_a_name = !self.host.contains(|c: char| c.is_whitespace() || ":/@?#[]\\\"'".contains(c));
+        let reads_as_a_name =
+            !self.host.contains(|c: char| c.is_whitespace() || c.is_control() || ":/@?#[]\\\"'".contains(c));
         !self.host.is_empty() && (reads_as_a_name || is_ipv6())
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.bracketed_host(), self.port)
+        if self.has_a_host() {
+            write!(f, "{}:{}", self.bracketed_host(), self.port)
+        } else {
+            write!(f, "{}:{}", without_credentials(&self.host), self.port)
+        }
+    }
+}
+
+/// As it is spelled: what is no host may be a URL with a password in it.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({:?})", self.to_string())
     }
 }
 
@@ -116,5 +128,10 @@ mod tests {
             let shown = wrong.parse::<Address>().unwrap_err().to_string();
             assert!(shown.contains("host:port") && !shown.contains("hunter2"), "{shown}");
         }
+        let address = Address::new("redis://:hunter2@cache", 6379);
+        assert_eq!(
+            format!("{address} {address:?}"),
+            "redis://***@cache:6379 Address(\"redis://***@cache:6379\")"
+        );
     }
 }

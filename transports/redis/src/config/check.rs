@@ -10,6 +10,7 @@ use super::{
     choices::NoticeKind,
     error::{ConfigError, NOT_SET},
     tls::{SentinelTlsConfig, TlsConfig},
+    url::without_credentials,
 };
 
 type Checked = Result<(), ConfigError>;
@@ -177,7 +178,11 @@ impl TlsConfig {
         }
         let name = self.server_name.as_deref();
         refuse_if(name.is_some_and(|name| ServerName::try_from(name).is_err()), || {
-            ConfigError::new(server_name, quoted(name), "give a host name or an IP address, without a port")
+            ConfigError::new(
+                server_name,
+                quoted(name.map(without_credentials).as_deref()),
+                "give a host name or an IP address, without a port",
+            )
         })
     }
 }
@@ -256,6 +261,10 @@ mod tests {
         let long_timeout = RedisConfig { tcp_user_timeout_ms: 3_600_001, ..single() };
         for (config, expected) in [
             (RedisConfig::single(" ", 6379), "`addresses` is "),
+            (
+                RedisConfig::single("redis://:hunter2@cache", 6379),
+                "`addresses` is \"redis://***@cache:6379\": ",
+            ),
             (RedisConfig::single("cache", 0), "`addresses` is "),
             (RedisConfig::cluster([]), "`addresses` is []"),
             (
@@ -277,6 +286,7 @@ mod tests {
             ),
         ] {
             assert!(said(&config).starts_with(expected), "{expected} in {}", said(&config));
+            assert!(!format!("{config:?}").contains("hunter2"));
         }
     }
 

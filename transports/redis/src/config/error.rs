@@ -22,6 +22,12 @@ impl ConfigError {
         Self { against: Some((field, value.to_string())), ..self }
     }
 
+    /// The same without the value of a user name: a password may stand in its place.
+    pub(super) fn without_name(self) -> Self {
+        let is_name = ["username", "sentinel_username"].contains(&self.field);
+        if is_name { Self { value: "***".to_owned(), ..self } } else { self }
+    }
+
     pub(super) fn entry(self, entry: usize) -> Self {
         Self { entry: Some(entry), ..self }
     }

@@ -32,7 +32,10 @@ impl RedisConfig {
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let read = Reading { url, parsed: Url::parse(url).map_err(|_| bad_url(url, SPELLING))? };
         let config = read.config()?;
-        config.check()?;
+        if config.username.is_some() && config.password.is_none() {
+            return Err(bad_url(url, NO_PASSWORD)); // the name may be the password, at the place of the name
+        }
+        config.check().map_err(ConfigError::without_name)?;
         Ok(config)
     }
 }
@@ -123,17 +126,20 @@ fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
 }
 
 /// The URL with what stands before its last `@` and in its query taken out. Without an `@` it may have been forgotten,
-/// so everything is taken out that does not read as host and port.
+/// so everything is taken out that does not read as host and port. An `@` behind a `?` or `#` may end a password that
+/// holds one of them, or be part of a password in the query: then nothing is shown.
 pub(super) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let behind_scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
-    let (before, shown) = match rest.rsplit_once('@') {
-        Some((_, shown)) => ("***@", shown),
-        None => ("", rest),
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let (authority, query) = rest.split_at(end);
+    let (before, server) = match authority.rsplit_once('@') {
+        Some((_, server)) => ("***@", server),
+        None => ("", authority),
     };
-    let (server, query) = shown.split_once('?').map_or((shown, ""), |(server, _)| (server, "?***"));
-    if reads_as_server(server) {
-        format!("{behind_scheme}{before}{server}{query}")
+    if reads_as_server(server) && !query.contains('@') {
+        let hidden = query.get(..1).map(|mark| format!("{mark}***")).unwrap_or_default();
+        format!("{behind_scheme}{before}{server}{hidden}")
     } else {
         format!("{behind_scheme}***")
     }
@@ -147,6 +153,7 @@ fn reads_as_server(text: &str) -> bool {
 
 const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
 const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
+const NO_PASSWORD: &str = "a user stands there without a password; spell a password alone redis://:password@host, with a user redis://user:password@host";
 const NODE: &str = "spell a further node as node=host:port";
 const NO_QUERY: &str = "leave the query out: one server has no options in its URL";
 const CLUSTER_QUERY: &str = "only node=host:port may stand behind the ?";
@@ -247,13 +254,18 @@ mod tests {
             ("redis://u:hun@ter2@", "spell it"),
             ("redis://u:hunter2", "spell it"),
             ("redis://u:%FFhunter2@h", "UTF-8"),
+            ("redis://hunter2@cache", "spell a password alone"),
+            ("redis-sentinel://s1?sentinelServiceName=m&sentinelPassword=abc@hunter2&bad=1", "only sentinel"),
+            ("redis-sentinel://s1?sentinelServiceName=m&sentinelUsername=hunter2", "give the password too"),
+            ("redis://u:p?hunter2@cache", "spell it"),
+            ("redis://u:12?hunter2@cache", "leave the query out"),
+            ("redis://u:p#hunter2@cache", "spell it"),
+            ("redis://cache/0?hunter2", "leave the query out"),
         ] {
             let error = RedisConfig::from_url(url).unwrap_err();
             let shown = format!("{error} {error:?}");
             assert!(shown.contains(remedy), "{url}: {shown}");
             assert!(!shown.contains("hunter2") && !shown.contains("ter2"), "{shown}");
         }
-        let error = RedisConfig::from_url("redis://app@cache").unwrap_err();
-        assert!(error.to_string().contains("password"), "{error}");
     }
 }

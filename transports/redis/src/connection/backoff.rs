@@ -8,34 +8,57 @@ use leasehold::clock::Instant;
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
+    longest: Duration,
+    jitter_least: Duration,
 }
 
 impl Backoff {
-    /// After a connection that stood for `stood`: one that stood for a while is tried again at once, one that breaks
+    /// After a connection that stood for `stood`: one that stood for a while is tried again within 20 ms, one that breaks
     /// at once again and again is not.
     pub(crate) fn after(stood: Duration) -> Self {
-        Self { next: if stood >= STABLE { Duration::ZERO } else { FIRST } }
+        let next = if stood >= STABLE { Duration::ZERO } else { FIRST };
+        // Whatever ended this connection may have ended those of all clients at this moment.
+        Self { next, longest: LONGEST, jitter_least: FIRST }
     }
 
     /// Nothing was tried yet.
     pub(crate) fn at_once() -> Self {
-        Self { next: Duration::ZERO }
+        Self { next: Duration::ZERO, longest: LONGEST, jitter_least: Duration::ZERO }
     }
 
     /// After a refusal that only an operator can end.
     pub(crate) fn slow() -> Self {
-        Self { next: SLOW }
+        Self { next: SLOW, longest: SLOW, jitter_least: Duration::ZERO }
+    }
+
+    /// After so many connections in a row, more than none, that ended because the cluster is down.
+    pub(crate) fn cluster_down(ends: u32) -> Self {
+        let next = LONGEST.saturating_mul(1_u32.checked_shl(ends - 1).unwrap_or(u32::MAX)).min(SLOW);
+        Self { next, longest: SLOW, jitter_least: Duration::ZERO }
+    }
+
+    /// This attempt was refused for good: the next ones may grow as rare as those after a refusal.
+    pub(crate) fn refused(&mut self) {
+        self.longest = SLOW;
     }
 
     /// The next wait. `now` only serves as a source of jitter: its low digits differ between clients.
     pub(crate) fn next_delay(&mut self, now: Instant) -> Duration {
         let delay = self.next;
-        self.next = (delay * 2).clamp(FIRST, LONGEST.max(delay));
-        let half_nanos = u64::try_from(delay.as_nanos() / 2).unwrap_or(u64::MAX);
-        delay + Duration::from_nanos(now.as_nanos() % half_nanos.max(1))
+        self.next = (delay * 2).clamp(FIRST, self.longest.max(FIRST));
+        let most = (delay / 2).max(std::mem::take(&mut self.jitter_least));
+        delay + jitter(now, most)
     }
 }
 
+/// Below `most`. The clocks of two processes on one machine are alike, so their digits are scattered.
+fn jitter(now: Instant, most: Duration) -> Duration {
+    let most_nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let scattered = now.as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Duration::from_nanos((scattered ^ (scattered >> 32)) % most_nanos)
+}
+
+/// A connection that stood for this long was a good one.
 const STABLE: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
@@ -53,5 +76,39 @@ mod tests {
         let jittered = backoff.next_delay(Instant::from_nanos(u64::MAX));
         assert!(jittered >= LONGEST && jittered < LONGEST * 3 / 2);
         assert_eq!(Backoff::after(Duration::ZERO).next_delay(Instant::from_nanos(0)), FIRST);
+    }
+
+    #[test]
+    fn clients_that_lose_their_connections_together_come_back_spread_over_20_ms() {
+        let first = |nanos| Backoff::after(Duration::from_secs(9)).next_delay(Instant::from_nanos(nanos));
+        // A microsecond apart, as processes on one machine see the same moment.
+        let mut delays: Vec<_> = (0..1_000).map(|n| first(1_000_000_000 + n * 1_000)).collect();
+        delays.sort();
+        assert!(delays.iter().all(|delay| *delay < FIRST));
+        assert!(
+            delays[100] < FIRST / 5 && delays[900] > FIRST * 4 / 5,
+            "{:?} {:?}",
+            delays[100],
+            delays[900]
+        );
+        assert_eq!(Backoff::at_once().next_delay(Instant::from_nanos(u64::MAX)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_cluster_that_is_down_and_a_refusal_for_good_are_tried_up_to_every_5_s() {
+        let millis = |mut backoff: Backoff| -> Vec<_> {
+            (0..6).map(|_| backoff.next_delay(Instant::from_nanos(0)).as_millis()).collect()
+        };
+        assert_eq!(millis(Backoff::cluster_down(1)), [500, 1_000, 2_000, 4_000, 5_000, 5_000]);
+        assert_eq!(millis(Backoff::cluster_down(3)), [2_000, 4_000, 5_000, 5_000, 5_000, 5_000]);
+        assert_eq!(millis(Backoff::cluster_down(40))[0], 5_000);
+        let mut refused = Backoff::after(Duration::from_secs(9));
+        let delays: Vec<_> = (0..12)
+            .map(|_| {
+                refused.refused();
+                refused.next_delay(Instant::from_nanos(0)).as_millis()
+            })
+            .collect();
+        assert_eq!(delays, [0, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000]);
     }
 }

@@ -20,8 +20,10 @@ use crate::{
     connection::identity::Findings,
     connection::link::{Failure, Link},
     connection::offset::Sample,
+    connection::trouble,
     wire::refusal::{refusal, refused},
     wire::reply,
+    wire::shown::shown,
 };
 
 /// A connection that may be used.
@@ -66,7 +68,9 @@ pub(crate) async fn check(
     // A name that is refused costs an operator a look at CLIENT LIST, nothing else.
     named.map_err(at)?;
     must_be_master(address, role.map_err(at)?.as_ref(), replication.map_err(at)?.as_ref())?;
-    let findings = findings(info.map_err(at)?.as_ref());
+    let info = info.map_err(at)?;
+    must_fit(address, topology, info.as_ref())?;
+    let findings = findings(info.as_ref());
     Ok(Checked { findings, sample: sample.map_err(at)?, abilities: abilities.map_err(at)? })
 }
 
@@ -113,6 +117,23 @@ fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Fram
     }
 }
 
+/// A node of a cluster serves its own slots only: as the one server it would refuse the locks of all others.
+fn must_fit(address: &str, topology: RedisTopology, info: Option<&Frame>) -> Result<(), Unfit> {
+    let is_node = info.and_then(|info| reply::info_field(info, "redis_mode")) == Some("cluster");
+    let topology = match topology {
+        RedisTopology::Single if is_node => "single",
+        RedisTopology::Sentinel if is_node => "sentinel",
+        RedisTopology::Single | RedisTopology::Sentinel | RedisTopology::Cluster => return Ok(()),
+    };
+    Err(Unfit::Other(without_effect(
+        ErrorKind::Misconfigured,
+        format!(
+            "redis {address} is a node of a cluster, but `topology` is \"{topology}\": set topology = \"cluster\", or \
+             write redis-cluster:// in the URL"
+        ),
+    )))
+}
+
 fn findings(info: Option<&Frame>) -> Findings {
     let field = |name| info.and_then(|info| reply::info_field(info, name));
     let seconds = field("uptime_in_seconds").and_then(|text| text.parse().ok());
@@ -123,15 +144,18 @@ fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
     match failure {
         Failure::Refused(text) => match refusal(&text) {
             Some(refusal) => refused(address, refusal, &text),
-            None => without_effect(ErrorKind::NotReady, format!("redis {address} refused its check: {text}")),
+            None => without_effect(
+                ErrorKind::NotReady,
+                format!("redis {address} refused its check: {}", shown(&text)),
+            ),
         },
         Failure::TimedOut => without_effect(
             ErrorKind::TimedOut,
             format!("redis {address}: no answer to its check within {} ms", step.as_millis()),
         ),
         Failure::Lost(error) => {
-            without_effect(ErrorKind::Unreachable, format!("redis {address}: lost during its check: {error}"))
-                .because(error)
+            let why = trouble::shown(&error);
+            without_effect(ErrorKind::Unreachable, format!("redis {address}: lost during its check: {why}"))
         }
     }
 }

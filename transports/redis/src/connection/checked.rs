@@ -22,7 +22,7 @@ use super::{
     check,
     link::{Failure, Link},
     offset::{Offset, Sample},
-    watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+    watchdog::{Probe, watch_over},
 };
 use crate::{config::Address, wire::scripts};
 
@@ -90,6 +90,11 @@ impl Connection {
     /// Whether the server has said on it that it is no master any more.
     pub(crate) fn has_lost_role(&self) -> bool {
         self.lost_role.load(Ordering::SeqCst)
+    }
+
+    /// Whether it ended because the cluster is down.
+    pub(crate) fn has_met_cluster_down(&self) -> bool {
+        self.link.has_ended_by_cluster_down()
     }
 
     pub(crate) fn clock_id(&self) -> ClockId {
@@ -185,8 +190,8 @@ impl Probe for Connection {
         &self.link
     }
 
-    async fn probe(&self) -> Result<(), Failure> {
-        let sample = check::time(&self.link, self.clock(), PROBE_TIMEOUT).await?;
+    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+        let sample = check::time(&self.link, self.clock(), timeout).await?;
         self.observe(sample, false);
         Ok(())
     }

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use leasehold::transport::{Effect, ErrorKind, TransportError};
 
-use super::{checked::Connection, limit::Limit, link::Failure};
+use super::{checked::Connection, limit::Limit, link::Failure, trouble};
 use crate::wire::{
     redirect::Redirect,
     refusal::{refusal, refused},
+    shown::shown,
 };
 
 /// Why a request was not answered.
@@ -42,24 +43,26 @@ impl Connection {
             Failure::TimedOut => {
                 self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
             }
-            Failure::Lost(error) => self
-                .unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {error}"))
-                .because(error),
+            Failure::Lost(error) => {
+                let why = trouble::shown(&error);
+                self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {why}"))
+            }
         }
     }
 
     pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
-        if text.starts_with("READONLY") {
-            // The role has changed under this connection: whoever keeps it leaves the server when it has ended.
+        let refusal = refusal(text);
+        if refusal.is_some_and(|refusal| refusal.code == "READONLY") {
+            // The role has changed under this connection: the node leaves the server when it has ended.
             self.lost_role.store(true, Ordering::SeqCst);
             self.kill();
         }
-        match refusal(text) {
+        match refusal {
             Some(refusal) => self.of_node(refused(&self.terms.name, refusal, text)),
             None => self.unknown(
                 ErrorKind::Protocol,
                 limit,
-                format!("redis {} answered: {text}", self.terms.name),
+                format!("redis {} answered: {}", self.terms.name, shown(text)),
             ),
         }
     }

@@ -15,8 +15,11 @@ use tokio::task::JoinHandle;
 
 use crate::{
     config::{Address, Password, RedisConfig, TlsConfig},
-    connection::handshake,
-    wire::refusal::{refusal, refused},
+    connection::{handshake, trouble},
+    wire::{
+        refusal::{refusal, refused, refused_login},
+        shown::shown,
+    },
 };
 
 /// What a link is for: what it needs of fred.
@@ -44,7 +47,8 @@ pub(crate) struct Target<'a> {
     pub(crate) login: Login,
 }
 
-/// A client that is connected and authenticated; each of the two steps takes at most `step`.
+/// A client that is connected and authenticated. A plain connection takes at most `step`; what takes several round trips,
+/// a handshake of TLS and the login, at most twice as long.
 pub(super) async fn dial(
     target: &Target<'_>,
     kind: LinkKind,
@@ -145,7 +149,7 @@ fn client(
     let server = ServerConfig::Centralized { server };
     let (username, tls) = (target.username().map(str::to_owned), tls.map(Into::into));
     let fred = Config { username, password, server, database: target.database(), tls, ..Config::default() };
-    Client::new(fred, Some(performance(kind, step)), Some(connection(target.config, step)), None)
+    Client::new(fred, Some(performance(kind, step)), Some(connection(target, step)), None)
 }
 
 fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
@@ -160,11 +164,11 @@ fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
     }
 }
 
-fn connection(config: &RedisConfig, step: Duration) -> ConnectionConfig {
-    let user_timeout = Some(Duration::from_millis(config.tcp_user_timeout_ms));
+fn connection(target: &Target<'_>, step: Duration) -> ConnectionConfig {
+    let user_timeout = Some(Duration::from_millis(target.config.tcp_user_timeout_ms));
     ConnectionConfig {
-        connection_timeout: step,
-        internal_command_timeout: step,
+        connection_timeout: if target.tls().is_some() { step * SLOW_STEP } else { step },
+        internal_command_timeout: step * SLOW_STEP,
         max_command_attempts: 1,
         max_redirections: 0,
         tcp: TcpConfig { nodelay: Some(true), user_timeout, ..TcpConfig::default() },
@@ -210,31 +214,49 @@ fn misconfigured(fault: String) -> TransportError {
 }
 
 fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
-    let address = target.address.to_string();
-    if let Some(refusal) = refusal(error.details()) {
-        return refused(&address, refusal, &format!("{} ({})", error.details(), target.credentials()));
+    let (address, details) = (target.address.to_string(), error.details());
+    if is_said_by_the_server(error) && target.password().is_some() {
+        return refused_login(&address, details, &target.credentials());
     }
-    if let Some(refusal) = handshake::refusal(error.details()) {
-        let said = handshake::shown(error.details());
+    if let Some(refusal) = refusal(details) {
+        return refused(&address, refusal, &format!("{} ({})", shown(details), target.credentials()));
+    }
+    if let Some(refusal) = handshake::refusal(details) {
+        let said = handshake::shown(details);
         let remedy = target.in_its_section(refusal.remedy);
         let detail = format!("redis {address}: TLS failed: {said}; {remedy}");
-        return TransportError::without_effect(refusal.kind, None, detail).because(error.clone());
+        return TransportError::without_effect(refusal.kind, None, detail);
     }
     let (kind, why) = match error.kind() {
-        FredKind::Timeout => (ErrorKind::TimedOut, format!("no answer within {} ms", step.as_millis())),
-        _ => (ErrorKind::Unreachable, error.details().to_owned()),
+        FredKind::Timeout => {
+            (ErrorKind::TimedOut, format!("no answer within {} ms", (step * SLOW_STEP).as_millis()))
+        }
+        _ => (ErrorKind::Unreachable, trouble::shown(error)),
     };
     let timed_out = kind == ErrorKind::TimedOut;
-    let hint = handshake::hint(error.details(), timed_out, target.tls().is_some());
-    TransportError::without_effect(
-        kind,
-        None,
-        format!(
-            "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
-        ),
-    )
-    .because(error.clone())
+    let hint = handshake::hint(details, timed_out, target.tls().is_some());
+    let detail = format!(
+        "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
+    );
+    TransportError::without_effect(kind, None, detail)
 }
+
+/// Whether the error is a reply, or made of one, rather than fred's own word.
+fn is_said_by_the_server(error: &FredError) -> bool {
+    !matches!(
+        error.kind(),
+        FredKind::IO
+            | FredKind::Tls
+            | FredKind::Timeout
+            | FredKind::Canceled
+            | FredKind::Protocol
+            | FredKind::Parse
+    )
+}
+
+/// fred counts all commands of its setup as one (PING or AUTH, SELECT, CLIENT ID, INFO), one after the other, and all of a
+/// TLS connection: at a round trip of 440 ms that is more than a second.
+const SLOW_STEP: u32 = 2;
 
 // fred allocates its nine event channels at once and for good; on a command link none of them carries anything.
 const EVENTS_MAX: usize = 4;

@@ -10,8 +10,8 @@ use crate::wire::refusal::Refusal;
 
 /// Looks up what fred says to a connection that failed. `None`: nothing final.
 pub(crate) fn refusal(details: &str) -> Option<Refusal> {
-    let &(_, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
-    Some(Refusal { kind, remedy })
+    let &(code, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
+    Some(Refusal { code, kind, remedy })
 }
 
 /// What rustls says, without what the operating system's error type puts around it.

@@ -9,8 +9,8 @@
 use std::{
     pin::Pin,
     sync::{
-        PoisonError, RwLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -20,7 +20,10 @@ use fred::{
     clients::{Client, WithOptions},
     error::{Error as FredError, ErrorKind as FredKind},
     interfaces::{ClientLike, EventInterface, PubsubInterface},
-    types::{ClusterHash, CustomCommand, Message, Resp3Frame as Frame, Value, config::Options},
+    types::{
+        ClusterHash, CustomCommand, Message, Resp3Frame as Frame, Value,
+        config::{Options, Server},
+    },
 };
 use futures_util::{FutureExt, future::join_all};
 use leasehold::{
@@ -41,9 +44,12 @@ pub(crate) struct Link {
     router: AbortHandle,
     dead: watch::Sender<bool>,
     heard_nanos: AtomicU64,
+    /// The shortest that was seen; the longest time there is before the first reply.
+    round_trip_nanos: AtomicU64,
     outstanding: AtomicUsize,
     /// Read by each request as it is queued, written by those that need two places in a row.
     queueing: RwLock<()>,
+    cluster_down: Arc<AtomicBool>,
 }
 
 /// Why a request has no reply.
@@ -74,10 +80,23 @@ impl Link {
 
     fn watched(client: Client, clock: Clock, router: Router) -> Self {
         let (dead, abort) = (watch::Sender::new(false), router.0.abort_handle());
-        tokio::spawn(tell_the_end(router, dead.clone()));
+        let cluster_down = Arc::new(AtomicBool::default());
+        let end = End { errors: client.error_rx(), cluster_down: cluster_down.clone(), dead: dead.clone() };
+        tokio::spawn(end.tell(router));
         let heard_nanos = AtomicU64::new(clock.now().as_nanos());
-        let (outstanding, queueing) = (AtomicUsize::new(0), RwLock::default());
-        Self { client, clock, router: abort, dead, heard_nanos, outstanding, queueing }
+        let (round_trip_nanos, outstanding) = (AtomicU64::new(u64::MAX), AtomicUsize::new(0));
+        let queueing = RwLock::default();
+        Self {
+            client,
+            clock,
+            router: abort,
+            dead,
+            heard_nanos,
+            round_trip_nanos,
+            outstanding,
+            queueing,
+            cluster_down,
+        }
     }
 
     /// Sends a command and waits for its reply, at most `timeout` (more than zero).
@@ -148,7 +167,7 @@ impl Link {
         at_once: Option<Result<Frame, FredError>>,
     ) -> Result<Frame, Failure> {
         let _outstanding = Outstanding::one_more(&self.outstanding);
-        let mut dead = self.dead.subscribe();
+        let (sent, mut dead) = (self.clock.now(), self.dead.subscribe());
         let reply = match at_once {
             Some(reply) => reply,
             None => tokio::select! {
@@ -157,7 +176,7 @@ impl Link {
                 _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
             },
         };
-        self.sort(reply)
+        self.sort(reply, sent)
     }
 
     /// Subscribes to sharded channels; returns when the server has done it, with those that another node serves.
@@ -230,6 +249,23 @@ impl Link {
         self.heard_nanos.store(self.clock.now().as_nanos(), Ordering::Relaxed);
     }
 
+    /// The shortest round trip that was seen, if there was one.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let nanos = self.round_trip_nanos.load(Ordering::Relaxed);
+        (nanos != u64::MAX).then(|| Duration::from_nanos(nanos))
+    }
+
+    /// Whether it has ended because the cluster is down. Waits for the end: to be asked after a failure.
+    pub(crate) async fn has_met_cluster_down(&self) -> bool {
+        let is_over = tokio::time::timeout(END_TOLD, self.ended()).await.is_ok();
+        is_over && self.has_ended_by_cluster_down()
+    }
+
+    /// The same of a connection that has ended.
+    pub(crate) fn has_ended_by_cluster_down(&self) -> bool {
+        self.cluster_down.load(Ordering::SeqCst)
+    }
+
     /// Whether somebody waits for a reply.
     pub(crate) fn is_waiting(&self) -> bool {
         self.outstanding.load(Ordering::Relaxed) > 0
@@ -243,9 +279,12 @@ impl Link {
         self.client.with_options(&options)
     }
 
-    fn sort(&self, reply: Result<Frame, FredError>) -> Result<Frame, Failure> {
+    fn sort(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
         let frame = reply.map_err(failure)?;
-        self.hear();
+        let now = self.clock.now();
+        self.heard_nanos.store(now.as_nanos(), Ordering::Relaxed);
+        let took_nanos = u64::try_from((now - sent).as_nanos()).unwrap_or(u64::MAX);
+        self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
         match frame {
             Frame::SimpleError { data, .. } => Err(Failure::Refused(data)),
             Frame::BlobError { data, .. } => {
@@ -262,9 +301,24 @@ impl Drop for Link {
     }
 }
 
-async fn tell_the_end(mut router: Router, dead: watch::Sender<bool>) {
-    let _ = (&mut router.0).await;
-    dead.send_replace(true);
+/// What there is to tell when the connection has ended.
+struct End {
+    errors: broadcast::Receiver<(FredError, Option<Server>)>,
+    cluster_down: Arc<AtomicBool>,
+    dead: watch::Sender<bool>,
+}
+
+impl End {
+    async fn tell(mut self, mut router: Router) {
+        let _ = (&mut router.0).await;
+        // fred ends the connection at such a reply, and tells why before its task ends.
+        while let Ok((error, _)) = self.errors.try_recv() {
+            if error.details().trim_start().starts_with("CLUSTERDOWN") {
+                self.cluster_down.store(true, Ordering::SeqCst);
+            }
+        }
+        self.dead.send_replace(true);
+    }
 }
 
 /// Counts a request as long as it waits, also when it is dropped.
@@ -290,3 +344,6 @@ pub(crate) fn is_redirect(text: &str) -> bool {
 fn failure(error: FredError) -> Failure {
     if *error.kind() == FredKind::Timeout { Failure::TimedOut } else { Failure::Lost(error) }
 }
+
+/// Between a failed request and the end of fred's task there is no wait for anything but the scheduler.
+const END_TOLD: Duration = Duration::from_millis(100);

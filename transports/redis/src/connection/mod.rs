@@ -15,6 +15,8 @@ pub(crate) mod link;
 mod offset;
 mod renewal;
 mod requests;
+pub(crate) mod sparse;
+pub(crate) mod trouble;
 pub(crate) mod watchdog;
 
 pub(crate) use batches::Batches;

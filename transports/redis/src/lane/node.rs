@@ -1,7 +1,14 @@
 //! One node of one lane: keeps a checked command connection, and says so on the lane's board.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
+use fred::types::Value;
 use leasehold::{
     clock::Instant,
     log,
@@ -14,7 +21,10 @@ use tracing::Level;
 use super::board::Board;
 use crate::{
     config::RedisTopology,
-    connection::{Connection, Terms, backoff::Backoff, batches::Inquiry, dialling::LinkKind, identity::Run},
+    connection::{
+        Connection, Terms, backoff::Backoff, batches::Inquiry, dialling::LinkKind, identity::Run, link::Link,
+        sparse::Sparse,
+    },
     routing::{Server, atlas::Atlas},
 };
 
@@ -26,6 +36,8 @@ pub(crate) struct Node {
     board: Arc<Board>,
     present: Mutex<Present>,
     connections: watch::Sender<u64>,
+    /// How many connections in a row have ended because the cluster is down.
+    downs: AtomicU32,
 }
 
 /// The connection of the moment, or why there is none.
@@ -37,7 +49,8 @@ enum Present {
 impl Node {
     pub(crate) fn new(server: Arc<Server>, lane: OpenLane, atlas: Arc<Atlas>, board: Arc<Board>) -> Self {
         let present = Mutex::new(Present::Broken("not connected yet".into()));
-        Self { server, lane, atlas, board, present, connections: watch::Sender::default() }
+        let (connections, downs) = (watch::Sender::default(), AtomicU32::default());
+        Self { server, lane, atlas, board, present, connections, downs }
     }
 
     /// Connects, and connects again whenever the connection ends, for ever.
@@ -50,8 +63,17 @@ impl Node {
             let since = self.now();
             self.serve(&connection).await;
             self.lose(&connection);
-            connection = self.reconnect(Backoff::after(self.now() - since)).await;
+            connection = self.reconnect(self.backoff_after(&connection, self.now() - since)).await;
         }
+    }
+
+    // A connection that is cut by every caller that finds the cluster down must not be made anew for every caller.
+    fn backoff_after(&self, connection: &Connection, stood: Duration) -> Backoff {
+        if !connection.has_met_cluster_down() {
+            self.downs.store(0, Ordering::Relaxed);
+            return Backoff::after(stood);
+        }
+        Backoff::cluster_down(self.downs.fetch_add(1, Ordering::Relaxed).saturating_add(1))
     }
 
     /// The checked connection of the moment.
@@ -102,8 +124,9 @@ impl Node {
     }
 
     async fn reconnect(&self, mut backoff: Backoff) -> Arc<Connection> {
+        let mut sparse = Sparse::default();
         loop {
-            tokio::time::sleep(backoff.next_delay(self.now())).await;
+            self.wait(backoff.next_delay(self.now())).await;
             match self.connect().await {
                 Ok(connection) => {
                     let (server, lane) = (self.server.name.clone(), self.lane.purpose);
@@ -111,19 +134,61 @@ impl Node {
                     return connection;
                 }
                 Err(error) => {
+                    if error.kind.is_final() {
+                        backoff.refused();
+                    }
                     *self.lock() = Present::Broken(error.detail.clone());
-                    let server = self.server.name.clone();
-                    log::line(
-                        Level::DEBUG,
-                        move || tracing::debug!(%server, %error, "cannot connect to redis"),
-                    );
+                    self.tell(error, sparse.is_due(self.now()));
                 }
             }
         }
     }
 
+    fn tell(&self, error: TransportError, is_due: bool) {
+        let (server, lane) = (self.server.name.clone(), self.lane.purpose);
+        match is_due {
+            true => log::line(Level::WARN, move || {
+                tracing::warn!(%server, ?lane, %error, "cannot connect to redis");
+            }),
+            false => log::line(Level::DEBUG, move || {
+                tracing::debug!(%server, ?lane, %error, "cannot connect to redis");
+            }),
+        }
+    }
+
+    // While the cluster is down, another map (a replica was promoted) is a reason to look before the delay is over.
+    async fn wait(&self, delay: Duration) {
+        if !self.is_doubted_down() {
+            return tokio::time::sleep(delay).await;
+        }
+        let mut changes = self.atlas.changes();
+        tokio::time::sleep(delay.min(DOWN_LEAST)).await;
+        let _ = tokio::time::timeout(delay.saturating_sub(DOWN_LEAST), changes.changed()).await;
+    }
+
+    fn is_doubted_down(&self) -> bool {
+        self.downs.load(Ordering::Relaxed) > 0
+    }
+
+    // The board does not show a node as connected before its cluster is up: it would call all waiting callers, whose
+    // requests end the connection again.
+    async fn must_be_up(&self, link: &Link) -> Result<(), TransportError> {
+        if !self.is_doubted_down() {
+            return Ok(());
+        }
+        let args = vec![Value::from_static_str(NO_LOCK), Value::from_static_str(NO_LOCK)];
+        // Any answer but that one is good: also that another node serves the key, or that it may not be looked at.
+        let asked = link.request("HEXISTS", 0, args, self.lane.command_timeout).await;
+        if asked.is_ok() || !link.has_met_cluster_down().await {
+            return Ok(());
+        }
+        let detail = format!("redis {}: the cluster is down; see CLUSTER INFO", self.server.name);
+        Err(TransportError::without_effect(ErrorKind::NotReady, Some(self.server.id), detail))
+    }
+
     pub(crate) async fn connect(&self) -> Result<Arc<Connection>, TransportError> {
         let (link, run, checked) = self.server.connect(LinkKind::Commands, self.lane).await?;
+        self.must_be_up(&link).await?;
         let config = self.server.config();
         let is_open = checked.abilities.is_to_be_asked_again(config);
         let terms = Terms {
@@ -180,3 +245,8 @@ impl Drop for Node {
         }
     }
 }
+
+/// After the cluster was found down, no look at it comes sooner.
+const DOWN_LEAST: Duration = Duration::from_millis(500);
+/// A key that nobody has: whether it may be looked for tells whether the cluster is up.
+const NO_LOCK: &str = "leasehold";

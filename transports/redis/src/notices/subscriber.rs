@@ -38,13 +38,13 @@ use crate::{
         backoff::Backoff,
         dialling::LinkKind,
         link::{Failure, Link, is_redirect},
-        watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+        watchdog::{Probe, watch_over},
     },
     routing::{
         Server,
         atlas::{Atlas, Map},
     },
-    wire::{names::lock_channel, reply},
+    wire::{names::lock_channel, reply, shown::shown},
 };
 
 /// The watches of one lane, and the connections that serve them: one for each node.
@@ -148,8 +148,9 @@ impl Subscriber {
             End::Refused(text) => {
                 let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
                               &redisson_lock__channel:*; until then callers poll";
+                let text = shown(&text);
                 log::line(Level::ERROR, move || {
-                    tracing::error!(%server, %text, remedy, "redis refuses subscriptions");
+                    tracing::error!(%server, text, remedy, "redis refuses subscriptions");
                 });
                 Backoff::slow()
             }
@@ -161,9 +162,14 @@ impl Subscriber {
             tokio::time::sleep(backoff.next_delay(self.clock().now())).await;
             match self.connect(server).await {
                 Ok(subscribed) => return subscribed,
-                Err(error) => log::line(Level::DEBUG, move || {
-                    tracing::debug!(%error, "cannot connect to redis for notices");
-                }),
+                Err(error) => {
+                    if error.kind.is_final() {
+                        backoff.refused();
+                    }
+                    log::line(Level::DEBUG, move || {
+                        tracing::debug!(%error, "cannot connect to redis for notices");
+                    });
+                }
             }
             self.lock().stay_lost(server.id);
         }
@@ -333,8 +339,8 @@ impl Probe for Subscribed {
         &self.link
     }
 
-    async fn probe(&self) -> Result<(), Failure> {
-        self.ping(PROBE_TIMEOUT).await
+    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+        self.ping(timeout).await
     }
 }
 

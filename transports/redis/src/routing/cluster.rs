@@ -24,11 +24,13 @@ use crate::{
     connection::{
         dialling::{LinkKind, Login, Target},
         link::{Failure, Link},
+        trouble,
     },
     lane::Nodes,
     wire::{
         cluster_nodes::{self, Described},
         refusal::{refusal, refused},
+        shown::shown,
     },
 };
 
@@ -105,15 +107,16 @@ fn explain(address: &Address, failure: Failure) -> TransportError {
     match failure {
         Failure::Refused(text) => match refusal(&text) {
             Some(refusal) => refused(&name, refusal, &text),
-            None => {
-                without_effect(ErrorKind::NotReady, format!("redis {name} refused CLUSTER NODES: {text}"))
-            }
+            None => without_effect(
+                ErrorKind::NotReady,
+                format!("redis {name} refused CLUSTER NODES: {}", shown(&text)),
+            ),
         },
         Failure::TimedOut => {
             without_effect(ErrorKind::TimedOut, format!("redis {name}: no answer to CLUSTER NODES in time"))
         }
         Failure::Lost(error) => {
-            without_effect(ErrorKind::Unreachable, format!("redis {name}: {error}")).because(error)
+            without_effect(ErrorKind::Unreachable, format!("redis {name}: {}", trouble::shown(&error)))
         }
     }
 }

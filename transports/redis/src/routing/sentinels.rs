@@ -28,11 +28,13 @@ use crate::{
     connection::{
         dialling::{LinkKind, Login, Target},
         link::{Failure, Link},
+        trouble,
     },
     wire::{
         refusal::{refusal, refused},
         reply,
         sentinel::MasterWord,
+        shown::shown,
     },
 };
 
@@ -224,6 +226,14 @@ pub(super) fn service(atlas: &Atlas) -> &str {
 pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportError {
     let (kind, detail) = match failure {
         Failure::Refused(text) => match refusal(&text) {
+            // Only SENTINEL itself is sent: it is unknown to servers.
+            Some(refusal) if refusal.code == "unknown command" => (
+                ErrorKind::Misconfigured,
+                format!(
+                    "redis {sentinel} is a server, no sentinel; name the sentinels in `addresses` (they listen on 26379), \
+                     or set topology = \"single\""
+                ),
+            ),
             Some(refusal) => return refused(&sentinel.to_string(), refusal, &text),
             None if text.contains("No such master") => (
                 ErrorKind::Misconfigured,
@@ -231,10 +241,15 @@ pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> Tr
                     "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
                 ),
             ),
-            None => (ErrorKind::NotReady, format!("sentinel {sentinel} refused to name the master: {text}")),
+            None => (
+                ErrorKind::NotReady,
+                format!("sentinel {sentinel} refused to name the master: {}", shown(&text)),
+            ),
         },
         Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
-        Failure::Lost(error) => (ErrorKind::Unreachable, format!("sentinel {sentinel}: {error}")),
+        Failure::Lost(error) => {
+            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", trouble::shown(&error)))
+        }
     };
     TransportError::without_effect(kind, None, detail)
 }

@@ -15,6 +15,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use fred::{
@@ -41,7 +42,7 @@ use crate::{
         backoff::Backoff,
         dialling::LinkKind,
         link::{Failure, Link},
-        watchdog::{PROBE_TIMEOUT, Probe, watch_over},
+        watchdog::{Probe, watch_over},
     },
     lane::{Nodes, Task},
     wire::{
@@ -174,7 +175,7 @@ async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentine
                 return;
             }
         }
-        let list = question(&questions.link, "SENTINELS", service(&vigil.atlas), PROBE_TIMEOUT).await;
+        let list = question(&questions.link, "SENTINELS", service(&vigil.atlas), vigil.lane.command_timeout).await;
         if let Ok(frame) = list {
             let named: Vec<_> =
                 sentinels(&frame).iter().map(|named| vigil.atlas.config.reachable(named)).collect();
@@ -285,7 +286,7 @@ impl Ear {
         let ear = Self { messages: link.link, pings: AtomicU64::new(0) };
         let subscribed = async {
             ear.messages.subscribe(vec![Str::from_static("+switch-master")], lane.command_timeout).await?;
-            ear.probe().await
+            ear.probe(lane.command_timeout).await
         };
         match subscribed.await {
             Ok(()) => Ok(ear),
@@ -322,10 +323,10 @@ impl Probe for Ear {
         &self.messages
     }
 
-    async fn probe(&self) -> Result<(), Failure> {
+    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
         let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
         let args = vec![Value::String(number.clone().into())];
-        let frame = self.messages.request("PING", 0, args, PROBE_TIMEOUT).await?;
+        let frame = self.messages.request("PING", 0, args, timeout).await?;
         if reply::pong(&frame) != Some(&number) {
             self.messages.kill();
         }

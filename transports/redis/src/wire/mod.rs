@@ -9,3 +9,4 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod scripts;
 pub(crate) mod sentinel;
+pub(crate) mod shown;

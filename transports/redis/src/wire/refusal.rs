@@ -9,9 +9,13 @@
 
 use leasehold::transport::{ErrorKind, TransportError};
 
+use super::shown::shown;
+
 /// What a refusal proves: certainly nothing was executed, and this is the trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
+    /// The code or phrase of the table by which it was known.
+    pub(crate) code: &'static str,
     pub(crate) kind: ErrorKind,
     pub(crate) remedy: &'static str,
 }
@@ -22,14 +26,27 @@ pub(crate) fn refusal(text: &str) -> Option<Refusal> {
     let code = bare.split(' ').next().unwrap_or_default();
     let by_code = || BY_CODE.iter().find(|row| row.0 == code);
     let by_phrase = || BY_PHRASE.iter().find(|row| bare.contains(row.0));
-    let &(_, kind, remedy) = by_code().or_else(by_phrase)?;
-    Some(Refusal { kind, remedy })
+    let &(code, kind, remedy) = by_code().or_else(by_phrase)?;
+    Some(Refusal { code, kind, remedy })
 }
 
 /// An error reply that proves that nothing was executed, as the caller sees it.
 pub(crate) fn refused(address: &str, refusal: Refusal, text: &str) -> TransportError {
-    let detail = format!("redis {address} refused: {text}; {}", refusal.remedy);
+    let detail = format!("redis {address} refused: {}; {}", shown(text), refusal.remedy);
     TransportError::without_effect(refusal.kind, None, detail)
+}
+
+/// An error reply to a login, which may repeat the password anywhere: only what the table knows of it is shown.
+pub(crate) fn refused_login(address: &str, text: &str, credentials: &str) -> TransportError {
+    let unknown = Refusal { code: "in words of its own", kind: ErrorKind::NotReady, remedy: "see its log" };
+    let Refusal { code, kind, remedy } = login_refusal(text).or(refusal(text)).unwrap_or(unknown);
+    let detail = format!("redis {address} refused the login ({credentials}): {code}; {remedy}");
+    TransportError::without_effect(kind, None, detail)
+}
+
+fn login_refusal(text: &str) -> Option<Refusal> {
+    let row = LOGIN.iter().find(|row| text.contains(row.0))?;
+    Some(Refusal { code: row.0, kind: row.1, remedy: row.2 })
 }
 
 /// Redis 6.2 puts the place in the script before the text that a pcall caught, and a dash.
@@ -102,6 +119,26 @@ const BY_PHRASE: &[Row] = &[
     ("DB index is out of range", ErrorKind::Misconfigured, "correct `database`"),
     ("invalid DB index", ErrorKind::Misconfigured, "correct `database`"),
     ("SELECT is not allowed in cluster mode", ErrorKind::Misconfigured, "set `database` to 0"),
+    (
+        "cluster support disabled",
+        ErrorKind::Misconfigured,
+        "this server is no node of a cluster; set topology = \"single\", or write redis:// in place of redis-cluster://",
+    ),
+];
+
+/// By a phrase anywhere in the text of a refused login.
+const LOGIN: &[Row] = &[
+    (
+        "unknown command",
+        ErrorKind::Misconfigured,
+        "the server does not know AUTH (see rename-command); let it offer AUTH, or leave the password out",
+    ),
+    ("invalid password", ErrorKind::Denied, "correct the password"),
+    (
+        "wrong number of arguments",
+        ErrorKind::Misconfigured,
+        "the server knows no users; leave the user name out",
+    ),
 ];
 
 #[cfg(test)]
@@ -179,6 +216,7 @@ mod tests {
             ("WRONGTYPE Operation against a key holding the wrong kind of value", ErrorKind::WrongType),
             ("ERR unknown command 'EVALSHA', with args beginning with: ", ErrorKind::Misconfigured),
             ("ERR DB index is out of range", ErrorKind::Misconfigured),
+            ("ERR This instance has cluster support disabled", ErrorKind::Misconfigured),
             ("NOEXPIRY the server did not set an expiry on the lock's key", ErrorKind::NotReady),
         ] {
             assert_eq!(kind(text), Some(expected), "{text}");

@@ -165,7 +165,7 @@ async fn a_full_socket_does_not_keep_a_dead_connection_alive() {
 
 #[tokio::test]
 async fn a_wrong_password_is_final_and_is_not_shown() {
-    let server = Server::start_with(&["--requirepass", "right"]);
+    let server = Server::start_with(&["--requirepass", "hunter2-right"]);
     let with = |password: Option<Password>| {
         let mut config = server.config();
         config.password = password;
@@ -180,7 +180,7 @@ async fn a_wrong_password_is_final_and_is_not_shown() {
             assert!(!format!("{error} {error:?}").contains("hunter2"));
         }
     }
-    let right = with(Some(Password::Value(Secret::new("right"))));
+    let right = with(Some(Password::Value(Secret::new("hunter2-right"))));
     granted(&open(&right, LanePurpose::Calls).await.unwrap(), &OwnerMint::new(), "k").await.unwrap();
 }
 
@@ -332,11 +332,12 @@ async fn the_minimal_rule_of_the_readme_is_enough() {
     let server = Server::start();
     let readme = include_str!("../../README.md");
     let rule = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER leasehold ")).unwrap();
+    let rule = rule.replace(">secret", ">hunter2");
     let rule: Vec<_> = rule.split(' ').collect();
     assert_eq!(server.cli(&[&["acl", "setuser", "leasehold"], &rule[..]].concat()), "OK");
     let mut config = server.config();
     (config.username, config.password) =
-        (Some("leasehold".into()), Some(Password::Value(Secret::new("secret"))));
+        (Some("leasehold".into()), Some(Password::Value(Secret::new("hunter2"))));
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let ask = granted(&lane, &OwnerMint::new(), "locks:k").await.unwrap();
     let mut watch = lane.watch(&ask.key);
@@ -356,9 +357,9 @@ async fn the_minimal_rule_of_the_readme_is_enough() {
 #[tokio::test]
 async fn without_the_right_to_channels_there_are_locks_but_no_notices() {
     let server = Server::start();
-    server.cli(&["acl", "setuser", "u", "on", ">p", "~*", "+@all", "resetchannels"]);
+    server.cli(&["acl", "setuser", "u", "on", ">hunter2", "~*", "+@all", "resetchannels"]);
     let mut config = server.config();
-    (config.username, config.password) = (Some("u".into()), Some(Password::Value(Secret::new("p"))));
+    (config.username, config.password) = (Some("u".into()), Some(Password::Value(Secret::new("hunter2"))));
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let mut watch = lane.watch(&key("k"));
     tokio::time::sleep(Duration::from_millis(200)).await;

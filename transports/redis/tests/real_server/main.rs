@@ -2,10 +2,16 @@
 
 mod asking;
 mod authority;
+mod cluster_down;
 mod clusters;
+mod distances;
 mod failures;
 mod fake;
+mod far;
 mod locks;
 mod sentinels;
+mod nested;
+mod roles;
+mod secrets;
 mod server;
 mod tls;

@@ -2,7 +2,7 @@
 
 use std::{
     net::{TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
@@ -21,6 +21,7 @@ pub(crate) struct Server {
     dir: PathBuf,
     child: Option<Child>,
     args: Vec<String>,
+    program: PathBuf,
 }
 
 impl Server {
@@ -29,17 +30,21 @@ impl Server {
     }
 
     pub(crate) fn start_with(args: &[&str]) -> Self {
+        Self::start_program(Path::new("redis-server"), args)
+    }
+
+    pub(crate) fn start_program(program: &Path, args: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = std::env::temp_dir().join(format!("leasehold-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let args = args.iter().map(|arg| arg.to_string()).collect();
-        let mut server = Self { port, dir, child: None, args };
+        let mut server = Self { port, dir, child: None, args, program: program.to_owned() };
         server.launch();
         server
     }
 
     pub(crate) fn launch(&mut self) {
-        let child = Command::new("redis-server")
+        let child = Command::new(&self.program)
             .args(["--port", &self.port.to_string(), "--save", "", "--bind", "127.0.0.1", "--dir"])
             .arg(&self.dir)
             .args(&self.args)

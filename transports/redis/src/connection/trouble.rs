@@ -1,0 +1,50 @@
+//! What fred says of a connection that failed, in words for an operator. Pure.
+//!
+//! fred keeps the `Debug` text of an error of the operating system or of TLS; the plain words stand inside.
+
+use fred::error::Error as FredError;
+
+use crate::wire::shown;
+
+/// The plain words.
+pub(crate) fn shown(error: &FredError) -> String {
+    shown::shown(&plain(error.details()))
+}
+
+/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` is `Connection refused (os error 111)`, and
+/// `Custom { kind: InvalidData, error: "some text" }` is `some text`.
+fn plain(details: &str) -> String {
+    let message = || details.split_once("message: \"").and_then(|(_, rest)| rest.rsplit_once('"'));
+    let code = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once(','));
+    if let (Some((code, _)), Some((message, _))) = (code(), message()) {
+        return format!("{message} (os error {code})");
+    }
+    let custom = details.strip_prefix("Custom { kind: ").and_then(|rest| rest.split_once("error: "));
+    custom.map_or(details, |(_, inner)| inner.trim_end_matches(" }").trim_matches('"')).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_shown_in_their_plain_words() {
+        for (details, expected) in [
+            (
+                "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
+                "Connection refused (os error 111)",
+            ),
+            (
+                "Custom { kind: Uncategorized, error: \"failed to lookup address information: Name or service not known\" }",
+                "failed to lookup address information: Name or service not known",
+            ),
+            (
+                "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }",
+                "InvalidCertificate(UnknownIssuer)",
+            ),
+            ("Connection closed.", "Connection closed."),
+        ] {
+            assert_eq!(plain(details), expected);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a server says, as it may be shown in an error or a log line. Pure.
+
+/// One line without control characters, without the arguments that a server repeats, and not endless.
+pub(crate) fn shown(text: &str) -> String {
+    let told = without_arguments(text);
+    match told.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", escaped(&told[..end])),
+        None => escaped(told),
+    }
+}
+
+/// A server that does not know a command repeats its first arguments; those of a login are the password.
+fn without_arguments(text: &str) -> &str {
+    text.find(REPEATED).map_or(text, |at| text[..at].trim_end_matches([' ', ',']))
+}
+
+fn escaped(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
+const REPEATED: &str = "with args beginning with";
+const SHOWN_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_control_characters_and_endless_texts_are_not_shown() {
+        let unknown = "ERR unknown command 'AUTH', with args beginning with: 'app' 'hunter2' ";
+        assert_eq!(shown(unknown), "ERR unknown command 'AUTH'");
+        assert_eq!(shown("ERR \u{1b}[31mred\n"), "ERR \\u{1b}[31mred\\n");
+        assert_eq!(shown(&"ä".repeat(1_000)).chars().count(), SHOWN_MAX + 3);
+        assert_eq!(shown("NOAUTH Authentication required."), "NOAUTH Authentication required.");
+    }
+}

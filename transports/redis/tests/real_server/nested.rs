@@ -1,0 +1,26 @@
+//! A reply that is nested deeper than any of ours ends its connection, not the process.
+
+use crate::{fake, server::*};
+use leasehold::transport::*;
+use leasehold_redis::{RedisConfig, RedisTransport};
+
+fn nested() -> String {
+    "*1\r\n".repeat(100_000) + ":1\r\n"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_nested_a_hundred_thousand_deep_ends_its_connection_alone() {
+    let port = fake::serve(|words| match words[0].as_str() {
+        "TIME" => nested(),
+        _ => fake::healthy(words).unwrap_or_else(|| "-ERR no\r\n".into()),
+    });
+    let opened = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Calls).await;
+    println!("{}", opened.err().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_reply_nested_a_hundred_thousand_deep_ends_its_connection_alone() {
+    let port = fake::serve(|_| nested());
+    let opened = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Calls).await;
+    println!("{}", opened.err().unwrap());
+}
