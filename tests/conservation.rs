@@ -11,7 +11,7 @@ use leasehold::{
     metrics::{Metrics, Sample, Value},
 };
 
-use crate::harness::polling::holds_within;
+use crate::harness::{polling::holds_within, secrets::MARKER};
 
 /// What an engine's metrics are at one moment; of a histogram, how many values it has.
 pub struct Numbers(HashMap<&'static str, Vec<Sample>>);
@@ -28,6 +28,11 @@ impl Numbers {
     /// Now. Of an engine that is gone, without its gauges.
     pub fn read(metrics: &Metrics) -> Self {
         let families = metrics.read();
+        let samples = || families.iter().flat_map(|family| &family.samples);
+        assert!(
+            samples().flat_map(|sample| &sample.labels).all(|label| !label.contains(MARKER)),
+            "a secret in a label"
+        );
         Self(families.into_iter().map(|family| (family.descriptor.name, family.samples)).collect())
     }
 

@@ -44,7 +44,7 @@ fn nobody_listening_is_told_with_the_address() {
 
 #[test]
 fn a_wrong_password_is_told_at_once_and_not_shown() {
-    let server = RedisServer::builder().password("the right one").start().expect("a server");
+    let server = RedisServer::builder().password("hunter2-right").start().expect("a server");
     let ended = refused(&["--url", &format!("redis://:{SECRET}@127.0.0.1:{}", server.port())]);
     assert!(ended.stderr.contains("password"), "{}", ended.stderr);
 }

@@ -67,9 +67,10 @@ fn the_ready_file_of_a_cluster() {
 fn sentinels_with_passwords_and_tls() {
     let certificates = Certificates::new().expect("certificates");
     let tls = ServerTls::new(&certificates).asks_clients();
-    let builder = RedisSentinel::builder().tls(&tls).password("hunter2").sentinel_password("other");
+    let builder = RedisSentinel::builder().tls(&tls).password("hunter2").sentinel_password("hunter2-other");
     let deployment = builder.start().expect("sentinels");
-    let topology = "topology = \"sentinel\"\nservice_name = \"leasehold\"\nsentinel_password = \"other\"";
+    let topology =
+        "topology = \"sentinel\"\nservice_name = \"leasehold\"\nsentinel_password = \"hunter2-other\"";
     runs_on(&guarded(topology, &deployment.sentinel_addresses(), &certificates));
 }
 

@@ -30,9 +30,10 @@ async fn refusal_saying(port: u16, word: &str) -> TransportError {
 #[tokio::test]
 async fn a_password_that_is_missing_or_wrong_is_told() {
     for version in ServerVersion::ALL {
-        let server = RedisServer::builder().version(version).password("right").start().expect("a server");
+        let server =
+            RedisServer::builder().version(version).password("hunter2-right").start().expect("a server");
         let single = RedisConfig::single("127.0.0.1", server.port());
-        let wrong = Some(Password::Value(Secret::new("wrong")));
+        let wrong = Some(Password::Value(Secret::new("hunter2-wrong")));
         let nobody = Some("nobody".to_owned());
         for (config, word, remedy) in [
             (single.clone(), "NOAUTH", "set `password`"),

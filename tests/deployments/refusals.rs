@@ -31,11 +31,12 @@ impl Single {
         let server = RedisServer::builder()
             .version(version)
             .option("--lua-time-limit", "20")
-            .acl_user("ours on >pw ~* &* +@all")
+            .acl_user("ours on >hunter2 ~* &* +@all")
             .start()
             .expect("a server");
         let mut config = RedisConfig::single("127.0.0.1", server.port());
-        (config.username, config.password) = (Some("ours".into()), Some(Password::Value(Secret::new("pw"))));
+        (config.username, config.password) =
+            (Some("ours".into()), Some(Password::Value(Secret::new("hunter2"))));
         let lanes = Lanes::open(config).await;
         let held = lanes.held("held").await;
         Self { server, lanes, held }

@@ -55,9 +55,9 @@ async fn each_missing_right_is_named() {
     let server = RedisServer::start().expect("a server");
     let mut raw = server.client().expect("a connection");
     for right in ["pexpire", "hdel", "publish", "del"] {
-        let user = ["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"];
+        let user = ["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "&*", "+@all"];
         assert!(raw.command(&[&user[..], &[&format!("-{right}")]].concat()).expect("a reply").is_ok());
-        let config = RedisConfig::from_url(&format!("redis://app:secret@127.0.0.1:{}", server.port()));
+        let config = RedisConfig::from_url(&format!("redis://app:hunter2@127.0.0.1:{}", server.port()));
         let report = audited(config.expect("a url")).await;
         let (level, found) = about(&report, "rights");
         assert_eq!(level, AuditLevel::Error);

@@ -12,6 +12,7 @@
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
 //! * [`stall`] says when the machine stood still, and a failure says nothing.
+//! * [`secrets`] searches all that is logged for the secrets of the tests.
 //! * [`length`] says whether the long runs are wanted.
 //! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
 //!
@@ -37,6 +38,7 @@ pub mod raw_client;
 pub mod recorder;
 pub mod redis_server;
 pub mod resp;
+pub mod secrets;
 pub mod seed;
 pub mod sentinel;
 pub mod server;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::harness::polling::found_within;
 use crate::harness::port::{CLUSTER_BUS_OFFSET, free_cluster_port, free_port};
 use crate::harness::raw_client::{Door, RawClient};
+use crate::harness::secrets;
 use crate::harness::server::{ServerCommand, ServerProcess};
 use crate::harness::server_tls::ServerTls;
 use crate::harness::server_version::ServerVersion;
@@ -183,7 +184,7 @@ impl RedisServerBuilder {
         self
     }
 
-    /// Adds an ACL user as `ACL SETUSER` takes it: `acl_user("app on >secret ~app:* +@all")`.
+    /// Adds an ACL user as `ACL SETUSER` takes it: `acl_user("app on >hunter2 ~app:* +@all")`.
     #[must_use]
     pub fn acl_user(mut self, rule: &str) -> Self {
         self.users.push(rule.to_owned());
@@ -258,6 +259,7 @@ impl RedisServerBuilder {
     /// # Errors
     /// As [`RedisServer::start`].
     pub fn start(self) -> io::Result<RedisServer> {
+        secrets::watch();
         let dir = tempfile::Builder::new().prefix("leasehold-redis-").tempdir()?;
         let (process, port) = match self.port {
             Some(port) => (self.launch(port, FIRST_LIFE, dir.path())?, port),
@@ -490,17 +492,17 @@ mod tests {
     #[test]
     fn passwords_users_and_options_arrive() {
         let server = RedisServer::builder()
-            .password("secret")
-            .acl_user("app on >pw ~app:* +get")
+            .password("hunter2")
+            .acl_user("app on >hunter2-pw ~app:* +get")
             .option("--maxmemory", "3mb")
             .start()
             .expect("a server");
         let mut client = server.client().expect("a connection");
         assert!(client.command(&["PING"]).expect("a reply").error().is_some());
-        assert!(client.command(&["AUTH", "secret"]).expect("a reply").is_ok());
+        assert!(client.command(&["AUTH", "hunter2"]).expect("a reply").is_ok());
         let maxmemory = client.command(&["CONFIG", "GET", "maxmemory"]).expect("a reply");
         assert_eq!(maxmemory.texts(), ["maxmemory", "3145728"]);
-        assert!(client.command(&["AUTH", "app", "pw"]).expect("a reply").is_ok());
+        assert!(client.command(&["AUTH", "app", "hunter2-pw"]).expect("a reply").is_ok());
         assert!(
             client.command(&["PING"]).expect("a reply").error().is_some_and(|why| why.starts_with("NOPERM"))
         );

@@ -120,7 +120,7 @@ mod tests {
     fn a_cluster_and_sentinels_speak_tls_with_passwords() {
         let certificates = Certificates::new().expect("certificates");
         let tls = ServerTls::new(&certificates).asks_clients();
-        let cluster = RedisCluster::builder().tls(&tls).password("pw").start().expect("a cluster");
+        let cluster = RedisCluster::builder().tls(&tls).password("hunter2-pw").start().expect("a cluster");
         let heard = |node: &Node| {
             ping(node.port(), Some(certificates.authority()), Some((&certificates, Identity::Client)))
         };
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(target.command(&["GET", "foo"]).expect("a reply").text().as_deref(), Some("1"));
         assert!(heard(&source).starts_with("NOAUTH"));
 
-        let sentinels = RedisSentinel::builder().tls(&tls).password("pw").sentinel_password("other");
+        let sentinels =
+            RedisSentinel::builder().tls(&tls).password("hunter2-pw").sentinel_password("hunter2-other");
         let sentinels = sentinels.start().expect("sentinels");
         let first = sentinels.master().expect("a master");
         first.kill().expect("killed");

@@ -9,7 +9,7 @@ use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer}
 use crate::capture::{Capture, text_of_logs};
 
 const PASSWORD: &str = "hunter2-is-no-word";
-const NEXT: &str = "swordfish-is-one";
+const NEXT: &str = "hunter2-next";
 
 fn transport(server: &RedisServer) -> impl Transport + use<> {
     let mut config = RedisConfig::single("127.0.0.1", server.port());

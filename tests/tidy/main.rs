@@ -3,5 +3,6 @@
 mod functions;
 mod promises;
 mod rust_version;
+mod secrets;
 mod sources;
 mod track_record;

@@ -86,7 +86,7 @@ fn a_proxied_cluster_names_nothing_but_proxies_and_replicates_through_them() {
 
 #[test]
 fn a_stopped_master_is_replaced_and_follows_when_it_goes_on_and_a_lost_majority_heals() {
-    let cluster = RedisCluster::builder().password("pw").start().expect("a cluster");
+    let cluster = RedisCluster::builder().password("hunter2-pw").start().expect("a cluster");
     assert_eq!(cluster.slot_of("{foo}:bar").expect("a slot"), SLOT);
     let stopped = cluster.master_of(SLOT).expect("a master");
     stopped.stop().expect("stopped");

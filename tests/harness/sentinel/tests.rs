@@ -25,7 +25,7 @@ fn it_forms_and_switches_when_asked_and_when_the_master_dies() {
 
 #[test]
 fn proxied_sentinels_name_nothing_but_proxies_and_see_what_clients_see() {
-    let deployment = RedisSentinel::builder().proxied().password("pw").start().expect("a deployment");
+    let deployment = RedisSentinel::builder().proxied().password("hunter2-pw").start().expect("a deployment");
     let first = deployment.master().expect("a master");
     assert_ne!(first.port(), first.own_port());
     first.proxy().expect("a proxy").black_hole(true);
@@ -38,9 +38,10 @@ fn proxied_sentinels_name_nothing_but_proxies_and_see_what_clients_see() {
 
 #[test]
 fn sentinels_that_are_killed_know_everything_when_they_come_back() {
-    let user = "app on >pw ~* +@all";
-    let builder =
-        RedisSentinel::builder().sentinel_password("spw").sentinel_servers(|server| server.acl_user(user));
+    let user = "app on >hunter2-pw ~* +@all";
+    let builder = RedisSentinel::builder()
+        .sentinel_password("hunter2-spw")
+        .sentinel_servers(|server| server.acl_user(user));
     let deployment = builder.start().expect("a deployment");
     let first = deployment.master().expect("a master");
     deployment.sentinels()[0].kill().expect("killed");
@@ -55,5 +56,5 @@ fn sentinels_that_are_killed_know_everything_when_they_come_back() {
     deployment.wait_until_whole().expect("whole");
     assert_eq!(deployment.master_port().expect("a master"), second.port());
     let mut client = RawClient::connect(deployment.sentinels()[0].port()).expect("a connection");
-    assert!(client.command(&["AUTH", "app", "pw"]).expect("a reply").is_ok());
+    assert!(client.command(&["AUTH", "app", "hunter2-pw"]).expect("a reply").is_ok());
 }
