@@ -223,6 +223,7 @@ mod tests {
                 ServerConfig::Sentinel { service_name, .. } => {
                     (RedisTopology::Sentinel, Some(service_name.clone()))
                 }
+                ServerConfig::Unix { path } => panic!("{url} is read as a path: {path:?}"),
             };
             let mut nodes: Vec<_> = freds.server.hosts().iter().map(ToString::to_string).collect();
             nodes.rotate_right(1);

@@ -1,18 +1,24 @@
 //! Connecting to a server: as whom, with which secrets and certificates, and what is said when it fails.
 
-use std::time::Duration;
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
     error::{Error as FredError, ErrorKind as FredKind},
     interfaces::{ClientLike, EventInterface},
-    types::config::{
-        Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, TcpConfig, TlsConnector,
-    },
+    types::config::{Config, ConnectionConfig, PerformanceConfig, ServerConfig},
 };
 use leasehold::transport::{ErrorKind, TransportError};
-use tokio::task::JoinHandle;
+use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::SockRef;
+use tokio::{
+    net::TcpStream,
+    task::{AbortHandle, JoinHandle},
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
 
+use super::relay::{Heard, Relay};
 use crate::{
     config::{Address, Password, RedisConfig, TlsConfig},
     connection::{handshake, trouble},
@@ -48,35 +54,81 @@ pub(crate) struct Target<'a> {
 }
 
 /// A client that is connected and authenticated. A plain connection takes at most `step`; what takes several round trips,
-/// a handshake of TLS and the login, at most twice as long.
+/// a handshake of TLS and the login, at most twice as long each.
 pub(super) async fn dial(
     target: &Target<'_>,
     kind: LinkKind,
     step: Duration,
+    heard: Heard,
 ) -> Result<(Client, Router), TransportError> {
     let password = read_password(target.setting("password"), target.password(), step).await?;
     let tls =
         read_tls(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
-    let client = client(target, kind, (password, tls), step);
+    let relay =
+        connect(target, tls, step, heard).await.map_err(|error| cannot_connect(target, &error, step))?;
+    let client = client(target, kind, (relay.path(), password), step);
     let mut up = client.reconnect_rx();
-    let mut router = Router(client.connect());
+    let mut router = Router { task: client.connect(), relay };
     // fred tells a failed first connection only by the end of its router task.
     tokio::select! {
-        ended = &mut router.0 => {
+        ended = &mut router.task => {
             let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
-            return Err(cannot_connect(target, &error, step));
+            return Err(cannot_connect(target, &router.cause(error), step));
         }
         _ = up.recv() => {}
     }
     Ok((client, router))
 }
 
-/// fred's task; dropping this ends it.
-pub(super) struct Router(pub(super) JoinHandle<Result<(), FredError>>);
+async fn connect(
+    target: &Target<'_>,
+    tls: Option<ClientConfig>,
+    step: Duration,
+    heard: Heard,
+) -> Result<Relay, FredError> {
+    let late = |_| FredError::new(FredKind::Timeout, "no answer");
+    let socket = timeout(step, connect_socket(target)).await.map_err(late)??;
+    let Some(tls) = tls else { return Ok(Relay::start(socket, heard)?) };
+    let name = ServerName::try_from(target.server_name().to_owned())?;
+    let handshake = TlsConnector::from(Arc::new(tls)).connect(name, socket);
+    let stream = timeout(step * SLOW_STEP, handshake).await.map_err(late)??;
+    Ok(Relay::start(stream, heard)?)
+}
+
+async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect((target.address.host.as_str(), target.address.port)).await?;
+    socket.set_nodelay(true)?;
+    let user_timeout = Duration::from_millis(target.config.tcp_user_timeout_ms);
+    SockRef::from(&socket).set_tcp_user_timeout(Some(user_timeout))?;
+    Ok(socket)
+}
+
+/// fred's task and what stands between it and the server; dropping this ends both.
+pub(super) struct Router {
+    pub(super) task: JoinHandle<Result<(), FredError>>,
+    relay: Relay,
+}
+
+impl Router {
+    /// Ends both, whatever is still to be written.
+    pub(super) fn abort_handles(&self) -> [AbortHandle; 2] {
+        [self.relay.abort_handle(), self.task.abort_handle()]
+    }
+
+    // fred sees only that its local socket was closed.
+    fn cause(&self, error: FredError) -> FredError {
+        match self.relay.cause() {
+            Some(cause) if !is_said_by_the_server(&error) => {
+                FredError::new(FredKind::IO, format!("{cause:?}"))
+            }
+            _ => error,
+        }
+    }
+}
 
 impl Drop for Router {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -140,16 +192,14 @@ impl Target<'_> {
 fn client(
     target: &Target<'_>,
     kind: LinkKind,
-    (password, tls): (Option<String>, Option<TlsConnector>),
+    (path, password): (&Path, Option<String>),
     step: Duration,
 ) -> Client {
-    let mut server = Server::new(target.address.bracketed_host(), target.address.port);
-    server.tls_server_name = tls.is_some().then(|| target.server_name().into());
     // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
-    let server = ServerConfig::Centralized { server };
-    let (username, tls) = (target.username().map(str::to_owned), tls.map(Into::into));
-    let fred = Config { username, password, server, database: target.database(), tls, ..Config::default() };
-    Client::new(fred, Some(performance(kind, step)), Some(connection(target, step)), None)
+    let server = ServerConfig::Unix { path: path.to_owned() };
+    let username = target.username().map(str::to_owned);
+    let fred = Config { username, password, server, database: target.database(), ..Config::default() };
+    Client::new(fred, Some(performance(kind, step)), Some(connection(step)), None)
 }
 
 fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
@@ -164,14 +214,12 @@ fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
     }
 }
 
-fn connection(target: &Target<'_>, step: Duration) -> ConnectionConfig {
-    let user_timeout = Some(Duration::from_millis(target.config.tcp_user_timeout_ms));
+fn connection(step: Duration) -> ConnectionConfig {
     ConnectionConfig {
-        connection_timeout: if target.tls().is_some() { step * SLOW_STEP } else { step },
+        connection_timeout: step,
         internal_command_timeout: step * SLOW_STEP,
         max_command_attempts: 1,
         max_redirections: 0,
-        tcp: TcpConfig { nodelay: Some(true), user_timeout, ..TcpConfig::default() },
         ..ConnectionConfig::default()
     }
 }
@@ -191,10 +239,9 @@ async fn read_password(
     text.map(Some).map_err(misconfigured)
 }
 
-async fn read_tls(tls: Option<TlsConfig>, step: Duration) -> Result<Option<TlsConnector>, String> {
+async fn read_tls(tls: Option<TlsConfig>, step: Duration) -> Result<Option<ClientConfig>, String> {
     let Some(tls) = tls else { return Ok(None) };
-    let config = read_files("`tls` files", move || tls.read(), step).await?;
-    Ok(Some(config.into()))
+    read_files("`tls` files", move || tls.read(), step).await.map(Some)
 }
 
 /// On a thread of its own: a file system that hangs must not hang the lane.
@@ -254,8 +301,8 @@ fn is_said_by_the_server(error: &FredError) -> bool {
     )
 }
 
-/// fred counts all commands of its setup as one (PING or AUTH, SELECT, CLIENT ID, INFO), one after the other, and all of a
-/// TLS connection: at a round trip of 440 ms that is more than a second.
+/// fred counts all commands of its setup as one (PING or AUTH, SELECT, CLIENT ID, INFO, one after the other), and a
+/// handshake of TLS is up to two round trips: at 440 ms each that is more than a second.
 const SLOW_STEP: u32 = 2;
 
 // fred allocates its nine event channels at once and for good; on a command link none of them carries anything.

@@ -35,15 +35,18 @@ use tokio::{
     task::AbortHandle,
 };
 
-use super::dialling::{LinkKind, Router, Target, dial};
+use super::{
+    dialling::{LinkKind, Router, Target, dial},
+    relay::Heard,
+};
 
 /// One connection.
 pub(crate) struct Link {
     client: Client,
     clock: Clock,
-    router: AbortHandle,
+    ends: [AbortHandle; 2],
     dead: watch::Sender<bool>,
-    heard_nanos: AtomicU64,
+    heard: Heard,
     /// The shortest that was seen; the longest time there is before the first reply.
     round_trip_nanos: AtomicU64,
     outstanding: AtomicUsize,
@@ -74,29 +77,19 @@ impl Link {
         clock: Clock,
         step: Duration,
     ) -> Result<Link, TransportError> {
-        let (client, router) = dial(&target, kind, step).await?;
-        Ok(Self::watched(client, clock, router))
+        let heard = Heard::now(clock);
+        let (client, router) = dial(&target, kind, step, heard.clone()).await?;
+        Ok(Self::watched(client, clock, router, heard))
     }
 
-    fn watched(client: Client, clock: Clock, router: Router) -> Self {
-        let (dead, abort) = (watch::Sender::new(false), router.0.abort_handle());
+    fn watched(client: Client, clock: Clock, router: Router, heard: Heard) -> Self {
+        let (dead, ends) = (watch::Sender::new(false), router.abort_handles());
         let cluster_down = Arc::new(AtomicBool::default());
         let end = End { errors: client.error_rx(), cluster_down: cluster_down.clone(), dead: dead.clone() };
         tokio::spawn(end.tell(router));
-        let heard_nanos = AtomicU64::new(clock.now().as_nanos());
         let (round_trip_nanos, outstanding) = (AtomicU64::new(u64::MAX), AtomicUsize::new(0));
         let queueing = RwLock::default();
-        Self {
-            client,
-            clock,
-            router: abort,
-            dead,
-            heard_nanos,
-            round_trip_nanos,
-            outstanding,
-            queueing,
-            cluster_down,
-        }
+        Self { client, clock, ends, dead, heard, round_trip_nanos, outstanding, queueing, cluster_down }
     }
 
     /// Sends a command and waits for its reply, at most `timeout` (more than zero).
@@ -230,7 +223,7 @@ impl Link {
     /// Ends the connection and every outstanding request.
     pub(crate) fn kill(&self) {
         self.dead.send_replace(true);
-        self.router.abort();
+        self.ends.iter().for_each(AbortHandle::abort);
     }
 
     /// Waits for the end of the connection.
@@ -239,14 +232,9 @@ impl Link {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// When the last reply came.
+    /// When the last byte came.
     pub(crate) fn heard(&self) -> Instant {
-        Instant::from_nanos(self.heard_nanos.load(Ordering::Relaxed))
-    }
-
-    /// Notes that something came.
-    pub(crate) fn hear(&self) {
-        self.heard_nanos.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        self.heard.at()
     }
 
     /// The shortest round trip that was seen, if there was one.
@@ -281,9 +269,7 @@ impl Link {
 
     fn sort(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
         let frame = reply.map_err(failure)?;
-        let now = self.clock.now();
-        self.heard_nanos.store(now.as_nanos(), Ordering::Relaxed);
-        let took_nanos = u64::try_from((now - sent).as_nanos()).unwrap_or(u64::MAX);
+        let took_nanos = u64::try_from((self.clock.now() - sent).as_nanos()).unwrap_or(u64::MAX);
         self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
         match frame {
             Frame::SimpleError { data, .. } => Err(Failure::Refused(data)),
@@ -310,7 +296,7 @@ struct End {
 
 impl End {
     async fn tell(mut self, mut router: Router) {
-        let _ = (&mut router.0).await;
+        let _ = (&mut router.task).await;
         // fred ends the connection at such a reply, and tells why before its task ends.
         while let Ok((error, _)) = self.errors.try_recv() {
             if error.details().trim_start().starts_with("CLUSTERDOWN") {

@@ -13,6 +13,7 @@ pub(crate) mod identity;
 mod limit;
 pub(crate) mod link;
 mod offset;
+mod relay;
 mod renewal;
 mod requests;
 pub(crate) mod sparse;

@@ -240,7 +240,6 @@ impl Subscriber {
                 Err(broadcast::error::RecvError::Lagged(_)) => self.lock().gap(subscribed.node),
                 Err(broadcast::error::RecvError::Closed) => return,
             }
-            subscribed.link.hear();
         }
     }
 

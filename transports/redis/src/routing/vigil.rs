@@ -235,7 +235,6 @@ async fn hear(vigil: &Arc<Vigil>, sentinel: &Address, questions: &SentinelLink, 
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
-        ear.messages.hear();
         let _ = vigil.ask(sentinel, questions).await;
     }
 }

@@ -1,6 +1,7 @@
 //! What is on the wire: names, scripts, and what their replies mean. Pure.
 
 pub(crate) mod cluster_nodes;
+pub(crate) mod depth;
 pub mod names;
 pub(crate) mod pack;
 mod place;

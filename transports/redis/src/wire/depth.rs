@@ -1,0 +1,189 @@
+//! How deep replies are nested. Pure.
+//!
+//! The client library decodes a reply by one call of itself for each level, without a limit, and a stack that overflows
+//! ends the process. So replies are looked at before it sees them. No reply to anything that is asked here has more than
+//! four levels. RESP2 only: that is what is spoken.
+
+/// Follows a stream of replies, however it is cut into pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Depth {
+    /// How many elements are still to come, of each array that is open.
+    open: Vec<u64>,
+    place: Place,
+}
+
+/// Why a stream cannot be handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// Deeper than [`LEVELS_MAX`].
+    TooDeep,
+    /// No RESP2.
+    Strange,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Place {
+    /// Before the first byte of an element.
+    #[default]
+    Start,
+    /// In a line that only its end ends.
+    Line,
+    /// In the number behind `$` or `*`.
+    Number { of: Counted, digits: Option<u64>, is_null: bool },
+    /// In a text, with its line end, of which so many bytes are to come.
+    Text(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Bytes,
+    Elements,
+}
+
+impl Depth {
+    /// Takes the next piece in.
+    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), Unreadable> {
+        while let Some(&byte) = piece.first() {
+            let passed = match self.place {
+                Place::Text(left) => self.pass_text(left, piece.len()),
+                Place::Line => self.pass_line(piece),
+                Place::Start => self.begin(byte)?,
+                Place::Number { of, digits, is_null } => self.pass_number(byte, of, digits, is_null)?,
+            };
+            piece = &piece[passed..];
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, byte: u8) -> Result<usize, Unreadable> {
+        let number = |of| Place::Number { of, digits: None, is_null: false };
+        self.place = match byte {
+            b'+' | b'-' | b':' => Place::Line,
+            b'$' => number(Counted::Bytes),
+            b'*' => number(Counted::Elements),
+            _ => return Err(Unreadable::Strange),
+        };
+        Ok(1)
+    }
+
+    fn pass_text(&mut self, left: u64, available: usize) -> usize {
+        let passed = usize::try_from(left).unwrap_or(usize::MAX).min(available);
+        match left - passed as u64 {
+            0 => self.end_element(),
+            left => self.place = Place::Text(left),
+        }
+        passed
+    }
+
+    fn pass_line(&mut self, piece: &[u8]) -> usize {
+        match piece.iter().position(|byte| *byte == b'\n') {
+            Some(end) => {
+                self.end_element();
+                end + 1
+            }
+            None => piece.len(),
+        }
+    }
+
+    fn pass_number(
+        &mut self,
+        byte: u8,
+        of: Counted,
+        digits: Option<u64>,
+        is_null: bool,
+    ) -> Result<usize, Unreadable> {
+        match byte {
+            b'0'..=b'9' => {
+                let grown =
+                    digits.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(u64::from(byte - b'0')));
+                let digits = Some(grown.filter(|n| *n <= COUNT_MAX).ok_or(Unreadable::Strange)?);
+                self.place = Place::Number { of, digits, is_null };
+            }
+            b'-' if digits.is_none() && !is_null => self.place = Place::Number { of, digits, is_null: true },
+            b'\r' => {}
+            b'\n' => self.end_number(of, digits.ok_or(Unreadable::Strange)?, is_null)?,
+            _ => return Err(Unreadable::Strange),
+        }
+        Ok(1)
+    }
+
+    fn end_number(&mut self, of: Counted, count: u64, is_null: bool) -> Result<(), Unreadable> {
+        match of {
+            _ if is_null => self.end_element(),
+            Counted::Bytes => self.place = Place::Text(count + LINE_END),
+            Counted::Elements if self.open.len() == LEVELS_MAX => return Err(Unreadable::TooDeep),
+            Counted::Elements if count == 0 => self.end_element(),
+            Counted::Elements => {
+                self.open.push(count);
+                self.place = Place::Start;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_element(&mut self) {
+        self.place = Place::Start;
+        while let Some(left) = self.open.last_mut() {
+            *left -= 1;
+            if *left > 0 {
+                return;
+            }
+            self.open.pop();
+        }
+    }
+}
+
+/// Twice as many as any reply has.
+pub(crate) const LEVELS_MAX: usize = 8;
+const LINE_END: u64 = 2;
+/// The largest text of a server.
+const COUNT_MAX: u64 = 512 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPLIES: &str = "+OK\r\n-ERR no\r\n:-7\r\n$-1\r\n*-1\r\n*0\r\n$0\r\n\r\n$5\r\na\r\n*1\r\n*2\r\n*2\r\n:1\r\n$2\r\nab\r\n*1\r\n*0\r\n";
+
+    fn arrays(levels: usize) -> String {
+        "*1\r\n".repeat(levels) + ":1\r\n"
+    }
+
+    #[test]
+    fn good_replies_pass_however_they_are_cut() {
+        for size in 1..REPLIES.len() {
+            let mut depth = Depth::default();
+            for piece in REPLIES.repeat(3).as_bytes().chunks(size) {
+                assert_eq!(depth.take(piece), Ok(()), "in pieces of {size}");
+            }
+            assert!(depth.open.is_empty() && matches!(depth.place, Place::Start), "{depth:?}");
+        }
+    }
+
+    #[test]
+    fn eight_levels_pass_and_nine_do_not() {
+        let text = arrays(LEVELS_MAX).repeat(3);
+        assert_eq!(Depth::default().take(text.as_bytes()), Ok(()));
+        let text = arrays(2) + &arrays(LEVELS_MAX + 1);
+        for size in 1..text.len() {
+            let mut depth = Depth::default();
+            let met = text.as_bytes().chunks(size).map(|piece| depth.take(piece)).find(Result::is_err);
+            assert_eq!(met, Some(Err(Unreadable::TooDeep)), "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_resp2_is_refused() {
+        for text in [
+            "%1\r\n:1\r\n:2\r\n",
+            "HTTP/1.1 400\r\n",
+            "*x\r\n",
+            "$\r\n",
+            "*--1\r\n",
+            "*9223372036854775807\r\n",
+            "*1\r\n>1\r\n",
+        ] {
+            assert_eq!(Depth::default().take(text.as_bytes()), Err(Unreadable::Strange), "{text:?}");
+        }
+    }
+}
