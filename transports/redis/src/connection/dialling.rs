@@ -89,7 +89,7 @@ async fn connect(
     let late = |_| FredError::new(FredKind::Timeout, "no answer");
     let socket = timeout(step, connect_socket(target)).await.map_err(late)??;
     let Some(tls) = tls else { return Ok(Relay::start(socket, heard)?) };
-    let name = ServerName::try_from(target.server_name().to_owned())?;
+    let name = ServerName::try_from(target.server_name())?;
     let handshake = TlsConnector::from(Arc::new(tls)).connect(name, socket);
     let stream = timeout(step * SLOW_STEP, handshake).await.map_err(late)??;
     Ok(Relay::start(stream, heard)?)
