@@ -54,7 +54,7 @@ async fn built(config: &RedisConfig) -> Engine {
 }
 
 /// A lease is renewed in the background, waited for by the other engine, and given back.
-async fn from_hand_to_hand(first: &Engine, second: &Engine) {
+pub(crate) async fn from_hand_to_hand(first: &Engine, second: &Engine) {
     let lease = first.lock("hand").acquire().await.expect("a lease");
     let next = tokio::spawn(second.lock("hand").wait(PATIENCE).acquire());
     in_time(renewed(&lease)).await;

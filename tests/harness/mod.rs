@@ -8,7 +8,8 @@
 //!   program it runs, [`server_tls`] and [`certificates`] what it shows of itself.
 //! * [`deployment`] is any of them, for tests that are the same on each; [`shared`] starts one for many tests.
 //! * [`proxy`] stands between a client and a server and injects faults into single commands.
-//! * [`gateway`] stands in front of several servers, as proxies of meshes and clouds do.
+//! * [`gateway`] stands in front of several servers, as proxies of meshes and clouds do; [`program_proxy`] is a
+//!   proxy from Debian.
 //! * [`recorder`] writes down who believed to hold what, and [`checkers`] judge it afterwards.
 //! * [`talker`] runs a program that is driven line by line.
 //! * [`stall`] says when the machine stood still, and a failure says nothing.
@@ -33,6 +34,7 @@ pub mod length;
 pub mod node;
 pub mod polling;
 pub mod port;
+pub mod program_proxy;
 pub mod proxy;
 pub mod raw_client;
 pub mod recorder;

@@ -1,3 +1,4 @@
 //! Proxies between an engine and its servers.
 
+mod kinds;
 mod wrong_answers;

@@ -154,8 +154,12 @@ fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
             format!("redis {address}: no answer to its check within {} ms", step.as_millis()),
         ),
         Failure::Lost(error) => {
-            let why = trouble::shown(&error);
-            without_effect(ErrorKind::Unreachable, format!("redis {address}: lost during its check: {why}"))
+            let detail = format!(
+                "redis {address}: lost during its check: {}; a proxy that closes connections at commands it does not \
+                 know cannot be used (twemproxy): name the server behind it",
+                trouble::shown(&error)
+            );
+            without_effect(ErrorKind::Unreachable, detail)
         }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
         (false, false) if details.contains("ConnectionReset") || details.contains("UnexpectedEof") => {
             ", and whether this is a port for TLS: then write [redis.tls], or rediss://"
         }
+        (_, false) if details.contains("Connection closed") => {
+            ", and whether this is a proxy that closes connections at commands it does not know: twemproxy cannot be \
+             used, name the server behind it"
+        }
         (true, false) | (false, true | false) => "",
     }
 }
@@ -131,5 +135,6 @@ mod tests {
         assert!(hint("Os { code: 104, kind: ConnectionReset }", false, false).contains("[redis.tls]"));
         assert_eq!(hint("Os { code: 111, kind: ConnectionRefused }", false, false), "");
         assert_eq!(hint("Request timed out.", true, false), "");
+        assert!(hint("Connection closed.", false, false).contains("twemproxy"));
     }
 }
