@@ -1,6 +1,6 @@
 //! Locks through each kind of proxy: taken, renewed, waited for and given back, or refused at the start with the remedy.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Engine, transport::LanePurpose};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
@@ -12,7 +12,7 @@ use leasehold_tests::harness::{
 };
 
 use crate::{
-    lanes::open,
+    lanes::{Lanes, open},
     tour::{PREFIX, from_hand_to_hand, tour},
 };
 
@@ -68,6 +68,26 @@ async fn one_endpoint_before_several_shards_serves_locks() {
     let habits = Habits { is_cluster: true, ..Habits::default() };
     let gateway = Gateway::start(&ports(&servers), habits).expect("a proxy");
     work(&RedisConfig::cluster([Address::new("127.0.0.1", gateway.port())])).await;
+}
+
+/// The proxy's clock counts until the first script has answered, no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_the_clock_of_a_proxy_makes_no_command_valid_for_longer() {
+    let servers = servers();
+    let gateway = Gateway::start(&ports(&servers), MESH).expect("a proxy");
+    let lanes = Lanes::open(RedisConfig::single("127.0.0.1", gateway.port())).await;
+    lanes.held("first").await;
+    let times = || gateway.requests().iter().filter(|request| request[0] == b"TIME").count();
+    let before = times();
+    assert!(tokio::task::block_in_place(|| holds_within(PATIENCE, || times() > before + 2)));
+    let sent = SystemTime::now().duration_since(UNIX_EPOCH).expect("later").as_micros();
+    lanes.held("second").await;
+    let requests = gateway.requests();
+    let acquire = requests.iter().rfind(|request| request.get(3).is_some_and(|key| key == b"second"));
+    let latest =
+        String::from_utf8_lossy(acquire.and_then(|request| request.last()).expect("sent")).into_owned();
+    let latest: u128 = latest.parse().expect("a time in µs");
+    assert!(latest < sent + (AHEAD / 2).as_micros(), "{} µs late", latest.saturating_sub(sent));
 }
 
 #[tokio::test]

@@ -4,8 +4,12 @@
 //! received, so `server time − received ≤ true offset ≤ server time − sent`. The estimate is the largest of the lower
 //! bounds of the last minute: a latest execution time translated with it is never later than the moment it stands for,
 //! whatever the network did. A server clock that was stepped back shows itself in two ways, both of which make the
-//! older samples worthless: a server time below the highest seen, or an upper bound below the estimate. A step
-//! forward needs no rule, since its samples are the larger ones.
+//! older samples worthless: a server time below the highest seen, or an upper bound below the estimate.
+//!
+//! A proxy may answer `TIME` from a clock of its own, or send requests to servers whose clocks differ. So a lower bound
+//! above the smallest upper bound of the minute is not believed: then the estimate is the lower bound that belongs to that
+//! upper one. A server clock that was stepped forward is followed a minute later, or as soon as a request comes too late
+//! because of it; until then the estimate errs early by as much as the step.
 //!
 //! Guarantees page, "Latest execution time".
 
@@ -36,7 +40,17 @@ impl Sample {
 pub(crate) struct Offset {
     /// Strictly falling in offset, rising in second: the front is the largest of the window.
     seconds: VecDeque<Second>,
+    /// Strictly rising in upper bound and in second: the front is the smallest of the window.
+    ceilings: VecDeque<Ceiling>,
     highest_server_micros: u64,
+}
+
+/// The smallest upper bound of one second of our clock, with the lower bound of the same sample.
+#[derive(Clone, Copy, Debug)]
+struct Ceiling {
+    second: u64,
+    upper_micros: i64,
+    lower_micros: i64,
 }
 
 /// The largest lower bound of one second of our clock.
@@ -50,12 +64,14 @@ impl Offset {
     /// Takes in a reply's times.
     pub(crate) fn observe(&mut self, sample: Sample) {
         if self.contradicts(sample) {
-            self.seconds.clear();
-            self.highest_server_micros = 0;
+            *self = Self::default();
         }
         self.highest_server_micros = self.highest_server_micros.max(sample.server_micros);
         let second = sample.received.as_nanos() / NANOS_PER_SECOND;
-        self.insert(Second { second, offset_micros: difference(sample.server_micros, sample.received) });
+        let lower_micros = difference(sample.server_micros, sample.received);
+        let upper_micros = difference(sample.server_micros, sample.sent) + ROUNDING_MICROS;
+        self.insert(Second { second, offset_micros: lower_micros });
+        self.insert_ceiling(Ceiling { second, upper_micros, lower_micros });
         self.expire(second);
     }
 
@@ -67,11 +83,13 @@ impl Offset {
 
     /// `moment` on the server's clock in µs, rather too early than too late. `None`: no sample in the last minute.
     pub(crate) fn translate(&mut self, moment: Instant, now: Instant) -> Option<u64> {
-        let offset = self.ahead_micros(now)?;
+        self.expire(now.as_nanos() / NANOS_PER_SECOND);
+        let (largest, ceiling) = (self.seconds.front()?.offset_micros, self.ceilings.front()?);
+        let offset = if largest <= ceiling.upper_micros { largest } else { ceiling.lower_micros };
         u64::try_from(micros(moment).saturating_add(offset)).ok()
     }
 
-    /// The estimate as it is, in µs. `None`: no sample in the last minute.
+    /// The largest lower bound, in µs, for who looks at clocks. `None`: no sample in the last minute.
     pub(crate) fn ahead_micros(&mut self, now: Instant) -> Option<i64> {
         self.expire(now.as_nanos() / NANOS_PER_SECOND);
         Some(self.seconds.front()?.offset_micros)
@@ -94,7 +112,19 @@ impl Offset {
         }
     }
 
+    fn insert_ceiling(&mut self, new: Ceiling) {
+        while self.ceilings.back().is_some_and(|old| old.upper_micros >= new.upper_micros) {
+            self.ceilings.pop_back();
+        }
+        if self.ceilings.back().is_none_or(|old| old.second != new.second) {
+            self.ceilings.push_back(new);
+        }
+    }
+
     fn expire(&mut self, second: u64) {
+        while self.ceilings.front().is_some_and(|old| old.second + WINDOW_SECONDS < second) {
+            self.ceilings.pop_front();
+        }
         while self.seconds.front().is_some_and(|old| old.second + WINDOW_SECONDS < second) {
             self.seconds.pop_front();
         }
@@ -176,12 +206,33 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_forward_needs_no_rule() {
+    fn a_clock_that_steps_forward_is_followed_after_a_minute_or_when_a_request_comes_too_late() {
+        let ahead = |sample: Sample| Sample { server_micros: sample.server_micros + 7_000_000, ..sample };
         let mut offset = Offset::default();
         offset.observe(sample(1_000_000, 100, 10));
-        let ahead = sample(1_500_000, 100, 20);
-        offset.observe(Sample { server_micros: ahead.server_micros + 7_000_000, ..ahead });
+        offset.observe(ahead(sample(1_500_000, 100, 20)));
+        assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-10));
+        offset.observe(ahead(sample(60_000_000, 100, 20)));
+        assert_eq!(translated(&mut offset, 0, 62_100_000), Some(6_999_980));
+        let mut offset = Offset::default();
+        offset.observe(sample(1_000_000, 100, 10));
+        offset.restart(ahead(sample(1_500_000, 100, 20)));
         assert_eq!(translated(&mut offset, 0, 2_000_000), Some(6_999_980));
+    }
+
+    #[test]
+    fn s5_another_clock_that_answers_now_and_then_does_not_make_a_moment_late() {
+        let other = |sample: Sample, by: u64| Sample { server_micros: sample.server_micros + by, ..sample };
+        for by in [2_000, 5_000_000] {
+            let mut offset = Offset::default();
+            offset.observe(other(sample(500_000, 100, 100), by)); // at connect
+            for second in 1..300 {
+                offset.observe(sample(second * 1_000_000, 100, 100));
+                offset.observe(other(sample(second * 1_000_000 + 500_000, 100, 100), by));
+                let now = second * 1_000_000 + 600_000;
+                assert_eq!(translated(&mut offset, now, now), Some(-100), "{by} {second}");
+            }
+        }
     }
 
     #[test]
@@ -202,7 +253,7 @@ mod tests {
             random ^= random << 17;
             offset.observe(sample(step * 1_000, random % 400, random / 400 % 900));
             let late = translated(&mut offset, step * 1_000, step * 1_000).unwrap();
-            assert!(late <= 0 && offset.seconds.len() <= 62, "{late} {}", offset.seconds.len());
+            assert!(late <= 0 && offset.seconds.len().max(offset.ceilings.len()) <= 62, "{late}");
         }
     }
 }
