@@ -1,18 +1,18 @@
 //! The table "Track record" of `tests/README.md` names, in its last column, tests and files that exist.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use crate::{
     promises::test_names,
     sources::{all, root},
 };
 
-/// The texts in backquotes of the last column, row by row.
-fn named() -> Vec<(usize, Vec<String>)> {
+/// Each row with the texts in backquotes of its last column.
+fn named() -> Vec<(String, Vec<String>)> {
     let page = fs::read_to_string(root().join("tests/README.md")).expect("tests/README.md");
     let table = page.split("## Track record").nth(1).expect("the table");
-    let rows = table.lines().enumerate().filter(|(_, line)| line.starts_with("| ")).skip(1);
-    rows.map(|(number, row)| (number, in_backquotes(last_column(row)))).collect()
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.map(|row| (row.to_owned(), in_backquotes(last_column(row)))).collect()
 }
 
 /// Behind the last `|` that is not written `\|`.
@@ -25,7 +25,7 @@ fn in_backquotes(text: &str) -> Vec<String> {
 }
 
 /// A test, several whose names fit around a `*`, or a file.
-fn exists(name: &str, tests: &std::collections::BTreeSet<String>, files: &[String]) -> bool {
+fn exists(name: &str, tests: &BTreeSet<String>, files: &[String]) -> bool {
     match name.split_once('*') {
         _ if name.contains('.') || name.contains('/') => files.iter().any(|file| file.ends_with(name)),
         Some((begin, end)) => tests.iter().any(|test| test.starts_with(begin) && test.ends_with(end)),
@@ -38,10 +38,10 @@ fn each_row_of_the_track_record_names_tests_that_exist() {
     let (rows, tests) = (named(), test_names());
     let files: Vec<_> = all().iter().map(|source| source.path.display().to_string()).collect();
     assert!(rows.len() > 50, "{} rows", rows.len());
-    for (number, names) in rows {
-        assert!(!names.is_empty(), "row {number} names no test");
+    for (row, names) in rows {
+        assert!(!names.is_empty(), "no test is named in {row}");
         for name in names {
-            assert!(exists(&name, &tests, &files), "row {number} names `{name}`, which is nowhere");
+            assert!(exists(&name, &tests, &files), "`{name}` is nowhere, named in {row}");
         }
     }
 }
