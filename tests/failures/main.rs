@@ -16,6 +16,7 @@ mod closing;
 mod conservation;
 mod counts;
 mod holders;
+mod interrupted_scripts;
 mod late_requests;
 mod lost_notices;
 mod many_leases;

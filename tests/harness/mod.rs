@@ -15,6 +15,7 @@
 //! * [`stall`] says when the machine stood still, and a failure says nothing.
 //! * [`secrets`] searches all that is logged for the secrets of the tests.
 //! * [`length`] says whether the long runs are wanted.
+//! * [`monitor`] reports what a server executes and when.
 //! * [`server_table`] shows what is left on a server, [`raw_client`] talks to it without any library.
 //!
 //! Nothing here waits for a fixed time: [`polling`] looks for a fact under a deadline.
@@ -31,6 +32,7 @@ pub mod deployment;
 pub mod frames;
 pub mod gateway;
 pub mod length;
+pub mod monitor;
 pub mod node;
 pub mod polling;
 pub mod port;
