@@ -148,7 +148,9 @@ async fn a_waker_may_look_at_the_engine() {
         let seen = Arc::new(OnceLock::new());
         let looks = waker({
             let (engine, seen) = (engine.clone(), seen.clone());
-            move || drop(seen.set(engine.snapshot()))
+            move || {
+                let _ = seen.set(engine.snapshot());
+            }
         });
         let mut lost = pin!(lease.lost());
         assert!(lost.as_mut().poll(&mut Context::from_waker(&looks)).is_pending());

@@ -158,11 +158,11 @@ PROCESS = [
         "What the recorder or the tracing subscriber of a process was not told, by a second: it is too slow, or it panicked.",
         [
             series(
-                "sum by (instance, listener) (rate(leasehold_tellings_dropped_total{@process}[@rate]))",
+                "sum by (instance, listener) (rate(leasehold_telemetry_dropped_total{@process}[@rate]))",
                 "{{instance}} {{listener}}",
             )
         ],
-        wide=12,
+        wide=24,
     ),
 ]
 

@@ -19,7 +19,7 @@ LOSSES = [
     ),
     lines(
         "Told after the deadline",
-        "From the deadline of a lease to the telling of its loss; 0 while none is lost at its deadline. The server keeps the lock for the margin longer; above it, two may hold.",
+        "From the deadline of a lease to the report of its loss; 0 while none is lost at its deadline. The server keeps the lock for the margin longer; above it, two may hold.",
         [
             mean("leasehold_lease_lost_detected_seconds", "@process", "mean"),
             *quantiles("leasehold_lease_lost_detected_seconds", "@process", (0.99,)),

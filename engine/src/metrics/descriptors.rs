@@ -183,7 +183,7 @@ pub const ALL: [Descriptor; 46] = [
     RUNTIME_STALL,
     CLASSES,
     CLASSES_OVERFLOW,
-    TELLINGS_DROPPED,
+    TELEMETRY_DROPPED,
     LEASES_MAX,
     CALLERS_MAX,
     BUILD_INFO,
@@ -281,7 +281,7 @@ pub(crate) const LEASE_LOST_DETECTED: Descriptor = seconds(
     "leasehold_lease_lost_detected_seconds",
     &[],
     &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0],
-    "From the deadline of a lease to the telling of its loss, where the deadline ended it. The server keeps the lock \
+    "From the deadline of a lease to the report of its loss, where the deadline ended it. The server keeps the lock \
      for the margin longer.",
 );
 pub(crate) const LEASE_JEOPARDY: Descriptor = counter(
@@ -411,8 +411,8 @@ pub(crate) const CLASSES_OVERFLOW: Descriptor = counter(
     &[],
     "Lock handles whose class was one too many; they count as class _other.",
 );
-pub(crate) const TELLINGS_DROPPED: Descriptor = counter(
-    "leasehold_tellings_dropped_total",
+pub(crate) const TELEMETRY_DROPPED: Descriptor = counter(
+    "leasehold_telemetry_dropped_total",
     &[LISTENER],
     "Events that the recorder, and log lines that the tracing subscriber of this process, were not told: too slow, or it panicked.",
 );

@@ -79,7 +79,7 @@ impl Metrics {
             (Kind::Counter, Some(gauges)) if *descriptor == descriptors::BACKEND_REDIRECTS => {
                 gauges.redirects(descriptor, self.backend)
             }
-            (Kind::Counter, Some(gauges)) if *descriptor == descriptors::TELLINGS_DROPPED => {
+            (Kind::Counter, Some(gauges)) if *descriptor == descriptors::TELEMETRY_DROPPED => {
                 gauges.dropped(descriptor, self.backend)
             }
             (Kind::Counter | Kind::Histogram(_), _) => self.counted(descriptor),

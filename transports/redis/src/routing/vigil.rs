@@ -175,7 +175,8 @@ async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, questions: &Sentine
                 return;
             }
         }
-        let list = question(&questions.link, "SENTINELS", service(&vigil.atlas), vigil.lane.command_timeout).await;
+        let list =
+            question(&questions.link, "SENTINELS", service(&vigil.atlas), vigil.lane.command_timeout).await;
         if let Ok(frame) = list {
             let named: Vec<_> =
                 sentinels(&frame).iter().map(|named| vigil.atlas.config.reachable(named)).collect();
