@@ -44,8 +44,11 @@ pub(crate) fn lose(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReaso
 }
 
 /// A lease has just been lost: frees its entry and closes its owner, then tells the loss. User code hears of it last, so
-/// that nothing of ours depends on it.
+/// that nothing of ours depends on it. A second call for the same lease does nothing.
 pub(crate) fn handle_loss(works: &Arc<Works>, lease: &Arc<LeaseCore>, reason: LossReason) {
+    if !lease.claim_loss() {
+        return;
+    }
     let now = works.clock.now();
     release::cancel_renewal(works, lease);
     let pace = works.pace(lease.key.slot());

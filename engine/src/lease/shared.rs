@@ -204,6 +204,11 @@ impl LeaseCore {
         self.end((LOST + place) as u8)
     }
 
+    /// The caller handles its loss. `false`: another one did, or does.
+    pub(crate) fn claim_loss(&self) -> bool {
+        self.phase.fetch_or(HANDLED, Ordering::AcqRel) & HANDLED == 0
+    }
+
     /// Ends it as released. `false`: it had ended before.
     pub(crate) fn release(&self) -> bool {
         self.end(RELEASED)
@@ -367,7 +372,9 @@ const LOST: usize = 3;
 const TAKEN: u8 = 0x80;
 /// Its shard waits until a holder takes it.
 const AWAITED: u8 = 0x40;
-const MARKS: u8 = TAKEN | AWAITED;
+/// Its loss is being handled, or was.
+const HANDLED: u8 = 0x20;
+const MARKS: u8 = TAKEN | AWAITED | HANDLED;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

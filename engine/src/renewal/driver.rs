@@ -137,11 +137,22 @@ impl Driver {
 
     // Every live lease is in the table. What a driver before this one kept of them is gone: each is registered again, as
     // if its last confirmed command had been sent when its deadline says and answered just now.
+    //
+    // A lease that is lost and still in the table is one whose loss the driver before this one had not handled yet.
     fn adopt(&mut self) {
         let now = self.works.clock.now();
-        let mut live = Vec::new();
-        self.works.table.for_each_lease(|lease| live.extend(lease.is_live().then(|| lease.clone())));
-        for lease in live {
+        let mut leases = Vec::new();
+        self.works.table.for_each_lease(|lease| leases.push(lease.clone()));
+        for lease in leases {
+            match lease.loss() {
+                Some(reason) => ending::handle_loss(&self.works, &lease, reason),
+                None => self.register_again(lease, now),
+            }
+        }
+    }
+
+    fn register_again(&self, lease: Arc<LeaseCore>, now: Instant) {
+        if lease.is_live() {
             let baseline = Baseline::adopted(&lease, now);
             lease.set_ticket(None);
             self.works.inboxes.push(lease.key.slot(), Order::Register(lease, baseline));
