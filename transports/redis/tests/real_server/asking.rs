@@ -95,13 +95,17 @@ async fn s1_no_other_request_comes_between_asking_and_its_command() {
     // One connection of one lane: its commands come in order.
     let config = nodes(move |words| {
         let mut was_asking = was_asking.lock().unwrap();
-        let is_asking = words[0] == "ASKING";
-        if *was_asking && !words.get(3).is_some_and(|key| key.starts_with("moves")) {
-            thefts.fetch_add(1, Ordering::SeqCst);
+        if words[0] == "ASKING" {
+            questions.fetch_add(1, Ordering::SeqCst);
+            *was_asking = true;
+            return "+OK\r\n".into();
         }
-        questions.fetch_add(usize::from(is_asking), Ordering::SeqCst);
-        *was_asking = is_asking;
-        if is_asking { "+OK\r\n".into() } else { GRANTED.into() }
+        // Without a key it is a question of a new connection.
+        if let Some(key) = words.get(3) {
+            thefts.fetch_add(usize::from(*was_asking && !key.starts_with("moves")), Ordering::SeqCst);
+            *was_asking = false;
+        }
+        GRANTED.into()
     });
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let mint = Arc::new(OwnerMint::new());
