@@ -130,9 +130,12 @@ fn waker(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Wakes(wake)))
 }
 
+/// How a lease ends.
+type End = fn(Engine, Lease);
+
 #[tokio::test(start_paused = true)]
 async fn a_waker_may_look_at_the_engine() {
-    let ends: [(&str, fn(Engine, Lease) -> _); 3] = [
+    let ends: [(&str, End); 3] = [
         ("release", |_, lease| drop(tokio::spawn(lease.release()))),
         ("drop", |_, lease| drop(lease)),
         ("shutdown", |engine, lease| {

@@ -2,10 +2,10 @@
 
 use std::{
     sync::{Arc, Condvar, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use leasehold::{AcquireError, Engine, metrics::EVENTS_MAX};
+use leasehold::{AcquireError, Engine, clock::Clock, metrics::EVENTS_MAX};
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::{
     conservation::assert_balances_within, every_event::EveryEvent, harness::stall::unless_stalled_for,
@@ -55,10 +55,10 @@ async fn blocked() {
         held.push(engine.lock(format!("{number}")).acquire().await.expect("free"));
     }
     let short = engine.lock("short").no_renewal().acquire().await.expect("free");
-    let begun = Instant::now();
+    let begun = Clock::Boot.now();
     let refused = engine.lock("0").wait(SHORT).acquire().await.expect_err("held");
     assert!(matches!(refused, AcquireError::TimedOut { .. }), "{refused}");
-    assert!(begun.elapsed() < 2 * SHORT, "{:?}", begun.elapsed());
+    assert!(Clock::Boot.now() - begun < 2 * SHORT, "{:?}", Clock::Boot.now() - begun);
     short.lost().await;
     assert!(losses.try_next().is_some(), "the loss is told");
     tokio::time::sleep(3 * TTL).await;
@@ -67,12 +67,12 @@ async fn blocked() {
     let released = held.len();
     drop(held);
     assert_balances_within(TTL, &engine);
-    let begun = Instant::now();
+    let begun = Clock::Boot.now();
     let report = engine.shutdown(SHORT).await;
     assert!(
-        report.unconfirmed.is_empty() && begun.elapsed() < 2 * SHORT,
+        report.unconfirmed.is_empty() && Clock::Boot.now() - begun < 2 * SHORT,
         "{report:?}, {:?}",
-        begun.elapsed()
+        Clock::Boot.now() - begun
     );
     assert!(told.lock().expect("no panic under it").is_empty(), "it has blocked until now");
     gate.open();
@@ -119,8 +119,8 @@ fn a_slow_recorder_costs_no_lease() {
     unless_stalled_for(SHORT, || {
         block_on(async {
             let recorder = EveryEvent(|_| {
-                let begun = Instant::now();
-                while begun.elapsed() < Duration::from_micros(50) {
+                let begun = Clock::Boot.now();
+                while Clock::Boot.now() - begun < Duration::from_micros(50) {
                     std::hint::spin_loop();
                 }
             });

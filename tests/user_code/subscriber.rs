@@ -7,10 +7,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use leasehold::{AcquireError, Engine, Lease};
+use leasehold::{AcquireError, Engine, Lease, clock::Clock};
 use leasehold_memory::MemoryTransport;
 use tracing::{Event, Subscriber, span};
 use tracing_subscriber::{Layer, Registry, layer::Context, prelude::*};
@@ -34,8 +34,8 @@ impl Hostile {
             How::Panics => std::panic::resume_unwind(Box::new("a subscriber that panics")),
             How::Blocks if is_ours => std::thread::sleep(Duration::from_secs(3600)),
             How::Slow if is_ours => {
-                let begun = Instant::now();
-                while begun.elapsed() < Duration::from_millis(1) {
+                let begun = Clock::Boot.now();
+                while Clock::Boot.now() - begun < Duration::from_millis(1) {
                     std::hint::spin_loop();
                 }
             }
@@ -140,9 +140,9 @@ fn run(engine: &Engine) -> (Arc<AtomicU64>, tokio::task::JoinHandle<()>) {
 }
 
 async fn waits_no_longer(engine: &Engine) -> bool {
-    let begun = Instant::now();
+    let begun = Clock::Boot.now();
     let refused = engine.lock("healthy").wait(TTL / 4).acquire().await;
-    matches!(refused, Err(AcquireError::TimedOut { .. })) && begun.elapsed() < TTL
+    matches!(refused, Err(AcquireError::TimedOut { .. })) && Clock::Boot.now() - begun < TTL
 }
 
 const TTL: Duration = Duration::from_secs(2);

@@ -12,10 +12,10 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use leasehold::{EngineBuilder, Recorder};
+use leasehold::{EngineBuilder, Recorder, clock::Clock};
 use leasehold_tests::every_event::EveryEvent;
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, span, subscriber::Interest};
 
@@ -57,9 +57,9 @@ fn at_event(number: u64, act: impl Fn() + Send + Sync + 'static) -> impl Recorde
 fn slow() -> impl Recorder {
     let count = AtomicU64::new(0);
     EveryEvent(move |_| {
-        let begun = Instant::now();
+        let begun = Clock::Boot.now();
         let is_slow = count.fetch_add(1, Relaxed) < 200;
-        while is_slow && begun.elapsed() < Duration::from_micros(50) {
+        while is_slow && Clock::Boot.now() - begun < Duration::from_micros(50) {
             std::hint::spin_loop();
         }
     })
