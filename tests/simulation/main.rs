@@ -36,6 +36,7 @@ mod restarts;
 mod running;
 mod scale;
 mod shutdown;
+mod slow_listeners;
 mod terms;
 mod trying;
 mod untaken;

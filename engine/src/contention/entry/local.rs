@@ -5,10 +5,7 @@ use std::sync::Arc;
 use super::{Cause, Entry, Local, Pace};
 use crate::{
     clock::Instant,
-    contention::{
-        caller::ScopeId,
-        turns::{Turn, Turns},
-    },
+    contention::{caller::ScopeId, turns::Turn},
     lease::shared::LeaseCore,
 };
 
@@ -54,7 +51,8 @@ impl<S> Entry<S> {
             Turn::AtOnce => self.ask_next(now, Cause::Turn),
             Turn::StandBack => {
                 self.standing_back = true;
-                self.ask_next(now + Turns::pause(pace.round_trip), Cause::Turn);
+                let pause = self.turns.pause(pace.round_trip);
+                self.ask_next(now + pause, Cause::Turn);
             }
         }
     }

@@ -26,10 +26,11 @@ impl<S> Entry<S> {
         }
     }
 
-    // It may speak of a lock that somebody else has waited for longer.
+    // Others may go first. Each notice tells of another grant of theirs, so the pause begins anew with it.
     pub(super) fn follow_notice(&mut self, now: Instant, pace: &Pace) {
         let soon = now + self.turns.courtesy(now, pace.round_trip);
-        self.ask_next(soon.min(self.next_ask), Cause::Notice);
+        let pauses_already = self.next_ask > now && matches!(self.cause, Cause::Notice | Cause::Turn);
+        self.ask_next(if pauses_already { soon } else { soon.min(self.next_ask) }, Cause::Notice);
     }
 
     /// The way to the servers has changed: a retry need not wait any longer.

@@ -850,7 +850,7 @@ fn after_its_row_it_stands_back_also_behind_a_loss() {
     ground.caller(FOREVER, 5);
     let third = TTL.as_millis() as u64 / 3 + 2;
     ground.entry.handle_local_loss(&lease, at(third), &PACE);
-    assert_eq!(ground.wait(third), (Some(third + 2 + ROUND_TRIP), true));
+    assert_eq!(ground.wait(third), (Some(third + 16 + ROUND_TRIP), true));
 }
 
 #[test]
@@ -863,17 +863,19 @@ fn standing_back_ends_with_a_notice_that_is_not_its_own() {
 }
 
 #[test]
-fn for_one_round_after_its_row_it_asks_a_little_behind_each_notice() {
-    let mut ground = standing_back_after_a_row_since(90);
-    ground.ask(102 + ROUND_TRIP);
-    ground.answer(held(9_000), 103, 104);
-    ground.entry.handle_notices(2, false, at(105), &PACE);
-    ground.entry.handle_notices(1, false, at(106), &PACE);
-    assert_eq!(ground.wait(106).0, Some(107 + ROUND_TRIP), "one other had no turn of 10 ms yet");
-    ground.ask(107 + ROUND_TRIP);
-    ground.answer(held(9_000), 108, 109);
-    ground.entry.handle_notices(1, false, at(115), &PACE);
-    assert_eq!(ground.ask(115).cause, Cause::Notice, "its round is over");
+fn for_one_round_after_its_row_it_asks_one_pause_behind_the_last_notice() {
+    let mut ground = standing_back_after_a_row_since(84);
+    assert_eq!(ground.wait(100).0, Some(104 + ROUND_TRIP), "a quarter of 16 ms");
+    ground.ask(104 + ROUND_TRIP);
+    ground.answer(held(9_000), 105, 106);
+    ground.entry.handle_notices(2, false, at(107), &PACE);
+    assert_eq!(ground.wait(107).0, Some(111 + ROUND_TRIP));
+    ground.entry.handle_notices(1, false, at(110), &PACE);
+    assert_eq!(ground.wait(110).0, Some(114 + ROUND_TRIP), "another client has used the pause");
+    ground.ask(114 + ROUND_TRIP);
+    ground.answer(held(9_000), 115, 116);
+    ground.entry.handle_notices(1, false, at(132), &PACE);
+    assert_eq!(ground.ask(132).cause, Cause::Notice, "one other had 32 ms");
 }
 
 #[test]
