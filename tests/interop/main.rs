@@ -19,4 +19,5 @@ mod field;
 mod handover;
 mod lost_unlocks;
 mod renewal;
+mod shares;
 mod switches;

@@ -1,7 +1,10 @@
 package leasehold.interop;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
@@ -42,6 +45,7 @@ final class Verbs {
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
             case "increment" -> increment(c);
+            case "contend" -> contend(c);
             case "get" -> get(c);
             case "set" -> set(c);
             case "time" -> onThread(c, () -> "" + System.currentTimeMillis());
@@ -120,6 +124,35 @@ final class Verbs {
             String old = bucket.get();
             LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(holdMicros));
             bucket.set(Long.toString(old == null ? 1 : Long.parseLong(old) + 1));
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private Work contend(Command c) throws BadCommand {
+        c.expect(3, 0, "T NAME runMs holdMicros");
+        String name = c.args()[1];
+        long runNanos = TimeUnit.MILLISECONDS.toNanos(c.number(2, "runMs"));
+        long holdMicros = c.number(3, "holdMicros");
+        return () -> {
+            List<Long> waits = new ArrayList<>();
+            long start = System.nanoTime();
+            while (System.nanoTime() - start < runNanos) {
+                waits.add(holdOnce(name, holdMicros));
+            }
+            return waits.size() + " " + waits.stream().map(String::valueOf).collect(Collectors.joining(","));
+        };
+    }
+
+    /** How long it waited for the lock, in microseconds. */
+    private long holdOnce(String name, long holdMicros) {
+        RLock lock = redisson.getLock(name);
+        long asked = System.nanoTime();
+        lock.lock();
+        try {
+            long waited = System.nanoTime() - asked;
+            LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(holdMicros));
+            return TimeUnit.NANOSECONDS.toMicros(waited);
         } finally {
             lock.unlock();
         }
