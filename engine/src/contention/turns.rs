@@ -15,7 +15,7 @@
 //! A pause is a quarter of the time of the row, 2 to 16 ms, and one round trip. A listener with another client library
 //! needs milliseconds between the notice and its command (measured: Redisson 2.3 ms, 1 % above 9.3 ms), and a shorter
 //! pause takes the lock from it again and again. The price is a fifth of the time beside a listener that does not want
-//! the lock, and nothing beside processes of our own, which take it at once.
+//! the lock. Processes of our own ask at once and lose nothing in virtual time (on real servers: see `benches/README.md`).
 
 use std::time::Duration;
 
