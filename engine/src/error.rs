@@ -274,17 +274,20 @@ impl fmt::Display for InspectError {
     }
 }
 
+// The text of an error includes the text of the error that it wraps. `source` therefore returns what caused the wrapped
+// one: a report that prints the whole chain has each sentence once.
+
 impl Error for Invalid {}
 impl Error for NotHeld {}
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.trouble().map(|trouble| trouble as _)
+        self.trouble()?.source()
     }
 }
 impl Error for ReleaseError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unknown { trouble, .. } => trouble.as_ref().map(|trouble| trouble as _),
+            Self::Unknown { trouble, .. } => trouble.as_ref()?.source(),
             Self::AlreadyLost(_) | Self::ReleasedOrLost => None,
         }
     }
@@ -292,7 +295,7 @@ impl Error for ReleaseError {
 impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unavailable { trouble, .. } | Self::Refused(trouble) => Some(trouble),
+            Self::Unavailable { trouble, .. } | Self::Refused(trouble) => trouble.source(),
             Self::Invalid(_) | Self::Threads(_) => None,
         }
     }
@@ -300,9 +303,9 @@ impl Error for BuildError {
 impl<E: Error + 'static> Error for RunError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Acquire(error) => Some(error),
-            Self::Work(error) => Some(error),
-            Self::Release(error) => Some(error),
+            Self::Acquire(error) => error.source(),
+            Self::Work(error) => error.source(),
+            Self::Release(error) => error.source(),
             Self::Lost(_) => None,
         }
     }
@@ -310,7 +313,7 @@ impl<E: Error + 'static> Error for RunError<E> {
 impl Error for RenewError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unknown(trouble) => Some(trouble),
+            Self::Unknown(trouble) => trouble.source(),
             Self::Invalid(_)
             | Self::Lost(_)
             | Self::Released
@@ -322,8 +325,46 @@ impl Error for RenewError {
 impl Error for InspectError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Transport(trouble) => Some(trouble),
+            Self::Transport(trouble) => trouble.source(),
             Self::Invalid(_) | Self::ShuttingDown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// The texts of an error and of all its sources.
+    fn chain(error: &dyn Error) -> Vec<String> {
+        std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_chain_of_sources_has_each_text_once() {
+        let trouble = || {
+            TransportError::without_effect(ErrorKind::Unreachable, None, "cannot connect to a:1")
+                .because(io::Error::other("no route"))
+        };
+        let after = Duration::from_secs(1);
+        let acquire = || AcquireError::Unavailable { after, trouble: Some(trouble()) };
+        let release =
+            ReleaseError::Unknown { gone_by: Instant::default(), within: after, trouble: Some(trouble()) };
+        let errors: [Box<dyn Error>; 7] = [
+            Box::new(acquire()),
+            Box::new(AcquireError::Refused(trouble())),
+            Box::new(release),
+            Box::new(BuildError::Unavailable { after, trouble: trouble() }),
+            Box::new(RunError::<io::Error>::Acquire(acquire())),
+            Box::new(RenewError::Unknown(trouble())),
+            Box::new(InspectError::Transport(trouble())),
+        ];
+        for error in errors {
+            let texts = chain(&*error);
+            assert_eq!((texts.len(), &*texts[1]), (2, "no route"), "{texts:?}");
+            assert!(texts[0].contains("cannot connect to a:1"), "{texts:?}");
         }
     }
 }
