@@ -127,7 +127,7 @@ fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
 
 /// Looks again, for ever.
 pub(crate) async fn keep_surveyed(atlas: Arc<Atlas>, lane: OpenLane, nodes: Arc<Nodes>) {
-    let (mut doubts, mut pace) = (atlas.doubts(), Pace::default());
+    let (mut doubts, mut pace) = (atlas.doubts(), Pace::of_cluster_nodes());
     for turn in 0.. {
         let is_whole = nodes.is_whole();
         let least = if is_whole { Duration::ZERO } else { PAUSE_BROKEN };

@@ -1,25 +1,39 @@
 //! How soon to ask again which servers there are. Pure.
 //!
 //! While every slot has a server with a connection, each lane asks every 5 s. Otherwise it asks every 150 ms for the
-//! first 5 s, in which most failovers are over, and then ever more rarely, down to once in 5 s: a thousand engines
-//! must not keep a node or a sentinel busy while a master is away for days.
+//! first 5 s, in which most failovers are over, and then ever more rarely: a thousand engines must not keep a node or a
+//! sentinel busy while a master is away for days. Sentinels are asked down to once in 5 s, since they send a message at a
+//! failover; nodes of a cluster, which send none, down to once in 2 s, so that promise L5 holds after a long outage too.
 
 use std::time::Duration;
 
 use leasehold::clock::Instant;
 
 /// The pauses of one lane between its questions to one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pace {
+    longest: Duration,
     broken_since: Option<Instant>,
     pause: Duration,
 }
 
 impl Pace {
+    pub(super) fn of_sentinels() -> Self {
+        Self::up_to(PERIOD)
+    }
+
+    pub(super) fn of_cluster_nodes() -> Self {
+        Self::up_to(PAUSE_CLUSTER)
+    }
+
+    fn up_to(longest: Duration) -> Self {
+        Self { longest, broken_since: None, pause: Duration::ZERO }
+    }
+
     /// The pause before the next question.
     pub(super) fn next_pause(&mut self, is_whole: bool, now: Instant) -> Duration {
         if is_whole {
-            *self = Self::default();
+            *self = Self::up_to(self.longest);
             return PERIOD;
         }
         let since = *self.broken_since.get_or_insert(now);
@@ -27,7 +41,7 @@ impl Pace {
             self.pause = PAUSE_BROKEN;
             return PAUSE_BROKEN;
         }
-        self.pause = (self.pause * 2).clamp(PAUSE_BROKEN, PERIOD);
+        self.pause = (self.pause * 2).clamp(PAUSE_BROKEN, self.longest);
         shortened(self.pause, now)
     }
 }
@@ -56,6 +70,8 @@ fn shortened(pause: Duration, now: Instant) -> Duration {
 pub(super) const PERIOD: Duration = Duration::from_secs(5);
 /// While not every slot has a server with a connection.
 pub(super) const PAUSE_BROKEN: Duration = Duration::from_millis(150);
+/// The longest pause between questions to the nodes of a cluster while not every slot has one.
+const PAUSE_CLUSTER: Duration = Duration::from_secs(2);
 /// For how long [`PAUSE_BROKEN`] is the pause.
 const EAGER: Duration = Duration::from_secs(5);
 const RARE: Duration = Duration::from_secs(300);
@@ -70,7 +86,7 @@ mod tests {
 
     #[test]
     fn questions_of_an_outage_become_rare_after_5_s() {
-        let (mut pace, mut now) = (Pace::default(), Instant::default());
+        let (mut pace, mut now) = (Pace::of_sentinels(), Instant::default());
         assert_eq!(pace.next_pause(true, now), PERIOD);
         let mut pauses = Vec::new();
         for _ in 0..45 {
@@ -86,6 +102,13 @@ mod tests {
         }
         assert_eq!(pace.next_pause(true, now), PERIOD, "whole again");
         assert_eq!(pace.next_pause(false, now), PAUSE_BROKEN, "the next outage");
+    }
+
+    #[test]
+    fn l5_nodes_of_a_cluster_are_asked_every_2_s_at_least() {
+        let mut pace = Pace::of_cluster_nodes();
+        let longest = (0..100).map(|second| pace.next_pause(false, at(second))).max();
+        assert_eq!(longest, Some(PAUSE_CLUSTER));
     }
 
     #[test]

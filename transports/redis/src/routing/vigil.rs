@@ -164,7 +164,7 @@ async fn attend(vigil: &Arc<Vigil>, sentinel: &Address, questions: &SentinelLink
 }
 
 async fn keep_asking(vigil: &Arc<Vigil>, sentinel: &Address, questions: &SentinelLink) {
-    let mut pace = Pace::default();
+    let mut pace = Pace::of_sentinels();
     loop {
         if let Err(error) = vigil.ask(sentinel, questions).await {
             let (sentinel, kind) = (sentinel.clone(), error.kind);
