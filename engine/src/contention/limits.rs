@@ -65,11 +65,6 @@ impl Limits {
         true
     }
 
-    /// Whether a caller only tries.
-    pub(crate) fn has_tries(&self) -> bool {
-        !self.tries.is_empty()
-    }
-
     pub(crate) fn first_try(&self) -> Option<Moment> {
         self.tries.first().copied()
     }

@@ -1,9 +1,10 @@
 //! Who wants a key: the callers queued for it, the one attempt to get it, and whose turn it is.
 //!
-//! `entry`, `queue`, `limits`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves one entry while it has
-//! callers, `arrival`, `ending`, `release` and `resend` are the ways in and out, `closer` ends owners in the background, `pacer` bounds
-//! how often entries ask a node by themselves, by the `crowd` that waits for it. `rooms` bounds how much of many acquires or releases
-//! is under way on one node. Local hand-off will live between `entry` and `release`; it is not built yet.
+//! `entry`, `queue`, `index`, `limits`, `turns`, `attempt`, `caller` are pure. `table` keeps the entries, `driver` serves
+//! one entry while it has callers, `arrival`, `ending`, `release` and `resend` are the ways in and out, `closer` ends owners
+//! in the background, `pacer` bounds how often entries ask a node by themselves, by the `crowd` that waits for it. `rooms`
+//! bounds how much of many acquires or releases is under way on one node. Local hand-off will live between `entry` and
+//! `release`; it is not built yet.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;
@@ -14,6 +15,7 @@ pub(crate) mod driver;
 mod ears;
 pub(crate) mod ending;
 pub(crate) mod entry;
+mod index;
 mod limits;
 pub(crate) mod no_expiry;
 pub(crate) mod offer;

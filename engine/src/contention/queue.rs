@@ -1,69 +1,55 @@
 //! The callers of a key, first come first served. Pure.
 //!
-//! Whatever is wanted of it is found by an index, so that a caller costs the same with 100 and with 100,000 others: by
-//! its number, by its scope, and by the moments of [`Limits`].
+//! Most keys have one caller at a time, and their entries are made and dropped several times within one call. So one
+//! caller is kept without any index; a second one moves both into an [`Index`].
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::time::Duration;
 
 use super::{
-    caller::{Caller, CallerId, ScopeId},
-    limits::{Coming, Limits, Place},
+    caller::{Caller, CallerId, Patience, ScopeId},
+    index::{Index, Queued},
+    limits::{Coming, Limits},
 };
 use crate::clock::Instant;
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
 pub(crate) struct Queue<S> {
-    callers: BTreeMap<Place, Box<Queued<S>>>,
-    places: BTreeMap<CallerId, Place>,
-    scopes: BTreeSet<(ScopeId, Place)>,
-    limits: Limits,
+    /// The only caller, if it came when there was no other.
+    alone: Option<Box<Queued<S>>>,
+    index: Option<Box<Index<S>>>,
     /// How many have come.
     came: Coming,
-    /// How many callers were looked at one by one.
-    #[cfg(test)]
-    pub(crate) looks: std::cell::Cell<u64>,
-}
-
-#[derive(Debug)]
-struct Queued<S> {
-    coming: Coming,
-    caller: Caller<S>,
 }
 
 impl<S> Default for Queue<S> {
     fn default() -> Self {
-        Self {
-            callers: BTreeMap::new(),
-            places: BTreeMap::new(),
-            scopes: BTreeSet::new(),
-            limits: Limits::default(),
-            came: 0,
-            #[cfg(test)]
-            looks: Default::default(),
-        }
+        Self { alone: None, index: None, came: 0 }
     }
 }
 
 impl<S> Queue<S> {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.callers.len()
+        usize::from(self.alone.is_some()) + self.index.as_ref().map_or(0, |index| index.len())
+    }
+
+    /// How many callers were looked at one by one.
+    #[cfg(test)]
+    pub(crate) fn looks(&self) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.looks.get())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.callers.is_empty()
+        self.alone.is_none() && self.index.is_none()
     }
 
     pub(crate) fn head(&self) -> Option<&Caller<S>> {
-        self.callers.first_key_value().map(|(_, queued)| &queued.caller)
+        self.alone().or_else(|| self.index.as_ref()?.head())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Caller<S>> {
-        self.callers.values().map(|queued| &queued.caller).inspect(|_| self.note_look())
+        self.alone().into_iter().chain(self.index.iter().flat_map(|index| index.iter()))
     }
 
     /// How many callers have come so far.
@@ -71,55 +57,58 @@ impl<S> Queue<S> {
         self.came
     }
 
-    /// When the callers leave by the clock.
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     pub(crate) fn push_back(&mut self, caller: Caller<S>) {
-        let place = self.callers.last_key_value().map_or(0, |(last, _)| last + 1);
         self.came += 1;
-        self.put((self.came, place), caller);
+        let queued = Box::new(Queued { coming: self.came, caller });
+        match self.is_empty() {
+            true => self.alone = Some(queued),
+            false => self.index().push_back(queued),
+        }
     }
 
     /// A caller that had come before is the head again.
     pub(crate) fn push_front(&mut self, caller: Caller<S>) {
-        let place = self.callers.first_key_value().map_or(0, |(first, _)| first - 1);
-        self.put((0, place), caller);
+        let queued = Box::new(Queued { coming: 0, caller });
+        match self.is_empty() {
+            true => self.alone = Some(queued),
+            false => self.index().push_front(queued),
+        }
     }
 
     /// The first caller of this scope.
     pub(crate) fn of_scope(&self, scope: ScopeId) -> Option<&Caller<S>> {
-        self.callers.get(&self.place_of_scope(scope)?).map(|queued| &queued.caller)
+        match self.alone() {
+            Some(caller) => Some(caller).filter(|caller| caller.scope == Some(scope)),
+            None => self.index.as_ref()?.of_scope(scope),
+        }
     }
 
     /// Takes out this caller.
     pub(crate) fn take(&mut self, id: CallerId) -> Option<Caller<S>> {
-        let place = *self.places.get(&id)?;
-        self.take_at(place)
+        self.take_alone(|caller| caller.id == id).or_else(|| self.take_from_index(|index| index.take(id))?)
     }
 
     /// Takes out the first caller with this ttl.
     pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
-        let mut callers = self.callers.iter().inspect(|_| self.note_look());
-        let place = *callers.find(|(_, queued)| queued.caller.terms.ttl == ttl)?.0;
-        drop(callers);
-        self.take_at(place)
+        self.take_alone(|caller| caller.terms.ttl == ttl)
+            .or_else(|| self.take_from_index(|index| index.take_first(ttl))?)
     }
 
     /// Takes out every caller of this scope, in order.
     pub(crate) fn take_scope(&mut self, scope: ScopeId) -> Vec<Caller<S>> {
-        std::iter::from_fn(|| self.take_at(self.place_of_scope(scope)?)).collect()
+        self.take_several(|caller| caller.scope == Some(scope), |index| index.take_scope(scope))
     }
 
     /// Takes out, in the order in which they came, the callers that only try and came at a moment that `is_it` picks.
     pub(crate) fn take_tries(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
-        self.take_while(Limits::first_try, is_it)
+        let picks = |caller: &Caller<S>| caller.patience == Patience::Try && is_it(caller.joined);
+        self.take_several(picks, |index| index.take_while(Limits::first_try, &is_it))
     }
 
     /// The same of those who wait.
     pub(crate) fn take_waits(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
-        self.take_while(Limits::first_wait, is_it)
+        let picks = |caller: &Caller<S>| caller.patience != Patience::Try && is_it(caller.joined);
+        self.take_several(picks, |index| index.take_while(Limits::first_wait, &is_it))
     }
 
     /// Takes out the callers whose wait is over, if `leaves` says so of their coming. The others stay, for `stay` at most.
@@ -129,71 +118,98 @@ impl<S> Queue<S> {
         stay: Duration,
         leaves: impl Fn(Coming) -> bool,
     ) -> Vec<(Coming, Caller<S>)> {
-        let mut ended = Vec::new();
-        while let Some((_, place)) = self.limits.first_stayed().filter(|(coming, _)| leaves(*coming)) {
-            ended.extend(self.take_queued(place));
+        if self.index.is_none() && self.first_end().is_none_or(|end| end > now) {
+            return Vec::new();
         }
-        while let Some((end, place)) = self.limits.first_end().filter(|(end, _)| *end <= now) {
-            let Some(Queued { coming, caller }) = self.callers.get(&place).map(|queued| &**queued) else {
-                break;
-            };
-            self.note_look();
-            let may_stay = !leaves(*coming) && end + stay > now;
-            if !may_stay || !self.limits.stay((*coming, place), caller, end + stay) {
-                ended.extend(self.take_queued(place));
-            }
-        }
-        ended.into_iter().map(|Queued { coming, caller }| (coming, caller)).collect()
+        let ended = self.index().take_ended(now, stay, leaves);
+        self.forget_empty_index();
+        ended
     }
 
     /// Takes out every caller, in order.
     pub(crate) fn take_all(&mut self) -> Vec<Caller<S>> {
-        let before = std::mem::take(self);
-        self.came = before.came;
-        before.callers.into_values().map(|queued| queued.caller).collect()
+        let alone = self.alone.take().map(|queued| queued.caller);
+        let others = self.index.take().into_iter().flat_map(|index| index.into_callers());
+        alone.into_iter().chain(others).collect()
     }
 
-    fn take_while(
-        &mut self,
-        first: impl Fn(&Limits) -> Option<(Instant, Place)>,
-        is_it: impl Fn(Instant) -> bool,
-    ) -> Vec<Caller<S>> {
-        let next = || {
-            let (_, place) = first(&self.limits).filter(|(came, _)| is_it(*came))?;
-            self.take_at(place)
+    /// Whether a caller only tries.
+    pub(crate) fn has_tries(&self) -> bool {
+        self.first_try().is_some()
+    }
+
+    /// When the first caller came that only tries.
+    pub(crate) fn first_try(&self) -> Option<Instant> {
+        let came = |caller: &Caller<S>| (caller.patience == Patience::Try).then_some(caller.joined);
+        self.first(came, |limits| limits.first_try().map(|(came, _)| came))
+    }
+
+    /// When the first caller came that waits.
+    pub(crate) fn first_wait(&self) -> Option<Instant> {
+        let came = |caller: &Caller<S>| (caller.patience != Patience::Try).then_some(caller.joined);
+        self.first(came, |limits| limits.first_wait().map(|(came, _)| came))
+    }
+
+    /// When the first wait ends; of a caller that stayed, its last moment.
+    pub(crate) fn first_end(&self) -> Option<Instant> {
+        let end = |caller: &Caller<S>| match caller.patience {
+            Patience::Wait(until) => until,
+            Patience::Try => None,
         };
-        std::iter::from_fn(next).collect()
+        self.first(end, |limits| limits.first_end().map(|(end, _)| end))
     }
 
-    fn put(&mut self, (coming, place): (Coming, Place), caller: Caller<S>) {
-        self.places.insert(caller.id, place);
-        self.scopes.extend(caller.scope.map(|scope| (scope, place)));
-        self.limits.add(place, &caller);
-        self.callers.insert(place, Box::new(Queued { coming, caller }));
+    /// Before this moment no caller that stayed leaves by the clock; `None`: no caller has stayed.
+    pub(crate) fn stayed_until(&self) -> Option<Instant> {
+        self.index.as_ref()?.limits.stayed_until() // a caller that stays is in the index
     }
 
-    fn take_at(&mut self, place: Place) -> Option<Caller<S>> {
-        self.take_queued(place).map(|queued| queued.caller)
+    fn first(
+        &self,
+        of_one: impl Fn(&Caller<S>) -> Option<Instant>,
+        of_many: impl Fn(&Limits) -> Option<Instant>,
+    ) -> Option<Instant> {
+        match self.alone() {
+            Some(caller) => of_one(caller),
+            None => of_many(&self.index.as_ref()?.limits),
+        }
     }
 
-    fn take_queued(&mut self, place: Place) -> Option<Queued<S>> {
-        let queued = *self.callers.remove(&place)?;
-        self.note_look();
-        let Queued { coming, caller } = &queued;
-        self.places.remove(&caller.id);
-        caller.scope.map(|scope| self.scopes.remove(&(scope, place)));
-        self.limits.remove((*coming, place), caller);
-        Some(queued)
+    fn take_alone(&mut self, picks: impl Fn(&Caller<S>) -> bool) -> Option<Caller<S>> {
+        self.alone.take_if(|queued| picks(&queued.caller)).map(|queued| queued.caller)
     }
 
-    fn place_of_scope(&self, scope: ScopeId) -> Option<Place> {
-        let places = self.scopes.range((scope, Place::MIN)..=(scope, Place::MAX));
-        places.map(|(_, place)| *place).next()
+    fn take_from_index<T>(&mut self, take: impl FnOnce(&mut Index<S>) -> T) -> Option<T> {
+        let taken = take(self.index.as_mut()?);
+        self.forget_empty_index();
+        Some(taken)
     }
 
-    fn note_look(&self) {
-        #[cfg(test)]
-        self.looks.set(self.looks.get() + 1);
+    /// The only caller, if `picks` picks it, or those that are taken from the index.
+    fn take_several(
+        &mut self,
+        picks: impl Fn(&Caller<S>) -> bool,
+        take: impl FnOnce(&mut Index<S>) -> Vec<Caller<S>>,
+    ) -> Vec<Caller<S>> {
+        match self.take_from_index(take) {
+            Some(taken) => taken,
+            None => Vec::from_iter(self.take_alone(picks)),
+        }
+    }
+
+    fn alone(&self) -> Option<&Caller<S>> {
+        self.alone.as_deref().map(|queued| &queued.caller)
+    }
+
+    /// The index of all callers, made if there is none.
+    fn index(&mut self) -> &mut Index<S> {
+        let index = self.index.get_or_insert_default();
+        self.alone.take().into_iter().for_each(|first| index.push_back(first));
+        index
+    }
+
+    fn forget_empty_index(&mut self) {
+        self.index.take_if(|index| index.is_empty());
     }
 }
 
@@ -260,11 +276,11 @@ mod tests {
     #[test]
     fn tries_and_waits_are_told_apart_and_taken_by_when_they_came() {
         let mut queue = queue(&[(3, FOREVER), (1, Patience::Try), (2, until(9)), (4, Patience::Try)]);
-        assert!(queue.limits().has_tries());
+        assert!(queue.has_tries());
         assert_eq!(ids(&queue.take_tries(|came| came <= at(3))), [1]);
         assert_eq!(ids(&queue.take_waits(|came| came <= at(2))), [2]);
         assert_eq!(ids(&queue.take_tries(|_| true)), [4]);
-        assert!(!queue.limits().has_tries() && queue.limits().first_end().is_none());
+        assert!(!queue.has_tries() && queue.first_end().is_none());
         assert_eq!(ids(queue.iter()), [3]);
     }
 
@@ -273,20 +289,20 @@ mod tests {
         let mut queue = queue(&[(1, until(20)), (2, until(10)), (3, until(10)), (4, FOREVER)]);
         assert!(queue.take_ended(at(9), STAY, |_| true).is_empty());
         assert_eq!(ended(queue.take_ended(at(10), STAY, |coming| coming <= 2)), [(2, 2)]);
-        assert_eq!(queue.limits().first_end(), Some((at(15), 2)));
+        assert_eq!(queue.first_end(), Some(at(15)));
         assert!(queue.take_ended(at(14), STAY, |_| false).is_empty(), "it stays");
         assert_eq!(ended(queue.take_ended(at(15), STAY, |_| false)), [(3, 3)]);
         assert!(queue.take_ended(at(20), STAY, |_| false).is_empty());
         assert_eq!(ended(queue.take_ended(at(21), STAY, |_| true)), [(1, 1)], "it had stayed");
-        assert!(queue.limits().first_end().is_none() && queue.limits().stayed_until().is_none());
+        assert!(queue.first_end().is_none() && queue.stayed_until().is_none());
     }
 
     #[test]
     fn a_caller_that_stays_can_be_taken_out_by_its_number() {
         let mut queue = queue(&[(1, until(10))]);
         assert!(queue.take_ended(at(10), STAY, |_| false).is_empty());
-        assert_eq!(queue.limits().stayed_until(), Some(at(15)));
+        assert_eq!(queue.stayed_until(), Some(at(15)));
         assert!(queue.take(CallerId(1)).is_some());
-        assert!(queue.limits().first_end().is_none() && queue.limits().first_stayed().is_none());
+        assert!(queue.first_end().is_none() && queue.stayed_until().is_none());
     }
 }

@@ -15,7 +15,7 @@ impl<S> Entry<S> {
     /// held, or that an ask sent for it had no definite answer. Until then it stays, for one command timeout at most.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
         let mut leaving = self.take_unanswered(now, pace);
-        if self.callers.limits().has_tries() && self.is_surely_held_here(now) {
+        if self.callers.has_tries() && self.is_surely_held_here(now) {
             leaving.extend(self.refuse_tries());
         }
         leaving.extend(self.take_ended(now, pace));
@@ -61,20 +61,18 @@ impl<S> Entry<S> {
 
     /// When the next caller may leave by the clock.
     pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
-        let end = self.callers.limits().first_end().map(|(end, _)| end);
+        let end = self.callers.first_end();
         end.into_iter().chain(self.next_unanswered(pace)).min()
     }
 
     /// The same while an ask is in flight: a caller whose wait ends meanwhile stays for its answer.
     pub(super) fn next_give_up_in_flight(&self, pace: &Pace) -> Option<Instant> {
-        self.callers.limits().stayed_until().into_iter().chain(self.next_unanswered(pace)).min()
+        self.callers.stayed_until().into_iter().chain(self.next_unanswered(pace)).min()
     }
 
     fn next_unanswered(&self, pace: &Pace) -> Option<Instant> {
-        let limits = self.callers.limits();
-        let first_try = limits.first_try().map(|(came, _)| came);
-        let first_wait = limits.first_wait().map(|(came, _)| came);
-        let unclear = self.unclear_since().zip(first_wait).map(|(since, came)| since.max(came));
-        first_try.into_iter().chain(unclear).min().map(|since| since + pace.unavailable_after)
+        let unclear =
+            self.unclear_since().zip(self.callers.first_wait()).map(|(since, came)| since.max(came));
+        self.callers.first_try().into_iter().chain(unclear).min().map(|since| since + pace.unavailable_after)
     }
 }

@@ -102,7 +102,7 @@ impl<S> Entry<S> {
 
     // In jeopardy a caller that only tries wants the server's word.
     fn leaves_it_to_local(&self) -> bool {
-        let wants_word = |local: &Local| self.callers.limits().has_tries() && local.lease.is_in_jeopardy();
+        let wants_word = |local: &Local| self.callers.has_tries() && local.lease.is_in_jeopardy();
         self.local.as_ref().is_some_and(|local| !wants_word(local))
     }
 

@@ -505,7 +505,7 @@ fn callers_are_looked_at_as_often_with_100_000_others_as_with_100() {
         ground.ask(50);
         ground.answer(held(5), 50, 51);
         assert_eq!(ground.overdue(1_000_080).len(), 52);
-        ground.entry.callers.looks.get()
+        ground.entry.callers.looks()
     });
     looks.sort_unstable();
     assert!(looks[0] == looks[1] && looks[0] < 400, "{looks:?}");
