@@ -58,19 +58,21 @@ pub(crate) async fn run(works: &Arc<Works>, until: Instant) -> ShutdownReport {
 
 // Entitlement ends before anything is sent; queued callers are told.
 fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
-    let (mut leases, mut callers) = (Vec::new(), Vec::new());
+    let (mut lost, mut callers) = (Vec::new(), Vec::new());
     // Callers first: what is granted from then on finds nobody, and goes back.
     works.table.for_each_busy(|_, slot: &mut Slot| {
         callers.extend(slot.entry.depart_all());
         slot.poke();
     });
-    works
-        .table
-        .for_each_lease(|lease| leases.extend(lease.lose(LossReason::Shutdown).then(|| lease.clone())));
+    // Those included that were lost before and are not handled yet: the renewal driver may end before it does so.
+    works.table.for_each_lease(|lease| {
+        lease.lose(LossReason::Shutdown);
+        lost.extend(lease.loss().map(|reason| (lease.clone(), reason)));
+    });
     works.events.totals.callers.sub(callers.len() as u64);
     let _ = guard::call(|| drop(callers)); // dropped seats tell their callers, whose wakers may panic
-    leases.iter().for_each(|lease| ending::handle_loss(works, lease, LossReason::Shutdown));
-    leases
+    lost.iter().for_each(|(lease, reason)| ending::handle_loss(works, lease, *reason));
+    lost.into_iter().filter(|(_, reason)| *reason == LossReason::Shutdown).map(|(lease, _)| lease).collect()
 }
 
 // The earliest deadline first: it is the first that somebody else could be given by time alone.

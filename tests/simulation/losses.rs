@@ -1,8 +1,9 @@
 //! The stream of losses.
 
-use leasehold::{LossNotice, LossReason};
+use leasehold::{Lease, LossNotice, LossReason};
+use leasehold_tests::conservation::assert_balanced;
 
-use crate::ground::{ground, millis, now, seconds};
+use crate::ground::{breathe, ground, ground_with, millis, now, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
@@ -71,4 +72,24 @@ async fn a_reader_is_told_the_last_losses_and_then_the_end() {
         let told = tokio::time::timeout(seconds(2), reader).await.expect("the stream ends").unwrap();
         assert_eq!(told, if by_shutdown { vec!["a", "b"] } else { vec!["a"] });
     }
+}
+
+// Losses are told in portions of 64.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_tells_every_loss_that_is_not_told_yet() {
+    const LEASES: usize = 1_000;
+    let ground = ground_with(|builder| builder.metrics()).await;
+    let mut losses = ground.engine.losses();
+    let names = (0..LEASES).map(|number| format!("lease {number}"));
+    let asked = ground.engine.acquire_all(names).ttl(seconds(2)).no_renewal().await;
+    let leases: Vec<Lease> = asked.into_iter().collect::<Result<_, _>>().expect("free");
+    let waiters: Vec<_> = leases.iter().map(|lease| tokio::spawn(lease.lost())).collect();
+    assert!(matches!(losses.next().await, Some(LossNotice::Lost(_))));
+    let report = ground.engine.shutdown(millis(0)).await;
+    breathe().await;
+    assert_eq!(std::iter::from_fn(|| losses.try_next()).count(), LEASES - 1);
+    assert_eq!(waiters.iter().filter(|waiter| !waiter.is_finished()).count(), 0, "who waits is told");
+    let seen = ground.engine.snapshot();
+    assert_eq!((seen.held, seen.lost, report.unconfirmed.len()), (0, LEASES as u64, LEASES));
+    assert_balanced(&ground.engine);
 }
