@@ -14,14 +14,14 @@ use leasehold::{
     Engine, Lease, LeaseState, LossReason,
     transport::{BoxFuture, Release, ReleaseReply, TransportError},
 };
-use leasehold_memory::MemoryTransport;
+use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::{
     conservation::assert_balanced,
     every_event::EveryEvent,
     interposed::{Behind, Hand, Interposed},
 };
 
-use crate::ground::{builder, millis, now, pass, seconds, settles_within};
+use crate::ground::{breathe, builder, millis, now, pass, seconds, settles_within};
 
 /// Makes a recorder panic at the next event with this name. Clones are the same.
 #[derive(Clone, Default)]
@@ -215,4 +215,21 @@ async fn a_transport_that_panics_leaves_no_owner_open() {
     drop(lease);
     settles_within(&engine, seconds(1)).await;
     assert!(!panics.load(Relaxed), "it was asked for a release");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_panics_as_a_grant_goes_back_leaves_no_owner_open() {
+    let faulty = Faulty::new(MemoryTransport::new());
+    faulty.faults().on(Operation::Acquire).inject(Fault::DelayReply(millis(300)));
+    let transport: Interposed<_, PanicsAtRelease> = Interposed::new(faulty);
+    let panics = transport.hand.0.clone();
+    let engine = builder(&transport).build().await.expect("an engine");
+    let gone = tokio::spawn(engine.lock("a").acquire());
+    breathe().await;
+    gone.abort();
+    panics.store(true, Relaxed);
+    pass(seconds(1)).await;
+    assert!(!panics.load(Relaxed), "the grant found no caller");
+    settles_within(&engine, seconds(1)).await;
+    assert!(engine.lock("a").acquire().await.is_ok());
 }

@@ -271,7 +271,7 @@ impl Closer {
 pub(crate) async fn give_back(works: &Works, key: &Arc<LockKey>, closing: Closing) {
     let mut patient = works.closer.begin(works, key, closing);
     let node = works.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
-    let heard = release(works, &mut patient).await;
+    let heard = release_guarded(works, &mut patient).await;
     finish(works, patient, node, heard);
 }
 
@@ -351,8 +351,7 @@ fn treat(works: &Arc<Works>, mut patient: Patient, node: Option<NodeId>) {
     let works = works.clone();
     works.clone().spawn(async move {
         let _room = Room { works: works.clone(), node };
-        // A transport that panics leaves the release unanswered, not the owner open for ever.
-        let heard = guard::run(release(&works, &mut patient)).await.unwrap_or(Heard::Nothing);
+        let heard = release_guarded(&works, &mut patient).await;
         finish(&works, patient, node, heard);
     });
 }
@@ -364,6 +363,11 @@ enum Heard {
     Word,
     /// Nothing of use.
     Nothing,
+}
+
+// A transport that panics leaves the release unanswered, not the owner open for ever.
+async fn release_guarded(works: &Works, patient: &mut Patient) -> Heard {
+    guard::run(release(works, patient)).await.unwrap_or(Heard::Nothing)
 }
 
 async fn release(works: &Works, patient: &mut Patient) -> Heard {
