@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 use tokio::sync::oneshot;
 
-use crate::{lease::state::LossReason, transport::TransportError};
+use crate::{guard, lease::state::LossReason, transport::TransportError};
 
 /// The answer to a renewal by hand.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Wishes {
     /// The renewal that was in flight is answered. `true`: more wishes wait for the next one.
     pub(crate) fn answer_sent(&mut self, ticket: u64, answer: &ByHand) -> bool {
         let Some(wish) = self.of.get_mut(&ticket) else { return false };
-        tell(wish.sent.drain(..), answer);
+        wish.sent.drain(..).for_each(|answer_to| tell(answer_to, answer.clone()));
         let more = !wish.waiting.is_empty();
         if !more {
             self.of.remove(&ticket);
@@ -82,13 +82,44 @@ impl Wishes {
     /// The lease is gone.
     pub(crate) fn answer_all(&mut self, ticket: u64, answer: &ByHand) {
         if let Some(wish) = self.of.remove(&ticket) {
-            tell(wish.sent.into_iter().chain(wish.waiting), answer);
+            wish.sent.into_iter().chain(wish.waiting).for_each(|answer_to| tell(answer_to, answer.clone()));
         }
     }
 }
 
-fn tell(receivers: impl Iterator<Item = AnswerTo>, answer: &ByHand) {
-    for receiver in receivers {
-        let _ = receiver.send(answer.clone());
+/// Answers. It wakes the holder, whose waker is user code.
+pub(crate) fn tell(answer_to: AnswerTo, answer: ByHand) {
+    let _ = guard::call(|| answer_to.send(answer));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        sync::Arc,
+        task::{Context, Wake, Waker},
+    };
+
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("a waker that panics"));
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_other_holder_from_its_answer() {
+        let mut wishes = Wishes::default();
+        let ((one_to, one), (two_to, mut two)) = (oneshot::channel(), oneshot::channel());
+        let mut one = pin!(one);
+        assert!(one.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
+        wishes.speak(7, Duration::from_secs(1), one_to);
+        wishes.speak(7, Duration::from_secs(1), two_to);
+        wishes.answer_all(7, &ByHand::Renewed);
+        assert!(matches!(two.try_recv(), Ok(ByHand::Renewed)));
     }
 }
