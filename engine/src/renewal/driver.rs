@@ -154,7 +154,6 @@ impl Driver {
     fn register_again(&self, lease: Arc<LeaseCore>, now: Instant) {
         if lease.is_live() {
             let baseline = Baseline::adopted(&lease, now);
-            lease.set_ticket(None);
             self.works.inboxes.push(lease.key.slot(), Order::Register(lease, baseline));
         }
     }

@@ -22,7 +22,7 @@ use super::{
     slab::Slab,
     spread::Spread,
     wheel::Wheel,
-    wishes::{AnswerTo, ByHand, Wishes},
+    wishes::{self, AnswerTo, ByHand, Wishes},
 };
 use crate::{
     clock::Instant,
@@ -110,13 +110,13 @@ impl Shard {
         match order {
             Order::Register(lease, baseline) => self.register(lease, baseline, now, topology),
             Order::Taken(lease) => self.handle_taken(&lease),
-            Order::Cancel(lease) => self.remove(lease.ticket()),
+            Order::Cancel(lease) => self.remove(self.ticket_of(&lease)),
             Order::Renew(lease, ttl, answer_to) => self.wish(&lease, ttl, answer_to),
         }
     }
 
     fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant, topology: &Topology) {
-        if !lease.is_live() || lease.ticket().is_some() {
+        if !lease.is_live() || self.ticket_of(&lease).is_some() {
             return; // released within the tick, or adopted before its order came
         }
         let due = self.next_tick(&lease, baseline.sent, now, topology);
@@ -127,9 +127,15 @@ impl Shard {
         self.wheel.insert(number(ticket), due);
     }
 
+    // A ticket from a driver that panicked is another lease's here, or none.
+    fn ticket_of(&self, lease: &LeaseCore) -> Option<u64> {
+        let is_its = |record: &Record| std::ptr::eq(&*record.lease, lease);
+        lease.ticket().filter(|ticket| self.records.get(*ticket).is_some_and(is_its))
+    }
+
     /// A lease that was granted by a server that is not the present one is asked about at once.
     pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
-        if let Some(ticket) = lease.ticket() {
+        if let Some(ticket) = self.ticket_of(lease) {
             self.handle_move(ticket, Move::InDoubt);
         }
     }
@@ -137,7 +143,7 @@ impl Shard {
     // Its renewal was due, or its server is not the one that granted: it goes out at once.
     fn handle_taken(&mut self, lease: &LeaseCore) {
         let idle = |ticket: &u64| self.records.get(*ticket).is_some_and(|record| record.stage == Stage::Idle);
-        lease.ticket().filter(idle).into_iter().for_each(|ticket| self.make_ready(ticket));
+        self.ticket_of(lease).filter(idle).into_iter().for_each(|ticket| self.make_ready(ticket));
     }
 
     fn remove(&mut self, ticket: Option<u64>) {
@@ -287,12 +293,13 @@ impl Shard {
     }
 
     fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
-        let record = lease.ticket().and_then(|ticket| Some((ticket, self.records.get_mut(ticket)?)));
-        let Some((ticket, record)) = record else {
-            let _ = answer_to.send(ByHand::ended(lease.loss()));
-            return;
+        let Some(ticket) = self.ticket_of(lease) else {
+            if !lease.is_live() {
+                wishes::tell(answer_to, ByHand::ended(lease.loss()));
+            }
+            return; // a live one is about to be registered again: the dropped answer says that it is not known
         };
-        if record.stage == Stage::Idle {
+        if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
             self.make_ready(ticket);
         }
         self.wishes.speak(ticket, ttl, answer_to);

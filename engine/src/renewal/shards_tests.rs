@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::{
-    lease::shared::{Terms, tests::core},
+    lease::{
+        shared::{Terms, tests::core},
+        state::LossReason,
+    },
     metrics::{ClassId, RenewalOutcome},
     renewal::found_ttl::Baseline,
     routing::topology::{Batching, ClockId, SlotRange},
@@ -154,4 +158,31 @@ fn a_lease_that_waits_for_a_node_goes_out_when_its_slot_has_one() {
     let all = SlotRange { first: slot(0), last: slot(16_383), node: node.id };
     ground.topology = Topology::new(3, vec![node], vec![all]);
     assert_eq!(ground.take_batches(3_450, 1)[0].members.len(), 1);
+}
+
+#[test]
+fn an_order_for_a_lease_of_an_earlier_driver_touches_no_other_lease() {
+    let earlier = Ground::new(1, 100).lease("a", 0);
+    let mut ground = Ground::new(1, 100);
+    let present = ground.lease("b", 0);
+    assert_eq!((earlier.ticket(), present.ticket()), (Some(0), Some(0)));
+    earlier.lose(LossReason::Expired);
+    for order in [Order::Cancel(earlier.clone()), Order::Taken(earlier.clone())] {
+        ground.shards.handle_order(order, at(10), &ground.topology);
+    }
+    ground.shards.doubt(&earlier);
+    assert!(ground.take_batches(10, 1).is_empty() && !present.is_in_jeopardy());
+    ground.become_ready(3_400);
+    assert_eq!(ground.take_batches(3_400, 1)[0].members.len(), 1, "it is renewed when it is due");
+}
+
+#[test]
+fn a_renewal_by_hand_that_comes_before_its_lease_is_registered_again_is_not_told_released() {
+    let earlier = Ground::new(1, 100).lease("a", 0);
+    let mut ground = Ground::new(1, 100);
+    let (answer_to, mut answer) = oneshot::channel();
+    let order = Order::Renew(earlier.clone(), TTL, answer_to);
+    earlier.set_ticket(None);
+    ground.shards.handle_order(order, at(10), &ground.topology);
+    assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
