@@ -2,7 +2,8 @@
 //!
 //! The client library decodes a reply by one call of itself for each level, without a limit, and a stack that overflows
 //! ends the process. So replies are looked at before it sees them. No reply to anything that is asked here has more than
-//! four levels. RESP2 only: that is what is spoken.
+//! four levels. RESP2 only: that is what is spoken. What is read here must be what that library reads: a line ends at
+//! `\r\n` and nowhere else, and a number that could be read in two ways is refused.
 
 /// Follows a stream of replies, however it is cut into pieces.
 #[derive(Debug, Default)]
@@ -26,12 +27,20 @@ enum Place {
     /// Before the first byte of an element.
     #[default]
     Start,
-    /// In a line that only its end ends.
-    Line,
+    /// In a line that only its end ends; whether its last byte so far was `\r`.
+    Line { is_ending: bool },
     /// In the number behind `$` or `*`.
-    Number { of: Counted, digits: Option<u64>, is_null: bool },
+    Number(Number),
     /// In a text, with its line end, of which so many bytes are to come.
     Text(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    of: Counted,
+    digits: Option<u64>,
+    is_negative: bool,
+    is_ending: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +55,9 @@ impl Depth {
         while let Some(&byte) = piece.first() {
             let passed = match self.place {
                 Place::Text(left) => self.pass_text(left, piece.len()),
-                Place::Line => self.pass_line(piece),
+                Place::Line { is_ending } => self.pass_line(piece, is_ending),
                 Place::Start => self.begin(byte)?,
-                Place::Number { of, digits, is_null } => self.pass_number(byte, of, digits, is_null)?,
+                Place::Number(number) => self.pass_number(byte, number)?,
             };
             piece = &piece[passed..];
         }
@@ -56,9 +65,9 @@ impl Depth {
     }
 
     fn begin(&mut self, byte: u8) -> Result<usize, Unreadable> {
-        let number = |of| Place::Number { of, digits: None, is_null: false };
+        let number = |of| Place::Number(Number { of, digits: None, is_negative: false, is_ending: false });
         self.place = match byte {
-            b'+' | b'-' | b':' => Place::Line,
+            b'+' | b'-' | b':' => Place::Line { is_ending: false },
             b'$' => number(Counted::Bytes),
             b'*' => number(Counted::Elements),
             _ => return Err(Unreadable::Strange),
@@ -75,41 +84,38 @@ impl Depth {
         passed
     }
 
-    fn pass_line(&mut self, piece: &[u8]) -> usize {
-        match piece.iter().position(|byte| *byte == b'\n') {
+    fn pass_line(&mut self, piece: &[u8], is_ending: bool) -> usize {
+        if is_ending && piece[0] == b'\n' {
+            self.end_element();
+            return 1;
+        }
+        match piece.iter().position(|byte| *byte == b'\r') {
             Some(end) => {
-                self.end_element();
+                self.place = Place::Line { is_ending: true };
                 end + 1
             }
-            None => piece.len(),
+            None => {
+                self.place = Place::Line { is_ending: false };
+                piece.len()
+            }
         }
     }
 
-    fn pass_number(
-        &mut self,
-        byte: u8,
-        of: Counted,
-        digits: Option<u64>,
-        is_null: bool,
-    ) -> Result<usize, Unreadable> {
+    fn pass_number(&mut self, byte: u8, number: Number) -> Result<usize, Unreadable> {
         match byte {
-            b'0'..=b'9' => {
-                let grown =
-                    digits.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(u64::from(byte - b'0')));
-                let digits = Some(grown.filter(|n| *n <= COUNT_MAX).ok_or(Unreadable::Strange)?);
-                self.place = Place::Number { of, digits, is_null };
-            }
-            b'-' if digits.is_none() && !is_null => self.place = Place::Number { of, digits, is_null: true },
-            b'\r' => {}
-            b'\n' => self.end_number(of, digits.ok_or(Unreadable::Strange)?, is_null)?,
-            _ => return Err(Unreadable::Strange),
+            b'\n' if number.is_ending => self.end_number(number)?,
+            _ if number.is_ending => return Err(Unreadable::Strange),
+            _ => self.place = Place::Number(number.with(byte)?),
         }
         Ok(1)
     }
 
-    fn end_number(&mut self, of: Counted, count: u64, is_null: bool) -> Result<(), Unreadable> {
+    fn end_number(&mut self, Number { of, digits, is_negative, .. }: Number) -> Result<(), Unreadable> {
+        let count = digits.ok_or(Unreadable::Strange)?;
         match of {
-            _ if is_null => self.end_element(),
+            // The one negative number is that of a null.
+            _ if is_negative && count != 1 => return Err(Unreadable::Strange),
+            _ if is_negative => self.end_element(),
             Counted::Bytes => self.place = Place::Text(count + LINE_END),
             Counted::Elements if self.open.len() == LEVELS_MAX => return Err(Unreadable::TooDeep),
             Counted::Elements if count == 0 => self.end_element(),
@@ -130,6 +136,23 @@ impl Depth {
             }
             self.open.pop();
         }
+    }
+}
+
+impl Number {
+    /// One byte more.
+    fn with(self, byte: u8) -> Result<Self, Unreadable> {
+        match byte {
+            b'0'..=b'9' => self.with_digit(byte - b'0'),
+            b'-' if self.digits.is_none() && !self.is_negative => Ok(Self { is_negative: true, ..self }),
+            b'\r' => Ok(Self { is_ending: true, ..self }),
+            _ => Err(Unreadable::Strange),
+        }
+    }
+
+    fn with_digit(self, digit: u8) -> Result<Self, Unreadable> {
+        let grown = self.digits.unwrap_or(0) * 10 + u64::from(digit);
+        if grown > COUNT_MAX { Err(Unreadable::Strange) } else { Ok(Self { digits: Some(grown), ..self }) }
     }
 }
 
@@ -172,6 +195,20 @@ mod tests {
         }
     }
 
+    /// The client library ends a line at `\r\n` alone: what it takes for one text must not be taken for two here, of which
+    /// the second hides what follows.
+    #[test]
+    fn a_line_ends_where_the_decoder_ends_it() {
+        for hidden in ["+a\n$99999\n\r\n", "-a\n$99999\n\r\n", "+a\r\r\n", "+\n\r\n"] {
+            let text = hidden.to_owned() + &arrays(LEVELS_MAX + 1);
+            for size in 1..text.len() {
+                let mut depth = Depth::default();
+                let met = text.as_bytes().chunks(size).map(|piece| depth.take(piece)).find(Result::is_err);
+                assert_eq!(met, Some(Err(Unreadable::TooDeep)), "{hidden:?} in pieces of {size}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_resp2_is_refused() {
         for text in [
@@ -182,6 +219,12 @@ mod tests {
             "*--1\r\n",
             "*9223372036854775807\r\n",
             "*1\r\n>1\r\n",
+            "$1\n",
+            "$1\r1\n",
+            "$\r1\n",
+            "$-0\r\n",
+            "$-7\r\n",
+            "$-12\r\n",
         ] {
             assert_eq!(Depth::default().take(text.as_bytes()), Err(Unreadable::Strange), "{text:?}");
         }

@@ -24,3 +24,11 @@ async fn a_first_reply_nested_a_hundred_thousand_deep_ends_its_connection_alone(
     let opened = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Calls).await;
     println!("{}", opened.err().unwrap());
 }
+
+/// Behind a line feed alone, which does not end a line, stands what looks like the length of a long text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nested_reply_behind_a_line_feed_ends_its_connection_alone() {
+    let port = fake::serve(|_| "+PONG\n$99999999\n\r\n".to_owned() + &nested());
+    let opened = open(&RedisTransport::new(RedisConfig::single("127.0.0.1", port)), LanePurpose::Calls).await;
+    println!("{}", opened.err().unwrap());
+}
