@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    os::{linux::net::SocketAddrExt, unix::net::UnixListener as StdListener},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -14,6 +15,7 @@ use std::{
 };
 
 use leasehold::clock::{Clock, Instant};
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{UnixListener, UnixStream},
@@ -57,8 +59,7 @@ impl Relay {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let path = unused_name();
-        let listener = UnixListener::bind(&path)?;
+        let (listener, path) = listen()?;
         let cause = Arc::new(OnceLock::new());
         let told = cause.clone();
         let task = tokio::spawn(async move {
@@ -91,11 +92,24 @@ impl Drop for Relay {
     }
 }
 
-/// In the abstract namespace: there is no file to clean up. It is used for one connection.
-fn unused_name() -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    format!("\0leasehold-{process}-{count}").into()
+/// At a name of the abstract namespace, which is no file to clean up. The kernel chooses it: a name with our process id
+/// in it could be in use, since containers that share a network share its names, and each has a process 1.
+fn listen() -> io::Result<(UnixListener, PathBuf)> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix("")?)?;
+    socket.listen(1)?;
+    socket.set_nonblocking(true)?;
+    let listener = StdListener::from(socket);
+    let path = abstract_path(&listener)?;
+    Ok((UnixListener::from_std(listener)?, path))
+}
+
+/// As fred needs it: a zero byte, then the name.
+fn abstract_path(listener: &StdListener) -> io::Result<PathBuf> {
+    let address = listener.local_addr()?;
+    let name = address.as_abstract_name().and_then(|name| std::str::from_utf8(name).ok());
+    let name = name.ok_or_else(|| io::Error::other("the kernel gave a local socket no name"))?;
+    Ok(format!("\0{name}").into())
 }
 
 /// The first connection that is of this process; others are closed.
@@ -160,3 +174,21 @@ fn unreadable(why: Unreadable) -> io::Error {
 }
 
 const ROOM_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::SocketAddr;
+
+    use super::*;
+
+    /// Containers of one pod share a network and its names, and each has a process 1.
+    #[tokio::test]
+    async fn names_that_another_process_with_our_id_has_taken_are_no_obstacle() {
+        let name = |count| format!("leasehold-{}-{count}", std::process::id());
+        let taken = |count| StdListener::bind_addr(&SocketAddr::from_abstract_name(name(count))?);
+        let _taken: Vec<_> = (0..100).map(taken).collect();
+        let (server, _) = tokio::io::duplex(64);
+        let relay = Relay::start(server, Heard::now(Clock::Boot)).expect("a name of its own");
+        UnixStream::connect(relay.path()).await.expect("it listens there");
+    }
+}
