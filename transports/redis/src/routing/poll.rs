@@ -3,7 +3,11 @@
 //! A failover is decided by most sentinels, so of the words of most of them the one with the highest configuration
 //! epoch is the latest. A word of fewer may be old: a sentinel that has come back with its host names the master of
 //! its old file until another one greets it, and a sentinel behind a partition names it for as long as that lasts. So
-//! fewer decide only once the others have had time to answer, or have refused for good.
+//! fewer decide only once the others have had time to answer, and each of them has failed or refused for good. (A
+//! sentinel that is far is asked for longer than that time: its connection takes several round trips.) A sentinel that
+//! answers under two addresses has one voice.
+
+use std::collections::HashSet;
 
 use leasehold::{clock::Instant, transport::TransportError};
 
@@ -36,7 +40,7 @@ pub(crate) enum Verdict {
     Open,
     /// Most of the sentinels have named the master.
     Decided,
-    /// Fewer have, and no other answers in time.
+    /// Fewer have, and no other has done so in time.
     DecidedByFew,
     /// Not one has, and each was asked.
     Failed,
@@ -63,16 +67,19 @@ impl Poll {
 
     /// `is_over`: the others have had their time.
     pub(crate) fn verdict(&self, is_over: bool) -> Verdict {
-        let told = self.told.len();
-        if told * 2 > self.configured {
-            return Verdict::Decided;
-        }
+        let (told, failed) = (self.told.len(), self.failed.len());
+        let done = if is_over { told + failed } else { told + self.refused };
         match told {
-            0 if self.failed.len() == self.configured => Verdict::Failed,
+            _ if self.voices() * 2 > self.configured => Verdict::Decided,
+            0 if failed == self.configured => Verdict::Failed,
             0 => Verdict::Open,
-            _ if is_over || told + self.refused == self.configured => Verdict::DecidedByFew,
+            _ if done == self.configured => Verdict::DecidedByFew,
             _ => Verdict::Open,
         }
+    }
+
+    fn voices(&self) -> usize {
+        self.told.iter().map(|told| &told.id).collect::<HashSet<_>>().len()
     }
 
     /// Those that have not named the master.
@@ -133,6 +140,9 @@ mod tests {
         poll.hear(told(11, 1, 1));
         poll.hear(told(12, 1, 1));
         assert_eq!((poll.verdict(false), poll.silent()), (Verdict::Open, 2));
+        for silent in [13, 14] {
+            poll.fail(&address(silent), error(ErrorKind::TimedOut));
+        }
         assert_eq!(poll.verdict(true), Verdict::DecidedByFew);
     }
 
@@ -146,6 +156,30 @@ mod tests {
         assert_eq!(poll.verdict(true), Verdict::DecidedByFew);
         poll.fail(&address(12), error(ErrorKind::Misconfigured));
         assert_eq!(poll.verdict(false), Verdict::DecidedByFew);
+    }
+
+    #[test]
+    fn a_sentinel_that_is_still_being_asked_is_waited_for() {
+        let mut poll = Poll::of(3);
+        poll.hear(told(11, 1, 1));
+        poll.fail(&address(12), error(ErrorKind::Unreachable));
+        assert_eq!(poll.verdict(true), Verdict::Open, "it may be far");
+        poll.fail(&address(13), error(ErrorKind::TimedOut));
+        assert_eq!((poll.verdict(false), poll.verdict(true)), (Verdict::Open, Verdict::DecidedByFew));
+    }
+
+    #[test]
+    fn a_sentinel_under_two_addresses_has_one_voice() {
+        let mut poll = Poll::of(3);
+        let id = SentinelId::of_run("a");
+        poll.hear(Told { id: id.clone(), ..told(11, 1, 1) });
+        poll.hear(Told { id, ..told(12, 1, 1) });
+        assert_eq!(poll.verdict(false), Verdict::Open);
+        poll.hear(told(13, 2, 2));
+        assert_eq!(poll.verdict(false), Verdict::Decided);
+        let mut all_told = Poll::of(1);
+        all_told.hear(told(11, 1, 1));
+        assert_eq!(all_told.verdict(false), Verdict::Decided);
     }
 
     #[test]

@@ -32,6 +32,21 @@ async fn s1_an_old_word_of_the_first_sentinel_grants_nothing() {
     assert_eq!(old.cli(&["dbsize"]), "0", "nothing was written to the old master");
 }
 
+/// Each reply of the sentinels that are up to date takes 250 ms, so all that they are asked takes more than a command timeout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s1_an_old_word_waits_for_sentinels_that_are_far() {
+    let (old, new) = (Server::start(), Server::start());
+    let sentinels = [(old.port, 1, 0), (new.port, 2, 250), (new.port, 2, 250)].map(|(port, epoch, ms)| {
+        let sentinel = FakeSentinel::naming(port, epoch);
+        sentinel.change(|says| says.delay = Duration::from_millis(ms));
+        sentinel
+    });
+    let engine = engine(sentinels.iter().map(FakeSentinel::address)).await;
+    let lease = engine.lock("k").try_acquire().await.unwrap().expect("it is free");
+    assert_eq!([old.cli(&["dbsize"]), new.cli(&["dbsize"])], ["0", "1"], "granted by the new master");
+    drop(lease);
+}
+
 /// Two of three are down: the one that is left is believed after one command timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_sentinel_of_three_is_enough_when_the_others_are_down() {
