@@ -29,6 +29,7 @@ mod rounds;
 mod scale;
 mod shards;
 mod table;
+mod usage;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../engine/src/renewal/wheel.rs"]
 mod wheel;

@@ -9,7 +9,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScaleSize, arrival::Arrival, hold, naive, servers::Servers, usage::Usage};
+use super::{ScaleSize, arrival::Arrival, hold, naive, servers::Servers};
+use crate::usage::Usage;
 
 /// Who holds the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

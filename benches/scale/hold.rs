@@ -7,10 +7,8 @@ use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use tokio::task::JoinSet;
 
-use super::{
-    child::{BEGIN, END, Job, Told},
-    usage::{resident, usage},
-};
+use super::child::{BEGIN, END, Job, Told};
+use crate::usage::{resident, usage};
 
 pub(super) fn run(job: &Job) -> Told {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

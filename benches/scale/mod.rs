@@ -10,7 +10,6 @@ mod crowd;
 mod hold;
 mod naive;
 mod servers;
-mod usage;
 
 pub(crate) use child::run as run_child;
 

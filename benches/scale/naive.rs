@@ -11,10 +11,8 @@ use std::{
 
 use fred::prelude::*;
 
-use super::{
-    child::{BEGIN, END, Job, Told},
-    usage::{resident, usage},
-};
+use super::child::{BEGIN, END, Job, Told};
+use crate::usage::{resident, usage};
 
 pub(super) fn run(job: &Job) -> Told {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

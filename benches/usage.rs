@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// Time, and processor time of all threads.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Usage {
-    pub(super) seconds: f64,
-    pub(super) cpu_seconds: f64,
+pub(crate) struct Usage {
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
 }
 
 impl Sub for Usage {
@@ -21,7 +21,7 @@ impl Sub for Usage {
 }
 
 /// So far.
-pub(super) fn usage(since: Instant) -> Usage {
+pub(crate) fn usage(since: Instant) -> Usage {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     Usage {
         seconds: since.elapsed().as_secs_f64(),
@@ -30,7 +30,7 @@ pub(super) fn usage(since: Instant) -> Usage {
 }
 
 /// Resident memory in bytes.
-pub(super) fn resident() -> f64 {
+pub(crate) fn resident() -> f64 {
     let status = fs::read_to_string("/proc/self/status").expect("this machine is Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it says how much");
     let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
