@@ -9,6 +9,7 @@
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
 //! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
 //! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about four minutes
+//! cargo run --release -p leasehold-benches -- --links             100,000 leases over long links, about six minutes
 //! ```
 //!
 //! With `--small` each of the parts runs small, too.
@@ -21,6 +22,7 @@ mod batches;
 mod commands;
 mod counted;
 mod faults;
+mod links;
 mod mass;
 mod pairs;
 mod profile;
@@ -68,6 +70,10 @@ fn main() {
         // One contestant, measured from outside.
         return scale::run_child(&arguments[job + 1..]);
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--hold-over-link") {
+        // The far end of a link, measured from within.
+        return links::run_child(&arguments[job + 1..]);
+    }
     if has("--spin") {
         // Other work, for the contestants to live with.
         return faults::spin();
@@ -84,6 +90,10 @@ fn main() {
     }
     if has("--faults") {
         faults::measure(&mut table, if small { faults::SMALL } else { faults::LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--links") {
+        links::measure(&mut table, if small { links::SMALL } else { links::LARGE });
         return tell(&table, &arguments);
     }
     if has("--shards") {
@@ -105,6 +115,7 @@ fn main() {
         mass::measure(&mut table, mass::SMALL);
         scale::measure(&mut table, scale::SMALL);
         faults::measure(&mut table, faults::SMALL);
+        links::measure(&mut table, links::SMALL);
     }
     tell(&table, &arguments);
 }

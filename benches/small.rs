@@ -12,7 +12,9 @@ fn every_bench_runs() {
     std::fs::remove_file(&json).unwrap();
     let targets: Vec<&str> =
         figures["rows"].as_array().unwrap().iter().map(|row| row["target"].as_str().unwrap()).collect();
-    for target in ["P3", "P5", "P10", "P11", "P13", "P13c", "P14", "P15", "mass", "faults", "L4", "shards"] {
+    for target in
+        ["P3", "P5", "P10", "P11", "P13", "P13c", "P14", "P15", "mass", "faults", "L4", "shards", "links"]
+    {
         assert!(targets.contains(&target), "{target} is not measured");
     }
 }
