@@ -6,3 +6,4 @@
 
 mod recorders;
 mod subscribers;
+mod wakers;

@@ -11,23 +11,23 @@ use leasehold_tests::{
     conservation::assert_balances_within, every_event::EveryEvent, harness::stall::unless_stalled_for,
 };
 
-/// A recorder waits in front of it at its first event until it is opened. Clones are the same.
+/// Whoever comes to it waits until it is opened. Clones are the same.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    fn pass(&self) {
+    pub fn pass(&self) {
         let is_open = self.0.0.lock().expect("no panic under it");
         let _open = self.0.1.wait_while(is_open, |is_open| !*is_open).expect("no panic under it");
     }
 
-    fn open(&self) {
+    pub fn open(&self) {
         *self.0.0.lock().expect("no panic under it") = true;
         self.0.1.notify_all();
     }
 }
 
-fn block_on(work: impl Future<Output = ()>) {
+pub fn block_on(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(work);
 }

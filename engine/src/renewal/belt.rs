@@ -42,9 +42,15 @@ fn fire_deadlines(works: &Arc<Works>) {
     let now = works.clock.now();
     let mut over: Vec<Arc<LeaseCore>> = Vec::new();
     works.table.for_each_lease(|lease| {
-        over.extend((lease.is_live() && now >= lease.deadline()).then(|| lease.clone()));
+        over.extend((!lease.is_live() || now >= lease.deadline()).then(|| lease.clone()));
     });
-    over.iter().for_each(|lease| ending::lose(works, lease, LossReason::RenewalStopped));
+    for lease in over {
+        lease.lose(LossReason::RenewalStopped);
+        // Or lost before: the renewal thread stood still before it told that.
+        if let Some(reason) = lease.loss() {
+            ending::handle_loss(works, &lease, reason);
+        }
+    }
 }
 
 const CALM_LOOK: Duration = TICK.saturating_mul(2);
