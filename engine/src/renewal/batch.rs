@@ -65,6 +65,12 @@ impl ReadyQueue {
         self.topology_epoch == Some(topology.epoch())
     }
 
+    /// The topology has changed: its leases are to be grouped anew, also if the epoch is that of the empty topology that
+    /// was known before any other.
+    pub(crate) fn forget_grouping(&mut self) {
+        self.topology_epoch = None;
+    }
+
     /// Puts every lease that `is_ready` to its node, and drops the others. Returns those that no connected node serves
     /// and that were not told so before.
     pub(crate) fn regroup(&mut self, topology: &Topology, is_ready: impl Fn(&Ready) -> bool) -> Vec<Ready> {

@@ -69,8 +69,10 @@ impl Shards {
         self.shards.iter_mut().for_each(|shard| shard.advance(now));
     }
 
-    /// Makes every lease due at once whose slot has moved. A shard without such a slot is not visited.
+    /// The topology has changed. Makes every lease due at once whose slot has moved; a shard without such a slot is not
+    /// visited.
     pub(crate) fn handle_moves(&mut self, moves: &Moves) {
+        self.ready.forget_grouping();
         let count = self.shards.len();
         for (number, shard) in self.shards.iter_mut().enumerate() {
             if moves.touch(number, count) {

@@ -186,3 +186,15 @@ fn a_renewal_by_hand_that_comes_before_its_lease_is_registered_again_is_not_told
     ground.shards.handle_order(order, at(10), &ground.topology);
     assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
+
+#[test]
+fn a_lease_that_was_ready_before_any_topology_goes_out_with_the_first_whatever_its_epoch() {
+    let mut ground = Ground::new(8, 100);
+    ground.topology = Topology::default();
+    ground.lease("a", 0);
+    ground.become_ready(3_400);
+    let first = Topology::single(ground.topology.epoch(), node(true, 100));
+    ground.shards.handle_moves(&Moves::between(&ground.topology, &first));
+    ground.topology = first;
+    assert_eq!(ground.take_batches(3_450, 1).iter().map(|batch| batch.members.len()).sum::<usize>(), 1);
+}
