@@ -51,6 +51,12 @@ impl Backoff {
     }
 }
 
+/// How many connections in a row have ended because the cluster is down: `before` and one that stood for `stood`. One that
+/// stood for longer than any delay was made while the cluster was up: its end begins another outage.
+pub(crate) fn downs_in_a_row(before: u32, stood: Duration) -> u32 {
+    if stood > SLOW { 1 } else { before.saturating_add(1) }
+}
+
 /// Below `most`. The clocks of two processes on one machine are alike, so their digits are scattered.
 fn jitter(now: Instant, most: Duration) -> Duration {
     let most_nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -92,6 +98,18 @@ mod tests {
             delays[900]
         );
         assert_eq!(Backoff::at_once().next_delay(Instant::from_nanos(u64::MAX)), Duration::ZERO);
+    }
+
+    #[test]
+    fn another_outage_of_a_cluster_begins_with_the_shortest_delay() {
+        let seconds = Duration::from_secs;
+        let row = [1, 0, 2, 5, 86_400, 3].map(seconds);
+        let downs = row.iter().scan(0, |downs, stood| {
+            *downs = downs_in_a_row(*downs, *stood);
+            Some(*downs)
+        });
+        assert_eq!(downs.collect::<Vec<_>>(), [1, 2, 3, 4, 1, 2]);
+        assert_eq!(downs_in_a_row(u32::MAX, seconds(0)), u32::MAX);
     }
 
     #[test]

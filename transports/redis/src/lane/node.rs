@@ -22,7 +22,12 @@ use super::board::Board;
 use crate::{
     config::RedisTopology,
     connection::{
-        Connection, Terms, backoff::Backoff, batches::Inquiry, dialling::LinkKind, identity::Run, link::Link,
+        Connection, Terms,
+        backoff::{Backoff, downs_in_a_row},
+        batches::Inquiry,
+        dialling::LinkKind,
+        identity::Run,
+        link::Link,
         sparse::Sparse,
     },
     routing::{Server, atlas::Atlas},
@@ -73,7 +78,9 @@ impl Node {
             self.downs.store(0, Ordering::Relaxed);
             return Backoff::after(stood);
         }
-        Backoff::cluster_down(self.downs.fetch_add(1, Ordering::Relaxed).saturating_add(1))
+        let downs = downs_in_a_row(self.downs.load(Ordering::Relaxed), stood);
+        self.downs.store(downs, Ordering::Relaxed);
+        Backoff::cluster_down(downs)
     }
 
     /// The checked connection of the moment.
