@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::relay::{Heard, Relay};
+use super::relay::{Cause, Heard, Relay};
 use crate::{
     config::{Address, Password, RedisConfig, TlsConfig},
     connection::{handshake, trouble},
@@ -73,7 +73,8 @@ pub(super) async fn dial(
     tokio::select! {
         ended = &mut router.task => {
             let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
-            return Err(cannot_connect(target, &router.cause(error), step));
+            let error = if is_said_by_the_server(&error) { error } else { router.cause().or(error) };
+            return Err(cannot_connect(target, &error, step));
         }
         _ = up.recv() => {}
     }
@@ -115,14 +116,9 @@ impl Router {
         [self.relay.abort_handle(), self.task.abort_handle()]
     }
 
-    // fred sees only that its local socket was closed.
-    fn cause(&self, error: FredError) -> FredError {
-        match self.relay.cause() {
-            Some(cause) if !is_said_by_the_server(&error) => {
-                FredError::new(FredKind::IO, format!("{cause:?}"))
-            }
-            _ => error,
-        }
+    /// What has ended the connection, where fred does not know it.
+    pub(super) fn cause(&self) -> Cause {
+        self.relay.cause()
     }
 }
 

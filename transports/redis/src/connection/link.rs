@@ -37,7 +37,7 @@ use tokio::{
 
 use super::{
     dialling::{LinkKind, Router, Target, dial},
-    relay::Heard,
+    relay::{Cause, Heard},
 };
 
 /// One connection.
@@ -53,6 +53,7 @@ pub(crate) struct Link {
     /// Read by each request as it is queued, written by those that need two places in a row.
     queueing: RwLock<()>,
     cluster_down: Arc<AtomicBool>,
+    cause: Cause,
 }
 
 /// Why a request has no reply.
@@ -83,13 +84,24 @@ impl Link {
     }
 
     fn watched(client: Client, clock: Clock, router: Router, heard: Heard) -> Self {
-        let (dead, ends) = (watch::Sender::new(false), router.abort_handles());
+        let (dead, ends, cause) = (watch::Sender::new(false), router.abort_handles(), router.cause());
         let cluster_down = Arc::new(AtomicBool::default());
         let end = End { errors: client.error_rx(), cluster_down: cluster_down.clone(), dead: dead.clone() };
         tokio::spawn(end.tell(router));
         let (round_trip_nanos, outstanding) = (AtomicU64::new(u64::MAX), AtomicUsize::new(0));
         let queueing = RwLock::default();
-        Self { client, clock, ends, dead, heard, round_trip_nanos, outstanding, queueing, cluster_down }
+        Self {
+            client,
+            clock,
+            ends,
+            dead,
+            heard,
+            round_trip_nanos,
+            outstanding,
+            queueing,
+            cluster_down,
+            cause,
+        }
     }
 
     /// Sends a command and waits for its reply, at most `timeout` (more than zero).
@@ -199,20 +211,20 @@ impl Link {
         timeout: Duration,
     ) -> Result<(), Failure> {
         for channel in channels {
-            self.limited(timeout).sunsubscribe(channel).await.map_err(failure)?;
+            self.limited(timeout).sunsubscribe(channel).await.map_err(|error| self.failure(error))?;
         }
         Ok(())
     }
 
     /// Subscribes to channels. Returns when that is written, not when the server has done it: a ping behind it tells.
     pub(crate) async fn subscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
-        self.limited(timeout).subscribe(channels).await.map_err(failure)
+        self.limited(timeout).subscribe(channels).await.map_err(|error| self.failure(error))
     }
 
     /// Ends subscriptions. `channels` must not be empty: that would end all.
     pub(crate) async fn unsubscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
         assert!(!channels.is_empty(), "UNSUBSCRIBE without a channel ends every subscription");
-        self.limited(timeout).unsubscribe(channels).await.map_err(failure)
+        self.limited(timeout).unsubscribe(channels).await.map_err(|error| self.failure(error))
     }
 
     /// What arrives on the subscribed channels from now on.
@@ -267,8 +279,15 @@ impl Link {
         self.client.with_options(&options)
     }
 
+    fn failure(&self, error: FredError) -> Failure {
+        match error.kind() {
+            FredKind::Timeout => Failure::TimedOut,
+            _ => Failure::Lost(self.cause.or(error)),
+        }
+    }
+
     fn sort(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
-        let frame = reply.map_err(failure)?;
+        let frame = reply.map_err(|error| self.failure(error))?;
         let took_nanos = u64::try_from((self.clock.now() - sent).as_nanos()).unwrap_or(u64::MAX);
         self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
         match frame {
@@ -325,10 +344,6 @@ impl Drop for Outstanding<'_> {
 
 pub(crate) fn is_redirect(text: &str) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"].iter().any(|code| text.starts_with(code))
-}
-
-fn failure(error: FredError) -> Failure {
-    if *error.kind() == FredKind::Timeout { Failure::TimedOut } else { Failure::Lost(error) }
 }
 
 /// Between a failed request and the end of fred's task there is no wait for anything but the scheduler.

@@ -14,6 +14,7 @@ use std::{
     },
 };
 
+use fred::error::{Error as FredError, ErrorKind as FredKind};
 use leasehold::clock::{Clock, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::{
@@ -46,6 +47,20 @@ impl Heard {
     }
 }
 
+/// What has ended a relay, if that was an error. fred sees only that its local socket was closed.
+#[derive(Clone, Debug)]
+pub(super) struct Cause(Arc<OnceLock<io::Error>>);
+
+impl Cause {
+    /// The cause in place of fred's word, if there is one.
+    pub(super) fn or(&self, error: FredError) -> FredError {
+        match self.0.get() {
+            Some(cause) => FredError::new(FredKind::IO, format!("{cause:?}")),
+            None => error,
+        }
+    }
+}
+
 /// The task between; dropping this ends it and closes both sockets.
 pub(super) struct Relay {
     path: PathBuf,
@@ -63,9 +78,9 @@ impl Relay {
         let cause = Arc::new(OnceLock::new());
         let told = cause.clone();
         let task = tokio::spawn(async move {
-            let passed = async { pass(server, ours(listener).await?, &heard).await };
-            if let Err(error) = passed.await {
-                let _ = told.set(error);
+            match ours(listener).await {
+                Ok(fred) => pass(server, fred, &heard, &told).await,
+                Err(error) => drop(told.set(error)),
             }
         });
         Ok(Self { path, cause, task })
@@ -77,8 +92,8 @@ impl Relay {
     }
 
     /// What has ended it, if that was an error.
-    pub(super) fn cause(&self) -> Option<&io::Error> {
-        self.cause.get()
+    pub(super) fn cause(&self) -> Cause {
+        Cause(self.cause.clone())
     }
 
     pub(super) fn abort_handle(&self) -> AbortHandle {
@@ -123,19 +138,27 @@ async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
     }
 }
 
-/// Until either side has closed.
-async fn pass<S: AsyncRead + AsyncWrite>(server: S, fred: UnixStream, heard: &Heard) -> io::Result<()> {
-    let (from_server, to_server) = tokio::io::split(server);
-    let (from_fred, to_fred) = fred.into_split();
-    tokio::select! {
-        passed = pass_replies(from_server, to_fred, heard) => passed,
-        passed = pass_requests(from_fred, to_server) => passed,
+/// Until either side has closed. The cause is told before the sockets close: fred's end looks for it.
+async fn pass<S: AsyncRead + AsyncWrite>(
+    server: S,
+    fred: UnixStream,
+    heard: &Heard,
+    cause: &OnceLock<io::Error>,
+) {
+    let (mut from_server, mut to_server) = tokio::io::split(server);
+    let (mut from_fred, mut to_fred) = fred.into_split();
+    let passed = tokio::select! {
+        passed = pass_replies(&mut from_server, &mut to_fred, heard) => passed,
+        passed = pass_requests(&mut from_fred, &mut to_server) => passed,
+    };
+    if let Err(error) = passed {
+        let _ = cause.set(error);
     }
 }
 
 async fn pass_replies(
-    mut server: impl AsyncRead + Unpin,
-    mut fred: impl AsyncWrite + Unpin,
+    server: &mut (impl AsyncRead + Unpin),
+    fred: &mut (impl AsyncWrite + Unpin),
     heard: &Heard,
 ) -> io::Result<()> {
     let (mut depth, mut bytes) = (Depth::default(), vec![0; ROOM_BYTES]);
@@ -146,17 +169,19 @@ async fn pass_replies(
         }
         heard.note();
         depth.take(&bytes[..count]).map_err(unreadable)?;
-        fred.write_all(&bytes[..count]).await?;
+        if fred.write_all(&bytes[..count]).await.is_err() {
+            return Ok(()); // fred has closed it, and knows why
+        }
     }
 }
 
 async fn pass_requests(
-    mut fred: impl AsyncRead + Unpin,
-    mut server: impl AsyncWrite + Unpin,
+    fred: &mut (impl AsyncRead + Unpin),
+    server: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
     let mut bytes = vec![0; ROOM_BYTES];
     loop {
-        let count = fred.read(&mut bytes).await?;
+        let count = fred.read(&mut bytes).await.unwrap_or(0);
         if count == 0 {
             return Ok(());
         }
