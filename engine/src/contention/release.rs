@@ -140,7 +140,12 @@ pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Res
         Ok(ReleaseReply::Released { listeners, .. }) => (true, *listeners),
         Ok(ReleaseReply::NotYours { .. }) | Err(_) => (false, None),
     };
-    under_way.end(|slot| slot.entry.handle_release_answer(published, listeners, slot.subscribed));
+    let now = works.clock.now();
+    under_way.end(|slot| {
+        if slot.entry.handle_release_answer(published, listeners, slot.subscribed, now) {
+            slot.poke();
+        }
+    });
     let mut open = lease.take_open();
     match reply {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(*at),

@@ -126,6 +126,11 @@ impl Turns {
         }
     }
 
+    /// Whether the notice of our last release reached no other client.
+    pub(crate) fn nobody_listens(&self) -> bool {
+        self.nobody_listens
+    }
+
     /// Some notice of ours may never come: stop expecting any.
     pub(crate) fn forget_own_notices(&mut self) {
         self.own_notices = 0;

@@ -79,15 +79,23 @@ impl<S> Entry<S> {
     }
 
     /// The release was answered, and told how many its notice reached. `None`: not known, or it published nothing.
+    /// `true`: the entry is to be looked at now. It stood back for other listeners, and there are none.
     pub(crate) fn handle_release_answer(
         &mut self,
         published: bool,
         listeners: Option<u32>,
         subscribed: bool,
-    ) {
+        now: Instant,
+    ) -> bool {
         if !published {
             self.turns.forget_own_notices();
         }
         self.turns.handle_listeners(listeners, subscribed);
+        let in_vain = self.standing_back && self.turns.nobody_listens();
+        if in_vain {
+            self.standing_back = false;
+            self.ask_next(now.min(self.next_ask), Cause::Turn);
+        }
+        in_vain
     }
 }

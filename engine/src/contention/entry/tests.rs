@@ -881,9 +881,17 @@ fn for_one_round_after_its_row_it_asks_one_pause_behind_the_last_notice() {
 #[test]
 fn after_a_release_that_published_nothing_the_next_notice_is_foreign() {
     let mut ground = standing_back();
-    ground.entry.handle_release_answer(false, None, true);
+    assert!(!ground.entry.handle_release_answer(false, None, true, at(100)));
     ground.entry.handle_notices(1, false, at(101), &PACE);
     ground.ask(101);
+}
+
+#[test]
+fn standing_back_ends_when_the_release_reached_no_other_listener() {
+    let mut ground = standing_back();
+    assert!(!ground.entry.handle_release_answer(true, Some(2), true, at(101)), "one other listens");
+    assert!(ground.entry.handle_release_answer(true, Some(1), true, at(101)));
+    assert_eq!(ground.ask(101).cause, Cause::Turn);
 }
 
 #[test]
