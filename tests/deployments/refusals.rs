@@ -6,8 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold::transport::{Acquire, AcquireReply, Effect, ErrorKind, RenewalAnswer, TransportError};
-use leasehold_redis::{Address, Password, RedisConfig, Secret};
+use leasehold::transport::{
+    Acquire, AcquireReply, Effect, ErrorKind, LanePurpose, RenewalAnswer, TransportError,
+};
+use leasehold_redis::{Address, Password, RedisConfig, RedisTransport, Secret};
 use leasehold_tests::harness::{
     cluster::{RedisCluster, SlotMigration},
     node::Node,
@@ -17,7 +19,7 @@ use leasehold_tests::harness::{
     server_version::ServerVersion,
 };
 
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, open};
 
 /// One server with two users: ours, whose rights the test takes away, and the default one.
 struct Single {
@@ -367,21 +369,9 @@ async fn a_node_of_a_cluster_is_no_single_server() {
     on_each_version(async |version| {
         let cluster = RedisCluster::builder().version(version).replicas_each(0).start().expect("a cluster");
         let node = cluster.master_of(0).expect("a master");
-        let lanes = Lanes::open(RedisConfig::single("127.0.0.1", node.port())).await;
-        // MOVED for a slot of another node, CROSSSLOT for both at once.
-        let key = |wanted: bool| {
-            let names = (0..).map(|n| format!("k{n}"));
-            names.map(|name| lanes.wish(&name)).find(|wish| (wish.key.slot().number() < 5_000) == wanted)
-        };
-        let (ours, theirs) = (key(true).expect("one"), key(false).expect("one"));
-        let moved = lanes.acquire(&theirs).await.expect_err("MOVED");
-        is_refused(&moved, ErrorKind::Misconfigured, "MOVED");
-        assert!(moved.detail.contains("cluster"), "{moved}");
-        assert!(matches!(lanes.acquire(&ours).await, Ok(AcquireReply::Granted { .. })));
-        // As behind a proxy that checks the keys of a script, each is asked about alone.
-        let mut answers = lanes.renew(&[&ours, &theirs]).await;
-        assert!(matches!(answers.remove(0), RenewalAnswer::Renewed { .. }));
-        is_refused(&of_renewal(answers), ErrorKind::Misconfigured, "MOVED");
+        let transport = RedisTransport::new(RedisConfig::single("127.0.0.1", node.port()));
+        let refused = open(&transport, LanePurpose::Calls).await.err().expect("refused at the start");
+        is_refused(&refused, ErrorKind::Misconfigured, "topology = \"cluster\"");
     })
     .await;
 }

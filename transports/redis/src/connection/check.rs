@@ -119,7 +119,10 @@ fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Fram
 
 /// A node of a cluster serves its own slots only: as the one server it would refuse the locks of all others.
 fn must_fit(address: &str, topology: RedisTopology, info: Option<&Frame>) -> Result<(), Unfit> {
-    let is_node = info.and_then(|info| reply::info_field(info, "redis_mode")) == Some("cluster");
+    // Valkey calls the field otherwise.
+    let mode =
+        |info| reply::info_field(info, "redis_mode").or_else(|| reply::info_field(info, "server_mode"));
+    let is_node = info.and_then(mode) == Some("cluster");
     let topology = match topology {
         RedisTopology::Single if is_node => "single",
         RedisTopology::Sentinel if is_node => "sentinel",

@@ -29,7 +29,7 @@ pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
         (false, false) if details.contains("ConnectionReset") || details.contains("UnexpectedEof") => {
             ", and whether this is a port for TLS: then write [redis.tls], or rediss://"
         }
-        (_, false) if details.contains("Connection closed") => {
+        (_, false) if ["Connection closed", "BrokenPipe"].iter().any(|end| details.contains(end)) => {
             ", and whether this is a proxy that closes connections at commands it does not know: twemproxy cannot be \
              used, name the server behind it"
         }
