@@ -12,14 +12,18 @@ use std::{
 use leasehold::{Engine, metrics::prometheus::Collector};
 use leasehold_examples::otlp;
 use leasehold_memory::{MemoryTransport, Restart};
-use leasehold_tests::harness::{polling::found_within, port::free_port};
+use leasehold_tests::harness::{
+    polling::{found_within, holds_within},
+    port::free_port,
+};
 use prometheus::{Registry, TextEncoder};
 use serde_json::Value;
 
 use crate::program::Program;
 
 /// A value by metric name and labels.
-type Values = BTreeMap<(String, BTreeMap<String, String>), f64>;
+type Series = (String, BTreeMap<String, String>);
+type Values = BTreeMap<Series, f64>;
 
 /// A receiver, ended by its process id.
 struct Receiver {
@@ -127,22 +131,27 @@ async fn both_exporters_give_the_same_names_and_values() {
     let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
     provider.force_flush().expect("received");
     let scraped = scraped(&text);
-    let sent = found_within(PATIENCE, || Some(receiver.values()).filter(|values| values.len() > SERIES_MIN));
-    let sent = sent.expect("they arrive");
-
-    let is_empty_histogram = |(name, labels): &(String, BTreeMap<String, String>)| {
+    let is_empty_histogram = |(name, labels): &Series| {
         let base = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
         let labels =
             || labels.iter().filter(|(name, _)| *name != "le").map(|(a, b)| (a.clone(), b.clone())).collect();
         base.is_some_and(|base| scraped.get(&(format!("{base}_count"), labels())) == Some(&0.0))
     };
+    // A bucket that is as full as the one before need not be sent.
+    let is_sent = |series: &&Series| !is_empty_histogram(series) && !series.0.ends_with("_bucket");
+    let (mut sent, mut missing) = (Values::new(), Vec::new());
+    // The receiver shows what it was sent part by part.
+    let all_arrived = holds_within(PATIENCE, || {
+        sent = receiver.values();
+        missing =
+            scraped.keys().filter(is_sent).filter(|series| !sent.contains_key(*series)).cloned().collect();
+        missing.is_empty()
+    });
+    assert!(all_arrived, "not sent: {missing:?}");
+
     let mut compared = 0;
     for (series, value) in scraped.iter().filter(|(series, _)| !is_empty_histogram(series)) {
-        // A bucket that is as full as the one before need not be sent.
-        let Some(other) = sent.get(series) else {
-            assert!(series.0.ends_with("_bucket"), "{series:?} = {value} was not sent");
-            continue;
-        };
+        let Some(other) = sent.get(series) else { continue };
         assert!((value - other).abs() <= 1e-9 * value.abs().max(1.0), "{series:?}: {value} and {other}");
         compared += 1;
     }
@@ -182,7 +191,7 @@ fn fleet_serves_and_sends_its_metrics() {
 
 const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/victoria-metrics/victoria-metrics");
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     "class",
     "outcome",
     "reason",
@@ -197,6 +206,7 @@ const OURS: [&str; 14] = [
     "le",
     "kind",
     "type",
+    "listener",
 ];
 const SERIES_MIN: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(20);
