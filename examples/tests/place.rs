@@ -93,6 +93,17 @@ impl Place {
         Strike { at_ns, healed_ns: boot_ns() }
     }
 
+    /// The master that the sentinels name; `None` where there are no sentinels.
+    pub(crate) fn named_master(&self) -> Option<u16> {
+        let Self::Sentinel(sentinel) = self else { return None };
+        Some(sentinel.master_port().expect("a sentinel runs"))
+    }
+
+    /// The master that the sentinels name once it is another one than `old`.
+    pub(crate) fn named_master_after(&self, old: Option<u16>) -> Option<u16> {
+        old.and_then(|_| found_within(HEALED_WITHIN, || self.named_master().filter(|now| Some(*now) != old)))
+    }
+
     /// A replica takes over from the master, which is well.
     pub(crate) fn hand_over(&self) -> Strike {
         let (at_ns, old) = (boot_ns(), self.master());

@@ -71,13 +71,33 @@ fn hand_over(name: &str, place: impl FnOnce() -> Place) -> Judged {
     Judged::of(name, &place, strike, history, ttl, stall.longest())
 }
 
-fn crash(name: &str, place: impl FnOnce() -> Place, ttl: Duration) -> Judged {
-    let (_turn, mut place) = (turn(), place());
-    let stall = Stall::watch();
-    let (strike, history) = struck(&mut place, ttl, Place::crash);
+/// One failover is judged. Sentinels that are starved of CPU may begin a second one, which loses locks as the first does:
+/// such a run is repeated.
+fn crash(name: &str, place: impl Fn() -> Place, ttl: Duration) -> Judged {
+    let _turn = turn();
+    for _ in 0..RUNS_MAX {
+        if let Some(judged) = crash_once(name, place(), ttl) {
+            return judged;
+        }
+        println!("{name}: the sentinels failed over twice; once more");
+    }
+    panic!("{name}: the sentinels failed over twice in each of {RUNS_MAX} runs")
+}
+
+fn crash_once(name: &str, mut place: Place, ttl: Duration) -> Option<Judged> {
+    let (stall, mut successor) = (Stall::watch(), None);
+    let (strike, history) = struck(&mut place, ttl, |place| {
+        let old = place.named_master();
+        let strike = place.crash();
+        successor = place.named_master_after(old);
+        strike
+    });
+    if place.named_master() != successor {
+        return None;
+    }
     let judged = Judged::of(name, &place, strike, history, ttl, stall.longest());
     assert_nothing_outlived_its_server(&place, strike, &judged.history, ttl);
-    judged
+    Some(judged)
 }
 
 /// What holds in any case is asserted, the rest is told.
@@ -215,6 +235,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const RUNS_MAX: usize = 3;
 const HANDED_OVER_TTL: Duration = Duration::from_secs(3);
 const STRUCK: usize = 0;
 /// From the news of a switch until an engine has left the old master; it is a few milliseconds, see `failovers`.
