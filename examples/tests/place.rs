@@ -1,7 +1,7 @@
 //! Where two fleets meet: one server, sentinels or a cluster, with the file that says so. Seen as parts: a part is what
 //! one master had at the start, and stays the same range of slots whoever has it later.
 
-use std::{io, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, ops::Range, sync::Arc, time::Duration};
 
 use leasehold::routing::slot::{SLOTS, Slot};
 use leasehold_tests::harness::{
@@ -93,15 +93,14 @@ impl Place {
         Strike { at_ns, healed_ns: boot_ns() }
     }
 
-    /// The master that the sentinels name; `None` where there are no sentinels.
-    pub(crate) fn named_master(&self) -> Option<u16> {
-        let Self::Sentinel(sentinel) = self else { return None };
-        Some(sentinel.master_port().expect("a sentinel runs"))
-    }
-
-    /// The master that the sentinels name once it is another one than `old`.
-    pub(crate) fn named_master_after(&self, old: Option<u16>) -> Option<u16> {
-        old.and_then(|_| found_within(HEALED_WITHIN, || self.named_master().filter(|now| Some(*now) != old)))
+    /// The lines in which the sentinels log a switch to another master, each switch once; none where there are no
+    /// sentinels.
+    pub(crate) fn switches(&self) -> Vec<String> {
+        let Self::Sentinel(sentinel) = self else { return Vec::new() };
+        let logs: Vec<String> = sentinel.sentinels().iter().map(|node| node.log()).collect();
+        let lines = logs.iter().flat_map(|log| log.lines());
+        let switches = lines.filter_map(|line| line.split_once("+switch-master ")).map(|(_, switch)| switch);
+        switches.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// A replica takes over from the master, which is well.
