@@ -69,8 +69,8 @@ fn rows(table: &mut Table, what: &str, size: Size, rounds: &[Round]) {
     table.add("mass", format!("{what}: shutdown, all confirmed"), spread(|round| round.shut_down), "s");
 }
 
-fn config(mass_in_flight_max: usize) -> EngineConfig {
-    EngineConfig { mass_in_flight_max, ..EngineConfig::default() }
+fn config(bulk_in_flight_max: usize) -> EngineConfig {
+    EngineConfig { bulk_in_flight_max, ..EngineConfig::default() }
 }
 
 async fn on_memory(in_flight: usize) -> Engine {

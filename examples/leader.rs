@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Engine, EngineBuilder, Lease, LossNotice, Losses};
+use leasehold::{Engine, EngineBuilder, Lease, LossEvent, Losses};
 use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
@@ -45,7 +45,7 @@ async fn lead(name: &str, lease: &Lease, retire: &watch::Receiver<bool>) {
 
 /// Every loss of one process in one place, whoever held the lease.
 async fn log(name: &str, mut losses: Losses, retire: watch::Sender<bool>) {
-    while let Some(LossNotice::Lost(loss)) = losses.next().await {
+    while let Some(LossEvent::Lost(loss)) = losses.next().await {
         println!("{name}'s log: lost {:?}, term {}: {}", loss.name, loss.fencing_token, loss.reason);
         retire.send_replace(true);
     }

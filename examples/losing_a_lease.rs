@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    Engine, EngineBuilder, EngineConfig, Lease, LeaseState, LossNotice, RunError, transport::Transport,
+    Engine, EngineBuilder, EngineConfig, Lease, LeaseState, LossEvent, RunError, transport::Transport,
 };
 use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::{Cut, Faults, Faulty, MemoryTransport};
@@ -51,14 +51,14 @@ async fn main() -> Result<(), Trouble> {
     match outcome.await {
         Err(RunError::Lost(reason)) => println!("   dropped in the middle: {reason}"),
         Err(RunError::Acquire(error)) => return Err(error.into()),
-        Err(RunError::Work(trouble)) => return Err(trouble),
+        Err(RunError::Work(last_error)) => return Err(last_error),
         Err(RunError::Release(error)) => return Err(error.into()),
         Ok(()) => {}
     }
 
     println!("-- all of them in one stream, for a log");
     for _ in 0..3 {
-        let Some(LossNotice::Lost(loss)) = losses.next().await else { continue };
+        let Some(LossEvent::Lost(loss)) = losses.next().await else { continue };
         println!(
             "   {}, token {}, held for {:.1?}: {}",
             loss.name, loss.fencing_token, loss.held, loss.reason

@@ -8,8 +8,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditTerms, BoxFuture, Capabilities, Finding, Inspection, Lane, OpenLane,
-        Release, ReleaseReply, Renewal, Sighting, Transport, TransportError, Watch,
+        Acquire, AcquireReply, AuditContext, BoxFuture, Capabilities, Finding, Inspection, Lane, LaneStats,
+        OpenLane, Release, ReleaseReply, Renewal, Transport, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -122,11 +122,11 @@ impl<H: Hand> Lane for InterposedLane<H> {
         self.behind.lane.force_release(key)
     }
 
-    fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+    fn audit(&self, terms: AuditContext) -> BoxFuture<'_, Vec<Finding>> {
         self.behind.lane.audit(terms)
     }
 
-    fn sighting(&self) -> Sighting {
-        self.behind.lane.sighting()
+    fn stats(&self) -> LaneStats {
+        self.behind.lane.stats()
     }
 }

@@ -32,8 +32,9 @@ pub(super) fn measure(table: &mut Table, size: FaultsSize) {
     let (count, held) = (spinners.0.len(), leases.iter().filter(|lease| lease.is_held()).count());
     drop(spinners);
     let seen = watch.take().into_values().next().expect("each was renewed");
-    let trouble = format!("{} leases, {count} spinning processes, workers blocked for 2 ttls", size.leases);
-    let mut rows = Rows { table, target: "L4", trouble };
+    let last_error =
+        format!("{} leases, {count} spinning processes, workers blocked for 2 ttls", size.leases);
+    let mut rows = Rows { table, target: "L4", last_error };
     rows.none("lost", seen.lost() + (leases.len() - held), "leases");
     rows.late("late, of their renewals", seen.late(), "renewals", size);
     rows.add("renewals", seen.renewed() as f64, "renewals");

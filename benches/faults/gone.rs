@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use leasehold::{Engine, LossNotice, margin};
+use leasehold::{Engine, LossEvent, margin};
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 
@@ -22,13 +22,13 @@ pub(super) fn measure(table: &mut Table, size: FaultsSize) {
     drop(server);
     thread::sleep(size.ttl + margin(size.ttl));
     let told = std::iter::from_fn(|| losses.try_next()).map(|notice| match notice {
-        LossNotice::Lost(_) => 1,
-        LossNotice::Missed(count) => panic!("{count} losses are not kept any more"),
+        LossEvent::Lost(_) => 1,
+        LossEvent::Missed(count) => panic!("{count} losses are not kept any more"),
     });
     let told: usize = told.sum();
     let seen = watch.take().into_values().next().expect("they are lost");
-    let trouble = format!("{} leases, the server is gone", size.crowd);
-    let mut rows = Rows { table, target: "faults", trouble };
+    let last_error = format!("{} leases, the server is gone", size.crowd);
+    let mut rows = Rows { table, target: "faults", last_error };
     rows.add("lost", seen.lost() as f64, "leases");
     rows.none("not told", size.crowd - told, "losses");
     rows.told(&seen, size);

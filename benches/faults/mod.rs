@@ -37,10 +37,10 @@ pub(crate) const SMALL: FaultsSize =
     FaultsSize { leases: 600, crowd: 2_000, ttl: Duration::from_secs(3), late_counts: false };
 
 pub(crate) fn measure(table: &mut Table, size: FaultsSize) {
-    for trouble in [stopped::measure, busy::measure, gone::measure] {
+    for last_error in [stopped::measure, busy::measure, gone::measure] {
         table.append(unless_stalled(|| {
             let mut rows = Table::default();
-            trouble(&mut rows, size);
+            last_error(&mut rows, size);
             rows
         }));
     }
@@ -60,19 +60,19 @@ async fn hold(engine: &Engine, names: Vec<String>) -> Vec<Lease> {
 struct Rows<'a> {
     table: &'a mut Table,
     target: &'static str,
-    trouble: String,
+    last_error: String,
 }
 
 impl Rows<'_> {
     fn add(&mut self, what: &str, figure: f64, unit: &'static str) {
-        self.table.add(self.target, format!("{}: {what}", self.trouble), Spread::exactly(figure), unit);
+        self.table.add(self.target, format!("{}: {what}", self.last_error), Spread::exactly(figure), unit);
     }
 
     /// There must be none.
     fn none(&mut self, what: &str, count: usize, unit: &'static str) {
         self.add(what, count as f64, unit);
         self.table.at_most(0.0);
-        assert_eq!(count, 0, "{}: {what}", self.trouble);
+        assert_eq!(count, 0, "{}: {what}", self.last_error);
     }
 
     /// There must be none, if being late counts.

@@ -43,8 +43,8 @@ fn tell(table: &mut Table, size: FaultsSize, leases: &[Lease], mut seen: BTreeMa
     seen.into_values().for_each(|seen| others.add(seen));
     let of_struck = leases.iter().filter(|lease| lease.name().starts_with(&class(STRUCK))).count();
     let held = leases.iter().filter(|lease| lease.is_held()).count();
-    let trouble = format!("{} leases, one of 3 masters stopped for 2 ttls", size.leases);
-    let mut rows = Rows { table, target: "faults", trouble };
+    let last_error = format!("{} leases, one of 3 masters stopped for 2 ttls", size.leases);
+    let mut rows = Rows { table, target: "faults", last_error };
     rows.none("lost on the others", others.lost(), "leases");
     rows.late("late on the others, of their renewals", others.late(), "renewals", size);
     rows.add("renewals on the others", others.renewed() as f64, "renewals");

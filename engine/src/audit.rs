@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     lease::state,
-    transport::{AuditLevel, AuditTerms, Finding},
+    transport::{AuditContext, AuditLevel, Finding},
     works::Works,
 };
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(works: Arc<Works>) -> AuditReport {
 async fn look(works: &Works) -> Vec<Finding> {
     let Some(lane) = works.calls.lane() else { return vec![not_connected(works)] };
     let ttl = works.config.ttl();
-    let terms = AuditTerms {
+    let terms = AuditContext {
         name_prefix: works.config.name_prefix.clone(),
         ttl,
         margin: state::margin(ttl),
@@ -71,8 +71,8 @@ async fn look(works: &Works) -> Vec<Finding> {
 }
 
 fn not_connected(works: &Works) -> Finding {
-    let trouble = works.calls.trouble();
-    Finding::new(AuditLevel::Error, "connection", format!("no server was reached: {trouble}"), "see there")
+    let last_error = works.calls.last_error();
+    Finding::new(AuditLevel::Error, "connection", format!("no server was reached: {last_error}"), "see there")
 }
 
 fn not_in_time(patience: Duration) -> Finding {

@@ -110,7 +110,7 @@ impl EngineBuilder {
         let calls = open(&works, &transport, LanePurpose::Calls, Some(until), &works.calls_handle());
         let renewals = open(&works, &transport, LanePurpose::Renewals, Some(until), &renewal);
         for opened in [calls.await, renewals.await] {
-            opened.map_err(|trouble| refusal(trouble, &works))?;
+            opened.map_err(|last_error| refusal(last_error, &works))?;
         }
         Ok(engine)
     }
@@ -188,14 +188,14 @@ fn open(
         }
     }));
     let works = works.clone();
-    async move { opened.await.unwrap_or_else(|_| Err(works.calls.trouble())) }
+    async move { opened.await.unwrap_or_else(|_| Err(works.calls.last_error())) }
 }
 
-fn refusal(trouble: TransportError, works: &Works) -> BuildError {
-    if trouble.kind.is_final() {
-        return BuildError::Refused(trouble);
+fn refusal(last_error: TransportError, works: &Works) -> BuildError {
+    if last_error.kind.is_final() {
+        return BuildError::Refused(last_error);
     }
-    BuildError::Unavailable { after: works.config.unavailable_after(), trouble }
+    BuildError::Unavailable { after: works.config.unavailable_after(), last_error }
 }
 
 fn millis(time: Duration) -> u64 {

@@ -35,14 +35,14 @@ pub struct EngineConfig {
     /// node, all calls together. Enough to keep a server busy across a round trip of 5 ms; a single caller waits behind
     /// so many commands at most. On a server nearby 64 are as fast, and single callers wait less (`--mass` in `benches/`).
     /// Default 256.
-    pub mass_in_flight_max: usize,
+    pub bulk_in_flight_max: usize,
     /// How many leases one engine holds at most: its memory (about half a KiB each, with a name of 32 bytes), and the
     /// renewals that its one renewal thread can do in a third of a ttl. Beyond it
     /// [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
     /// How many callers may be queued in one engine: each takes memory, and all of them want to ask again when a server
     /// comes back. Beyond it [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
-    pub callers_max: usize,
+    pub waiters_max: usize,
     /// How many leases may begin, end or be renewed by hand in one shard before the renewal thread takes notice, which it
     /// does every 50 ms. It is reached only if that thread stands still, or gets no time, while callers go on: nothing new
     /// is begun then, rather than memory filled. Beyond it `LimitReached`. Default 100,000.
@@ -62,9 +62,9 @@ impl Default for EngineConfig {
             restart_grace_ms: 0,
             shards: 8,
             batches_in_flight_max: 4,
-            mass_in_flight_max: 256,
+            bulk_in_flight_max: 256,
             leases_max: 1_000_000,
-            callers_max: 100_000,
+            waiters_max: 100_000,
             inbox_max: 100_000,
             classes: BTreeMap::new(),
         }
@@ -110,9 +110,9 @@ impl EngineConfig {
             ("command_timeout_ms", self.command_timeout_ms),
             ("shards", self.shards as u64),
             ("batches_in_flight_max", self.batches_in_flight_max as u64),
-            ("mass_in_flight_max", self.mass_in_flight_max as u64),
+            ("bulk_in_flight_max", self.bulk_in_flight_max as u64),
             ("leases_max", self.leases_max as u64),
-            ("callers_max", self.callers_max as u64),
+            ("waiters_max", self.waiters_max as u64),
             ("inbox_max", self.inbox_max as u64),
         ];
         if let Some((field, _)) = positive.into_iter().find(|(_, value)| *value == 0) {

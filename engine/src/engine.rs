@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// Gives many leases back. From this call on none of them is held, whatever the answers, which come in the order of
-    /// the leases. The releases go to each node side by side, `mass_in_flight_max` of them unanswered at a time, the
+    /// the leases. The releases go to each node side by side, `bulk_in_flight_max` of them unanswered at a time, the
     /// earliest deadline first.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub enum AcquireError {
         /// How long nothing definite was heard: `unavailable_after`, or how long the caller waited.
         after: Duration,
         /// The last trouble, with the node's address in its text.
-        trouble: Option<TransportError>,
+        last_error: Option<TransportError>,
     },
     /// The server refuses, and will go on refusing until somebody changes something: a missing right, a key of
     /// another type, a name that cannot work on this topology.
@@ -70,7 +70,7 @@ pub enum ReleaseError {
         /// The same, counted from the moment of this error.
         within: Duration,
         /// What went wrong.
-        trouble: Option<TransportError>,
+        last_error: Option<TransportError>,
     },
 }
 
@@ -85,7 +85,7 @@ pub enum BuildError {
         /// How long it was tried.
         after: Duration,
         /// The last trouble, with the node's address in its text.
-        trouble: TransportError,
+        last_error: TransportError,
     },
     /// The server refuses this client: wrong password, missing right, TLS.
     Refused(TransportError),
@@ -157,10 +157,10 @@ impl Invalid {
 
 impl AcquireError {
     /// The error of the transport behind it, if there is one.
-    pub fn trouble(&self) -> Option<&TransportError> {
+    pub fn last_error(&self) -> Option<&TransportError> {
         match self {
-            AcquireError::Refused(trouble) => Some(trouble),
-            AcquireError::Unavailable { trouble, .. } => trouble.as_ref(),
+            AcquireError::Refused(last_error) => Some(last_error),
+            AcquireError::Unavailable { last_error, .. } => last_error.as_ref(),
             AcquireError::Invalid(_)
             | AcquireError::TimedOut { .. }
             | AcquireError::Lost(_)
@@ -171,7 +171,7 @@ impl AcquireError {
 
     /// Whether the server lacks nothing but a right that this client must be given.
     pub fn is_denied(&self) -> bool {
-        self.trouble().is_some_and(|trouble| trouble.kind == ErrorKind::Denied)
+        self.last_error().is_some_and(|last_error| last_error.kind == ErrorKind::Denied)
     }
 }
 
@@ -188,11 +188,11 @@ impl fmt::Display for AcquireError {
             Self::TimedOut { waited } => {
                 write!(f, "the lock is held by another caller; waited {waited:?}")
             }
-            Self::Unavailable { after, trouble: Some(trouble) } => {
-                write!(f, "no definite answer for {after:?}: {trouble}")
+            Self::Unavailable { after, last_error: Some(last_error) } => {
+                write!(f, "no definite answer for {after:?}: {last_error}")
             }
-            Self::Unavailable { after, trouble: None } => write!(f, "no definite answer for {after:?}"),
-            Self::Refused(trouble) => write!(f, "refused: {trouble}"),
+            Self::Unavailable { after, last_error: None } => write!(f, "no definite answer for {after:?}"),
+            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
             Self::Lost(reason) => {
                 write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
             }
@@ -211,9 +211,9 @@ impl fmt::Display for ReleaseError {
             Self::ReleasedOrLost => {
                 f.write_str("an earlier release was not answered and the lock is not ours now")
             }
-            Self::Unknown { within, trouble, .. } => {
+            Self::Unknown { within, last_error, .. } => {
                 write!(f, "the release was not confirmed; the lock is free within {within:?} at the latest")?;
-                trouble.iter().try_for_each(|trouble| write!(f, ": {trouble}"))
+                last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
             }
         }
     }
@@ -223,10 +223,10 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Unavailable { after, trouble } => {
-                write!(f, "no server was ready within {after:?}: {trouble}")
+            Self::Unavailable { after, last_error } => {
+                write!(f, "no server was ready within {after:?}: {last_error}")
             }
-            Self::Refused(trouble) => write!(f, "refused: {trouble}"),
+            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
             Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),
         }
     }
@@ -255,7 +255,7 @@ impl fmt::Display for RenewError {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Lost(reason) => write!(f, "the lease is lost: {reason}"),
             Self::Released => f.write_str("the lease was released before the renewal was confirmed"),
-            Self::Unknown(trouble) => write!(f, "the renewal was not confirmed: {trouble}"),
+            Self::Unknown(last_error) => write!(f, "the renewal was not confirmed: {last_error}"),
             Self::LimitReached { limit, value } => {
                 write!(f, "{limit} = {value} is reached; ask again in a moment")
             }
@@ -268,7 +268,7 @@ impl fmt::Display for InspectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Transport(trouble) => trouble.fmt(f),
+            Self::Transport(last_error) => last_error.fmt(f),
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
         }
     }
@@ -281,13 +281,13 @@ impl Error for Invalid {}
 impl Error for NotHeld {}
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.trouble()?.source()
+        self.last_error()?.source()
     }
 }
 impl Error for ReleaseError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unknown { trouble, .. } => trouble.as_ref()?.source(),
+            Self::Unknown { last_error, .. } => last_error.as_ref()?.source(),
             Self::AlreadyLost(_) | Self::ReleasedOrLost => None,
         }
     }
@@ -295,7 +295,7 @@ impl Error for ReleaseError {
 impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unavailable { trouble, .. } | Self::Refused(trouble) => trouble.source(),
+            Self::Unavailable { last_error, .. } | Self::Refused(last_error) => last_error.source(),
             Self::Invalid(_) | Self::Threads(_) => None,
         }
     }
@@ -313,7 +313,7 @@ impl<E: Error + 'static> Error for RunError<E> {
 impl Error for RenewError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unknown(trouble) => trouble.source(),
+            Self::Unknown(last_error) => last_error.source(),
             Self::Invalid(_)
             | Self::Lost(_)
             | Self::Released
@@ -325,7 +325,7 @@ impl Error for RenewError {
 impl Error for InspectError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Transport(trouble) => trouble.source(),
+            Self::Transport(last_error) => last_error.source(),
             Self::Invalid(_) | Self::ShuttingDown => None,
         }
     }
@@ -344,22 +344,25 @@ mod tests {
 
     #[test]
     fn a_chain_of_sources_has_each_text_once() {
-        let trouble = || {
+        let last_error = || {
             TransportError::without_effect(ErrorKind::Unreachable, None, "cannot connect to a:1")
                 .because(io::Error::other("no route"))
         };
         let after = Duration::from_secs(1);
-        let acquire = || AcquireError::Unavailable { after, trouble: Some(trouble()) };
-        let release =
-            ReleaseError::Unknown { gone_by: Instant::default(), within: after, trouble: Some(trouble()) };
+        let acquire = || AcquireError::Unavailable { after, last_error: Some(last_error()) };
+        let release = ReleaseError::Unknown {
+            gone_by: Instant::default(),
+            within: after,
+            last_error: Some(last_error()),
+        };
         let errors: [Box<dyn Error>; 7] = [
             Box::new(acquire()),
-            Box::new(AcquireError::Refused(trouble())),
+            Box::new(AcquireError::Refused(last_error())),
             Box::new(release),
-            Box::new(BuildError::Unavailable { after, trouble: trouble() }),
+            Box::new(BuildError::Unavailable { after, last_error: last_error() }),
             Box::new(RunError::<io::Error>::Acquire(acquire())),
-            Box::new(RenewError::Unknown(trouble())),
-            Box::new(InspectError::Transport(trouble())),
+            Box::new(RenewError::Unknown(last_error())),
+            Box::new(InspectError::Transport(last_error())),
         ];
         for error in errors {
             let texts = chain(&*error);

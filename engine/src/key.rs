@@ -129,9 +129,9 @@ impl fmt::Display for NameFault {
 
 /// Passes the hash that a [`LockKey`] carries on unchanged, for maps keyed by it.
 #[derive(Clone, Copy, Default)]
-pub struct CarriedHash(u64);
+pub struct PrehashedHasher(u64);
 
-impl Hasher for CarriedHash {
+impl Hasher for PrehashedHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -10,14 +10,14 @@ use crate::{
         slot::Slot,
         topology::{ClockId, Topology},
     },
-    transport::{ErrorKind, Lane, OpenLane, Sighting, Transport, TransportError},
+    transport::{ErrorKind, Lane, LaneStats, OpenLane, Transport, TransportError},
 };
 
 /// One of the engine's two lanes.
 #[derive(Default)]
 pub(crate) struct LaneSeat {
     open: watch::Sender<Option<OpenedLane>>,
-    trouble: Mutex<Option<TransportError>>,
+    last_error: Mutex<Option<TransportError>>,
 }
 
 #[derive(Clone)]
@@ -33,8 +33,8 @@ impl LaneSeat {
     }
 
     /// What it knows of its servers; nothing while it is not open.
-    pub(crate) fn sighting(&self) -> Sighting {
-        self.lane().map_or_else(Sighting::default, |lane| lane.sighting())
+    pub(crate) fn stats(&self) -> LaneStats {
+        self.lane().map_or_else(LaneStats::default, |lane| lane.stats())
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -73,9 +73,9 @@ impl LaneSeat {
     }
 
     /// Why there is no lane.
-    pub(crate) fn trouble(&self) -> TransportError {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        trouble.unwrap_or_else(|| {
+    pub(crate) fn last_error(&self) -> TransportError {
+        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last_error.unwrap_or_else(|| {
             TransportError::without_effect(ErrorKind::Unreachable, None, "the connection is not open yet")
         })
     }
@@ -91,18 +91,18 @@ impl LaneSeat {
         until: Option<Instant>,
     ) -> Result<(), TransportError> {
         loop {
-            let trouble = match transport.open(how).await {
+            let last_error = match transport.open(how).await {
                 Ok(lane) => {
                     let topology = lane.topology();
                     self.open.send_replace(Some(OpenedLane { lane, topology }));
                     return Ok(());
                 }
-                Err(trouble) => trouble,
+                Err(last_error) => last_error,
             };
-            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.clone());
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(last_error.clone());
             let next = how.clock.now() + REOPEN_AFTER;
-            if until.is_some_and(|until| trouble.kind.is_final() || next >= until) {
-                return Err(trouble);
+            if until.is_some_and(|until| last_error.kind.is_final() || next >= until) {
+                return Err(last_error);
             }
             how.clock.sleep_until(next).await;
         }

@@ -41,10 +41,10 @@ pub use lease::{
     Lease,
     state::{LeaseState, LossReason, TTL_MIN, margin},
 };
-pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossNotice, Losses};
+pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
 pub use primitives::{
-    acquire_all::{AcquireAll, Acquiring},
+    acquire_all::{AcquireAll, BulkAcquire},
     lock::{Holder, Lock, ReentryScope},
 };
 pub use shutdown::ShutdownReport;

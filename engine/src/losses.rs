@@ -38,7 +38,7 @@ pub struct Loss {
 
 /// What a reader of the losses gets.
 #[derive(Clone, Debug)]
-pub enum LossNotice {
+pub enum LossEvent {
     /// A lease was lost.
     Lost(Loss),
     /// The reader fell behind, and this many losses are not kept any more.
@@ -128,12 +128,12 @@ impl Kept {
         self.forget_read();
     }
 
-    fn read(&mut self, id: ReaderId) -> Option<LossNotice> {
+    fn read(&mut self, id: ReaderId) -> Option<LossEvent> {
         let next = self.readers.get_mut(&id)?;
         if *next < self.first {
             let missed = self.first - *next;
             *next = self.first;
-            return Some(LossNotice::Missed(missed));
+            return Some(LossEvent::Missed(missed));
         }
         let loss = self.losses.get(usize::try_from(*next - self.first).ok()?)?.clone();
         let was_slowest = *next == self.first;
@@ -141,7 +141,7 @@ impl Kept {
         if was_slowest {
             self.forget_read();
         }
-        Some(LossNotice::Lost(loss))
+        Some(LossEvent::Lost(loss))
     }
 
     // What every reader has read, nobody can read again.
@@ -172,7 +172,7 @@ impl Losses {
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
-    pub async fn next(&mut self) -> Option<LossNotice> {
+    pub async fn next(&mut self) -> Option<LossEvent> {
         loop {
             let news = self.ring.news.notified();
             tokio::pin!(news);
@@ -187,7 +187,7 @@ impl Losses {
     }
 
     /// The next loss, if there is one already.
-    pub fn try_next(&mut self) -> Option<LossNotice> {
+    pub fn try_next(&mut self) -> Option<LossEvent> {
         self.ring.lock().read(self.id)
     }
 }
@@ -226,14 +226,14 @@ mod tests {
 
     fn missed(losses: &mut Losses) -> u64 {
         match losses.try_next() {
-            Some(LossNotice::Missed(missed)) => missed,
+            Some(LossEvent::Missed(missed)) => missed,
             other => panic!("{other:?}"),
         }
     }
 
     fn token(losses: &mut Losses) -> FencingToken {
         match losses.try_next() {
-            Some(LossNotice::Lost(loss)) => loss.fencing_token,
+            Some(LossEvent::Lost(loss)) => loss.fencing_token,
             other => panic!("{other:?}"),
         }
     }

@@ -75,7 +75,7 @@ impl Works {
             mint: OwnerMint::new(),
             table: Table::new(),
             inboxes: Inboxes::new(config.shards, config.inbox_max),
-            rooms: Rooms::new(config.mass_in_flight_max),
+            rooms: Rooms::new(config.bulk_in_flight_max),
             config,
             closer: Closer::new(),
             pacer: Pacer::default(),
@@ -191,8 +191,8 @@ impl Works {
         if totals.held.value() >= config.leases_max as u64 {
             return reached("leases_max", config.leases_max);
         }
-        if totals.callers.value() >= config.callers_max as u64 {
-            return reached("callers_max", config.callers_max);
+        if totals.callers.value() >= config.waiters_max as u64 {
+            return reached("waiters_max", config.waiters_max);
         }
         if self.inboxes.is_full(slot) {
             return reached("inbox_max", config.inbox_max);

@@ -21,14 +21,14 @@ pub(crate) struct Log {
 struct Lines {
     file: BufWriter<File>,
     /// The first: what is missing then is told at the end.
-    trouble: Option<io::Error>,
+    last_error: Option<io::Error>,
 }
 
 impl Log {
     /// A new file; an old one of this name is replaced.
     pub(crate) fn create(path: &str) -> Result<Self, String> {
         let file = File::create(path).map_err(|error| format!("--log {path}: {error}"))?;
-        Ok(Self { lines: Some(Mutex::new(Lines { file: BufWriter::new(file), trouble: None })) })
+        Ok(Self { lines: Some(Mutex::new(Lines { file: BufWriter::new(file), last_error: None })) })
     }
 
     /// The lease was returned at `at`.
@@ -70,7 +70,7 @@ impl Log {
         let mut lines = self.lines.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         let flushed = lines.file.flush();
         lines.note(flushed);
-        lines.trouble.as_ref().map(io::Error::to_string)
+        lines.last_error.as_ref().map(io::Error::to_string)
     }
 
     fn add(&self, line: impl FnOnce() -> Value) {
@@ -84,7 +84,7 @@ impl Log {
 
 impl Lines {
     fn note(&mut self, result: io::Result<()>) {
-        self.trouble = self.trouble.take().or(result.err());
+        self.last_error = self.last_error.take().or(result.err());
     }
 }
 

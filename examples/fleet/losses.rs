@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use leasehold::{Loss, LossNotice, Losses};
+use leasehold::{Loss, LossEvent, Losses};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -26,15 +26,15 @@ pub(crate) async fn follow(crew: Shared, mut losses: Losses, mut end: oneshot::R
     }
 }
 
-fn tell(crew: &Crew, notices: impl Iterator<Item = LossNotice>) {
+fn tell(crew: &Crew, notices: impl Iterator<Item = LossEvent>) {
     let mut by_reason: BTreeMap<&str, Vec<Loss>> = BTreeMap::new();
     for notice in notices {
         match notice {
-            LossNotice::Missed(count) => {
+            LossEvent::Missed(count) => {
                 crew.log.missed(count);
                 status::say(&crew.tally.at(now(), &format!("{count} more losses, not kept for telling")));
             }
-            LossNotice::Lost(loss) => {
+            LossEvent::Lost(loss) => {
                 crew.log.lost(&loss);
                 end_window(crew, &loss);
                 by_reason.entry(loss.reason.as_str()).or_default().push(loss);

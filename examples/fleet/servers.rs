@@ -40,7 +40,7 @@ fn large_enough(options: &Options, settings: EngineConfig) -> EngineConfig {
     EngineConfig {
         ttl_ms: options.ttl.map_or(settings.ttl_ms, millis),
         leases_max: settings.leases_max.max(options.leases + options.contenders),
-        callers_max: settings.callers_max.max(options.leases + options.contenders),
+        waiters_max: settings.waiters_max.max(options.leases + options.contenders),
         ..settings
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Loss, LossNotice, Losses, margin};
+use leasehold::{Loss, LossEvent, Losses, margin};
 use leasehold_tests::harness::{
     checkers::{Overlap, overlaps, token_order},
     stall::no_stall_excuses,
@@ -152,15 +152,15 @@ impl std::fmt::Display for Report {
         )?;
         write!(f, "{} waiters woken within {woken:?}; threads stalled for {stall:?}", self.woken.len())?;
         let told = [("errors", &self.errors), ("releases that were not confirmed", &self.unreleased)];
-        let mut told = told.into_iter().filter(|(_, trouble)| !trouble.is_empty());
-        told.try_for_each(|(what, trouble)| write!(f, "; {what} {trouble:?}"))
+        let mut told = told.into_iter().filter(|(_, last_error)| !last_error.is_empty());
+        told.try_for_each(|(what, last_error)| write!(f, "; {what} {last_error:?}"))
     }
 }
 
 fn all(engine: usize, mut losses: Losses) -> impl Iterator<Item = (Holder, Loss)> {
     std::iter::from_fn(move || losses.try_next()).map(move |notice| match notice {
-        LossNotice::Lost(loss) => ((engine, loss.name.to_string(), loss.fencing_token.as_i64()), loss),
-        LossNotice::Missed(count) => panic!("{count} losses missed"),
+        LossEvent::Lost(loss) => ((engine, loss.name.to_string(), loss.fencing_token.as_i64()), loss),
+        LossEvent::Missed(count) => panic!("{count} losses missed"),
     })
 }
 

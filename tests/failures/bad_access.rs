@@ -60,8 +60,8 @@ async fn a_wrong_password_or_user_is_refused_at_once_with_the_field_to_correct()
         assert!(!format!("{config:?}").contains(PASSWORD));
         let began = Instant::now();
         let error = refusal(RedisTransport::new(config)).await;
-        let BuildError::Refused(trouble) = &error else { panic!("refused, not {error:?}") };
-        assert_eq!(trouble.kind, ErrorKind::Denied);
+        let BuildError::Refused(last_error) = &error else { panic!("refused, not {error:?}") };
+        assert_eq!(last_error.kind, ErrorKind::Denied);
         assert!(error.to_string().contains(remedy), "{remedy}: {error}");
         assert!(began.elapsed() < SECOND, "at once");
     }
@@ -84,8 +84,8 @@ async fn a_server_that_cannot_be_reached_is_named_in_time() {
     for (host, port) in servers {
         let url = format!("redis://app:{PASSWORD}@{host}:{port}");
         let error = refusal(RedisTransport::from_url(&url).expect("a url")).await;
-        let BuildError::Unavailable { trouble, .. } = &error else { panic!("unavailable, not {error:?}") };
-        assert!(matches!(trouble.kind, ErrorKind::Unreachable | ErrorKind::TimedOut), "{error:?}");
+        let BuildError::Unavailable { last_error, .. } = &error else { panic!("unavailable, not {error:?}") };
+        assert!(matches!(last_error.kind, ErrorKind::Unreachable | ErrorKind::TimedOut), "{error:?}");
         assert!(error.to_string().contains(&format!("{host}:{port}")), "{error}");
         assert!(error.to_string().contains("check `addresses`"), "{error}");
     }
@@ -162,7 +162,7 @@ async fn use_up(lease: Lease, port: u16, missing: &str) -> Outcome {
     let mut outcome = Outcome::Worked;
     match lease.renew(60 * SECOND).await {
         Ok(()) => {}
-        Err(RenewError::Unknown(trouble)) => outcome = refused(&trouble, missing),
+        Err(RenewError::Unknown(last_error)) => outcome = refused(&last_error, missing),
         Err(other) => panic!("{missing}: {other}"),
     }
     assert_expires(port, &name, missing);

@@ -17,7 +17,7 @@ fn names() -> Vec<String> {
 }
 
 async fn engine(ground: &Ground) -> Engine {
-    let config = EngineConfig { mass_in_flight_max: 64, ..EngineConfig::default() };
+    let config = EngineConfig { bulk_in_flight_max: 64, ..EngineConfig::default() };
     ground.builder().config(config).build().await.expect("an engine")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, Engine, LossNotice, LossReason, Losses};
+use leasehold::{AcquireError, Engine, LossEvent, LossReason, Losses};
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::redis_server::RedisServer;
 
@@ -15,7 +15,7 @@ async fn told_losses(losses: &mut Losses, ttl: Duration) -> Vec<LossReason> {
     let mut reasons = Vec::new();
     while reasons.len() < LEASES {
         let next = tokio::time::timeout(4 * ttl, losses.next()).await.expect("a loss");
-        let Some(LossNotice::Lost(loss)) = next else { panic!("{next:?}") };
+        let Some(LossEvent::Lost(loss)) = next else { panic!("{next:?}") };
         assert!(loss.at <= loss.deadline + ttl / 3, "{loss:?}");
         reasons.push(loss.reason);
     }

@@ -16,13 +16,13 @@ async fn engine(ground: &Ground) -> Engine {
 }
 
 /// The trouble behind "unavailable", within the time that was promised (L3: the limit and one command timeout).
-async fn trouble(engine: &Engine, name: &str) -> String {
+async fn last_error(engine: &Engine, name: &str) -> String {
     let began = std::time::Instant::now();
     let answer = engine.lock(name).try_acquire().await;
     let took = began.elapsed();
     assert!(took < 3 * SECOND, "{took:?}");
     match answer {
-        Err(AcquireError::Unavailable { trouble: Some(trouble), .. }) => trouble.to_string(),
+        Err(AcquireError::Unavailable { last_error: Some(last_error), .. }) => last_error.to_string(),
         other => panic!("unavailable, not {other:?}"),
     }
 }
@@ -80,7 +80,7 @@ async fn s9_out_of_memory_an_acquire_is_refused_and_renewal_and_release_work() {
     let engine = engine(&ground).await;
     let lease = engine.lock("held").acquire().await.expect("a lease");
     ground.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    let said = trouble(&engine, "other").await;
+    let said = last_error(&engine, "other").await;
     assert!(said.contains("OOM") && said.contains("maxmemory-policy"), "{said}");
     lease.renew(30 * SECOND).await.expect("renewed");
     assert!(ground.pttl_ms("held") > 20_000);
@@ -110,7 +110,7 @@ async fn l5_a_server_busy_with_a_script_is_unavailable_and_comes_back() {
     hog.send(&["EVAL", "while true do end", "0"]).expect("sent");
     until("it is busy", || ground.command(&["GET", "x"]).error().is_some_and(|why| why.starts_with("BUSY")))
         .await;
-    let said = trouble(&engine, "other").await;
+    let said = last_error(&engine, "other").await;
     assert!(said.contains("BUSY") || said.contains("check"), "{said}");
     assert!(ground.command(&["SCRIPT", "KILL"]).is_ok());
     assert_recovers(&engine, &ground, lease).await;
@@ -123,7 +123,7 @@ async fn l5_a_server_that_became_a_replica_is_unavailable_and_comes_back() {
     let lease = engine.lock("held").acquire().await.expect("a lease");
     // Of a master that is not there: its data stays.
     assert!(ground.command(&["REPLICAOF", "127.0.0.1", "1"]).is_ok());
-    let said = trouble(&engine, "other").await;
+    let said = last_error(&engine, "other").await;
     assert!(said.contains("point `addresses` at the master"), "{said}");
     assert!(ground.command(&["REPLICAOF", "NO", "ONE"]).is_ok());
     assert_recovers(&engine, &ground, lease).await;
@@ -150,7 +150,7 @@ async fn l5_a_server_that_loads_its_data_is_unavailable_and_comes_back() {
         let said = tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current().block_on(async {
                 tokio::time::sleep(Duration::from_millis(300)).await;
-                trouble(&engine, "other").await
+                last_error(&engine, "other").await
             })
         });
         assert!(!restarted.is_finished(), "it still loads");
@@ -183,7 +183,7 @@ async fn l3_in_a_black_hole_every_call_returns_within_its_time_and_one_command_t
     for wait in waits {
         let (answer, ms, took) = wait.await.expect("no panic");
         assert!(
-            matches!(answer, Err(AcquireError::Unavailable { trouble: Some(_), .. })),
+            matches!(answer, Err(AcquireError::Unavailable { last_error: Some(_), .. })),
             "{ms} ms, and no server said that it is held: {answer:?}"
         );
         // The earlier of the wait and `unavailable_after`, one command timeout, and what a busy machine takes.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold::{
-    Engine, LossNotice, LossReason, RenewError,
+    Engine, LossEvent, LossReason, RenewError,
     routing::topology::NodeId,
     transport::{BoxFuture, Renewal},
 };
@@ -42,7 +42,7 @@ async fn stand_still_and_go_on() {
         assert!(!lease.is_held());
     }
     for _ in 0..LEASES {
-        let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("a loss was missed") };
+        let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("a loss was missed") };
         assert_eq!(loss.reason, LossReason::RenewalStopped);
         let late = loss.at.since(loss.deadline);
         assert!(loss.at >= loss.deadline && late < TOLD_BY, "told {late:?} after the deadline");

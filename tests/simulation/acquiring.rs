@@ -178,10 +178,10 @@ async fn l3_without_any_definite_answer_a_caller_is_told_unavailable_and_not_hel
         let ground = ground().await;
         ground.faults.cut(cut);
         let (refused, took) = timed(ground.engine.lock("a").acquire()).await;
-        let Err(AcquireError::Unavailable { after, trouble: Some(trouble) }) = refused else {
+        let Err(AcquireError::Unavailable { after, last_error: Some(last_error) }) = refused else {
             panic!("{refused:?}")
         };
-        assert!(matches!(trouble.kind, ErrorKind::TimedOut | ErrorKind::Unreachable), "{trouble:?}");
+        assert!(matches!(last_error.kind, ErrorKind::TimedOut | ErrorKind::Unreachable), "{last_error:?}");
         assert_eq!(after, seconds(10));
         assert!(took >= seconds(10) && took <= seconds(10) + slack, "{cut:?}: {took:?}");
         ground.faults.heal();

@@ -77,7 +77,7 @@ async fn a_ttl_beyond_the_restart_grace_names_both() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_typed_and_name_the_setting() {
-    let config = leasehold::EngineConfig { leases_max: 2, callers_max: 3, ..Default::default() };
+    let config = leasehold::EngineConfig { leases_max: 2, waiters_max: 3, ..Default::default() };
     let ground = ground_with(|builder| builder.config(config)).await;
     let held =
         [ground.engine.lock("a").acquire().await.unwrap(), ground.engine.lock("b").acquire().await.unwrap()];
@@ -92,7 +92,7 @@ async fn limits_are_typed_and_name_the_setting() {
     crate::ground::breathe().await;
     let refused = ground.engine.lock("a").acquire().await;
     assert!(
-        matches!(refused, Err(AcquireError::LimitReached { limit: "callers_max", value: 3 })),
+        matches!(refused, Err(AcquireError::LimitReached { limit: "waiters_max", value: 3 })),
         "{refused:?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leasehold::{Engine, Lease, LeaseState, LossNotice, LossReason, clock::Instant};
+use leasehold::{Engine, Lease, LeaseState, LossEvent, LossReason, clock::Instant};
 
 use crate::ground::{Cluster, Data, Heard, builder, millis, name_in, now, pass, seconds, settles_within};
 
@@ -81,7 +81,7 @@ async fn a_new_master_without_the_locks_costs_those_of_its_slots_and_no_others()
     field.cluster.fail_over(0, 3, Data::Lost);
     field.undisturbed_until(&field.others(&parts), began + seconds(10)).await;
     for _ in 0..parts.len() * LEASES_A_PART {
-        let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("none is missed") };
+        let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("none is missed") };
         assert_eq!(loss.reason, LossReason::NotOurs);
         assert!(loss.at <= began + millis(100) && loss.at < loss.deadline, "{loss:?}");
     }
@@ -123,7 +123,7 @@ async fn a_crash_that_lasts_too_long_is_told_by_each_deadline_and_never_later() 
         let began = crash(&field, 1_000, 4_000, data).await;
         field.undisturbed_until(&field.others(&parts), began + seconds(6)).await;
         for _ in 0..deadlines.len() {
-            let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("none is missed") };
+            let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("none is missed") };
             assert_eq!(loss.reason, LossReason::Expired);
             assert!(loss.at <= loss.deadline + millis(100), "two ticks: {loss:?}");
             assert!(loss.deadline >= deadlines[&*loss.name], "{loss:?}");

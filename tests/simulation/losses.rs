@@ -1,6 +1,6 @@
 //! The stream of losses.
 
-use leasehold::{Lease, LossNotice, LossReason};
+use leasehold::{Lease, LossEvent, LossReason};
 use leasehold_tests::conservation::assert_balanced;
 
 use crate::ground::{breathe, ground, ground_with, millis, now, seconds};
@@ -12,7 +12,7 @@ async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
     let lease = ground.engine.lock("a").ttl(seconds(4)).no_renewal().acquire().await.unwrap();
     let (granted, deadline) = (now(), now() + lease.remaining());
     for losses in [&mut one, &mut two] {
-        let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
+        let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
         assert_eq!((&*loss.name, loss.reason), ("a", LossReason::Expired));
         assert_eq!((loss.fencing_token, loss.deadline), (lease.fencing_token(), deadline));
         assert!(loss.at >= deadline && loss.at - deadline <= millis(100), "{loss:?}");
@@ -42,7 +42,7 @@ async fn a_forced_release_is_heard_at_the_next_renewal() {
     let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
     let granted = now();
     assert!(ground.other().await.lock("a").force_release().await.unwrap());
-    let Some(LossNotice::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
+    let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
     assert_eq!(loss.reason, LossReason::NotOurs);
     assert!(loss.at - granted >= seconds(3) && loss.at - granted <= millis(3_100), "{loss:?}");
     assert!(!lease.is_held());
@@ -58,7 +58,7 @@ async fn a_reader_is_told_the_last_losses_and_then_the_end() {
         drop(lease);
         let reader = tokio::spawn(async move {
             let mut names = Vec::new();
-            while let Some(LossNotice::Lost(loss)) = losses.next().await {
+            while let Some(LossEvent::Lost(loss)) = losses.next().await {
                 names.push(loss.name.to_string());
             }
             names
@@ -84,7 +84,7 @@ async fn a_shutdown_tells_every_loss_that_is_not_told_yet() {
     let asked = ground.engine.acquire_all(names).ttl(seconds(2)).no_renewal().await;
     let leases: Vec<Lease> = asked.into_iter().collect::<Result<_, _>>().expect("free");
     let waiters: Vec<_> = leases.iter().map(|lease| tokio::spawn(lease.lost())).collect();
-    assert!(matches!(losses.next().await, Some(LossNotice::Lost(_))));
+    assert!(matches!(losses.next().await, Some(LossEvent::Lost(_))));
     let report = ground.engine.shutdown(millis(0)).await;
     breathe().await;
     assert_eq!(std::iter::from_fn(|| losses.try_next()).count(), LEASES - 1);

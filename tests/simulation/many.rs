@@ -43,7 +43,7 @@ async fn each_name_has_its_own_outcome_in_the_order_given() {
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_are_told_as_they_come_and_a_held_lock_keeps_no_other_back() {
-    let config = EngineConfig { mass_in_flight_max: 1, ..EngineConfig::default() };
+    let config = EngineConfig { bulk_in_flight_max: 1, ..EngineConfig::default() };
     let ground = with(config).await;
     let theirs = ground.other().await.lock("n0").acquire().await.unwrap();
     let mut acquiring = ground.engine.acquire_all(names(100)).start();
@@ -76,7 +76,7 @@ async fn an_empty_list_is_done_at_once_and_bad_terms_are_told_for_each_name() {
 
 #[tokio::test(start_paused = true)]
 async fn each_costs_one_ask_and_one_release_and_no_more_than_the_limit_are_in_flight() {
-    let ground = with(EngineConfig { mass_in_flight_max: 8, ..EngineConfig::default() }).await;
+    let ground = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
     for operation in [Operation::Acquire, Operation::Release] {
         ground.faults.on(operation).always().inject(Fault::DelayReply(millis(10)));
     }
@@ -94,7 +94,7 @@ async fn each_costs_one_ask_and_one_release_and_no_more_than_the_limit_are_in_fl
 
 #[tokio::test(start_paused = true)]
 async fn a_single_caller_does_not_wait_behind_the_list() {
-    let ground = with(EngineConfig { mass_in_flight_max: 8, ..EngineConfig::default() }).await;
+    let ground = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
     ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(10)));
     let mut acquiring = ground.engine.acquire_all(names(800)).start();
     breathe().await;
@@ -135,7 +135,7 @@ async fn lost_replies_cost_time_and_no_lock() {
 #[tokio::test(start_paused = true)]
 async fn l7_dropped_in_the_middle_everything_is_given_back() {
     for (steps, taken) in [(0, 0), (3, 0), (5, 20), (40, 100)] {
-        let ground = with(EngineConfig { mass_in_flight_max: 16, ..EngineConfig::default() }).await;
+        let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
         let _theirs = ground.other().await.lock("n7").acquire().await.unwrap();
         ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
         let mut acquiring = ground.engine.acquire_all(names(1_000)).start();
@@ -171,7 +171,7 @@ async fn l7_the_awaited_list_gives_back_what_it_has_when_it_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn shut_down_in_the_middle_the_rest_is_told_and_nothing_is_left() {
-    let ground = with(EngineConfig { mass_in_flight_max: 16, ..EngineConfig::default() }).await;
+    let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
     ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
     let mut acquiring = ground.engine.acquire_all(names(1_000)).start();
     let mut leases = vec![];
@@ -233,14 +233,14 @@ async fn the_limit_of_leases_holds_for_single_callers_that_came_before_it_was_re
 
 #[tokio::test(start_paused = true)]
 async fn callers_of_a_list_that_wait_count_as_callers() {
-    let ground = with(EngineConfig { callers_max: 20, ..EngineConfig::default() }).await;
+    let ground = with(EngineConfig { waiters_max: 20, ..EngineConfig::default() }).await;
     let other = ground.other().await;
     let theirs = hold(&other, 50).await;
     let mut acquiring = ground.engine.acquire_all(names(60)).start();
     let mut refused = 0;
     while let Ok(Some((_, outcome))) = tokio::time::timeout(seconds(2), acquiring.next()).await {
         assert!(
-            matches!(outcome, Err(AcquireError::LimitReached { limit: "callers_max", value: 20 })),
+            matches!(outcome, Err(AcquireError::LimitReached { limit: "waiters_max", value: 20 })),
             "{outcome:?}"
         );
         refused += 1;
@@ -283,7 +283,7 @@ async fn the_inbox_takes_nothing_new_beyond_its_limit_until_it_is_emptied() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_hangs_costs_its_own_names_one_wait_and_no_other_anything() {
     let cluster = Cluster::new(3);
-    let config = EngineConfig { mass_in_flight_max: 16, ..EngineConfig::default() };
+    let config = EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() };
     let engine = builder(&cluster).config(config).build().await.expect("an engine");
     cluster.hang(0);
     let began = now();
@@ -296,8 +296,8 @@ async fn a_node_that_hangs_costs_its_own_names_one_wait_and_no_other_anything() 
                 assert!(place % 3 > 0 && now() - began < seconds(1));
                 leases.push(lease);
             }
-            Err(AcquireError::Unavailable { trouble, .. }) => {
-                assert!(place % 3 == 0 && trouble.is_some());
+            Err(AcquireError::Unavailable { last_error, .. }) => {
+                assert!(place % 3 == 0 && last_error.is_some());
                 unavailable += 1;
             }
             Err(other) => panic!("{other}"),
@@ -314,7 +314,7 @@ async fn a_node_that_hangs_costs_its_own_names_one_wait_and_no_other_anything() 
 #[tokio::test(start_paused = true)]
 async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
     let cluster = Cluster::new(3);
-    let config = EngineConfig { mass_in_flight_max: 16, ..EngineConfig::default() };
+    let config = EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() };
     let engine = builder(&cluster).config(config).build().await.expect("an engine");
     cluster.hang(0);
     let names: Vec<_> = (0..500).map(|number| name_in(0, number)).collect();
@@ -330,7 +330,7 @@ async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
 
 #[tokio::test(start_paused = true)]
 async fn releases_in_a_black_hole_are_unknown_after_one_wait_and_closed_in_the_background() {
-    let ground = with(EngineConfig { mass_in_flight_max: 16, ..EngineConfig::default() }).await;
+    let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
     let leases = hold(&ground.engine, 500).await;
     ground.faults.cut(Cut::BlackHole);
     let releasing = ground.engine.release_all(leases);

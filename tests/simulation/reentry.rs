@@ -166,7 +166,7 @@ async fn a_scope_of_another_engine_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn l6_queued_callers_of_one_scope_count_as_callers() {
     let ground =
-        ground_with(|builder| builder.config(EngineConfig { callers_max: 3, ..Default::default() })).await;
+        ground_with(|builder| builder.config(EngineConfig { waiters_max: 3, ..Default::default() })).await;
     let held = ground.other().await.lock("a").acquire().await.unwrap();
     let scope = ground.engine.reentry();
     let callers: Vec<_> =
@@ -178,7 +178,7 @@ async fn l6_queued_callers_of_one_scope_count_as_callers() {
     for caller in callers {
         match caller.await.unwrap() {
             Ok(lease) => leases.push(lease),
-            Err(AcquireError::LimitReached { limit: "callers_max", value: 3 }) => refused += 1,
+            Err(AcquireError::LimitReached { limit: "waiters_max", value: 3 }) => refused += 1,
             Err(error) => panic!("{error:?}"),
         }
     }

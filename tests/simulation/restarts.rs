@@ -90,7 +90,7 @@ async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_ru
     let ground = ground_with(|builder| builder.restart_grace(seconds(30))).await;
     let lock = ground.engine.lock("a");
     let (refused, took) = timed(lock.acquire()).await;
-    assert!(matches!(refused, Err(AcquireError::Unavailable { trouble: Some(_), .. })), "{refused:?}");
+    assert!(matches!(refused, Err(AcquireError::Unavailable { last_error: Some(_), .. })), "{refused:?}");
     assert!(took >= seconds(10) && took <= millis(10_300), "a server that has just come up: {took:?}");
     pass(seconds(20)).await;
     let _lease = lock.acquire().await.unwrap();
@@ -99,8 +99,8 @@ async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_ru
     let lease = loop {
         match lock.acquire().await {
             Ok(lease) => break lease,
-            Err(AcquireError::Unavailable { trouble: Some(trouble), .. }) => {
-                assert!(trouble.detail.contains("restart_grace = 30s"), "{trouble}");
+            Err(AcquireError::Unavailable { last_error: Some(last_error), .. }) => {
+                assert!(last_error.detail.contains("restart_grace = 30s"), "{last_error}");
             }
             Err(other) => panic!("{other:?}"),
         }

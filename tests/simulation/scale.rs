@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold::{
-    Engine, LOSSES_KEPT, Lease, LossNotice, LossReason,
+    Engine, LOSSES_KEPT, Lease, LossEvent, LossReason,
     clock::Instant,
     routing::topology::NodeId,
     transport::{BoxFuture, Renewal},
@@ -91,7 +91,7 @@ async fn lost_at_once_all_are_reported_within_two_ticks() {
     let before = now();
     let mut names = std::collections::HashSet::with_capacity(LEASES);
     for _ in 0..LEASES {
-        let Some(LossNotice::Lost(loss)) = losses.next().await else {
+        let Some(LossEvent::Lost(loss)) = losses.next().await else {
             panic!("a reader that keeps up misses none")
         };
         assert_eq!(loss.reason, LossReason::NotOurs);
@@ -115,10 +115,10 @@ async fn deadlines_that_pass_together_are_told_within_two_ticks_and_a_slow_reade
         leases.push(engine.lock(format!("{number}")).ttl(seconds(1)).no_renewal().acquire().await.unwrap());
     }
     pass(seconds(2)).await;
-    assert!(matches!(losses.next().await, Some(LossNotice::Missed(count)) if count == missed as u64));
+    assert!(matches!(losses.next().await, Some(LossEvent::Missed(count)) if count == missed as u64));
     let mut kept = 0;
     while let Some(notice) = losses.try_next() {
-        let LossNotice::Lost(loss) = notice else { panic!("told already") };
+        let LossEvent::Lost(loss) = notice else { panic!("told already") };
         assert!(loss.at >= loss.deadline && loss.at - loss.deadline <= LATE_MAX, "{loss:?}");
         kept += 1;
     }

@@ -1,7 +1,7 @@
 //! The end of an engine, in good order and otherwise.
 
 use leasehold::{
-    AcquireError, InspectError, Lease, LossNotice, LossReason, ReleaseError, RenewError, ShutdownReport,
+    AcquireError, InspectError, Lease, LossEvent, LossReason, ReleaseError, RenewError, ShutdownReport,
 };
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 
@@ -26,7 +26,7 @@ async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
     assert_eq!(report, ShutdownReport { released: 20, unconfirmed: vec![] });
     for lease in leases {
         assert!(
-            matches!(losses.try_next(), Some(LossNotice::Lost(loss)) if loss.reason == LossReason::Shutdown)
+            matches!(losses.try_next(), Some(LossEvent::Lost(loss)) if loss.reason == LossReason::Shutdown)
         );
         assert_eq!((lease.is_held(), lease.lost().await), (false, LossReason::Shutdown));
         let renewed = lease.renew(seconds(60)).await;
@@ -188,7 +188,7 @@ async fn each_kind_of_handle_keeps_the_engine_alive() {
     drop(lock);
     other.lock("b").force_release().await.unwrap();
     let before = now();
-    assert!(matches!(losses.next().await, Some(LossNotice::Lost(_))));
+    assert!(matches!(losses.next().await, Some(LossEvent::Lost(_))));
     assert!(now() - before <= seconds(11));
     drop((lease, scope));
     assert!(losses.next().await.is_none(), "a reader of losses keeps no engine");

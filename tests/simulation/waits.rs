@@ -12,7 +12,7 @@ fn is_timed_out(outcome: &Outcome) -> bool {
 }
 
 fn is_unavailable(outcome: &Outcome) -> bool {
-    matches!(outcome, Err(AcquireError::Unavailable { trouble: Some(_), .. }))
+    matches!(outcome, Err(AcquireError::Unavailable { last_error: Some(_), .. }))
 }
 
 async fn acquire(ground: &Ground, wait_ms: u64) -> (Outcome, std::time::Duration) {
@@ -90,10 +90,10 @@ async fn l3_a_wait_in_an_outage_ends_unavailable_with_the_trouble() {
         ground.faults.cut(cut);
         for wait in [0, 1, 700, 3_000, 5_000] {
             let (refused, took) = acquire(&ground, wait).await;
-            let Err(AcquireError::Unavailable { after, trouble: Some(trouble) }) = refused else {
+            let Err(AcquireError::Unavailable { after, last_error: Some(last_error) }) = refused else {
                 panic!("{cut:?}, {wait} ms: {refused:?}")
             };
-            assert_eq!((after, trouble.kind), (took, kind), "{cut:?}, {wait} ms");
+            assert_eq!((after, last_error.kind), (took, kind), "{cut:?}, {wait} ms");
             assert!(took >= millis(wait) && took <= millis(wait + 1_000), "{cut:?}, {wait} ms: {took:?}");
         }
         let counts = ground.heard.counts();

@@ -97,7 +97,7 @@ OUTCOMES = [
     ),
     lines(
         "Waiting, of the most allowed",
-        "Callers that wait, as a share of callers_max. At 1 callers are refused.",
+        "Callers that wait, as a share of waiters_max. At 1 callers are refused.",
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
         unit="percentunit",
         most=1,

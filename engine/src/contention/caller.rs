@@ -47,7 +47,7 @@ pub(crate) enum Refusal {
     /// Its wait is over, and the lock was known to be held since it came.
     TimedOut,
     /// No definite answer for so long; the last trouble, if there was any.
-    Unavailable { after: Duration, trouble: Option<TransportError> },
+    Unavailable { after: Duration, last_error: Option<TransportError> },
     /// Asking again is of no use.
     Failed(TransportError),
 }

@@ -379,7 +379,7 @@ async fn release(works: &Works, patient: &mut Patient) -> Heard {
     works.events.answered(Operation::Release, works.clock.now() - sent, answer.as_ref().err());
     let at = match answer {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
-        Err(trouble) => return heard_by(&trouble),
+        Err(last_error) => return heard_by(&last_error),
     };
     if driver::check_epoch(works, at).is_err() {
         return Heard::Nothing;
@@ -391,8 +391,8 @@ async fn release(works: &Works, patient: &mut Patient) -> Heard {
     Heard::Word
 }
 
-fn heard_by(trouble: &TransportError) -> Heard {
-    if trouble.kind.is_final() { Heard::Word } else { Heard::Nothing }
+fn heard_by(last_error: &TransportError) -> Heard {
+    if last_error.kind.is_final() { Heard::Word } else { Heard::Nothing }
 }
 
 fn finish(works: &Works, mut patient: Patient, node: Option<NodeId>, heard: Heard) {

@@ -62,8 +62,8 @@ async fn drive(mut belt: Seatbelt, mut room: Option<Room>) {
         }
         match todo {
             Todo::Ask(ask) => {
-                let trouble = ask_server(&works, &key, ask, noticed.take()).await;
-                room = room.and_then(|room| room.after(trouble));
+                let last_error = ask_server(&works, &key, ask, noticed.take()).await;
+                room = room.and_then(|room| room.after(last_error));
             }
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
             Todo::TakeTurn(oldest, until, poke) => {
@@ -198,14 +198,14 @@ async fn ask_server(
     }
     tell_ask(works, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
-    let trouble = answer.as_ref().err().filter(|trouble| !trouble.kind.is_final());
-    let trouble = trouble.cloned().map(Box::new);
+    let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
+    let last_error = last_error.cloned().map(Box::new);
     if let Some(closing) = handle_answer(works, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         let next = dismiss_overdue(works, key);
         Box::pin(meanwhile(works, key, next, closer::give_back(works, key, closing))).await;
     }
-    trouble
+    last_error
 }
 
 // Callers leave by the clock while something is awaited that must come first; `next`: when the first of them may.
@@ -252,7 +252,7 @@ fn tell_ask(
         Ok(AcquireReply::Granted { .. }) => Ok(AskAnswer::Granted),
         Ok(AcquireReply::Held { .. }) => Ok(AskAnswer::Held),
         Ok(AcquireReply::TooLate { .. }) => Ok(AskAnswer::TooLate),
-        Err(trouble) => Err(trouble),
+        Err(last_error) => Err(last_error),
     };
     let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
     let told = metrics::Ask { cause: ask.cause, took, answer, since_notice };
@@ -266,7 +266,7 @@ async fn send(
     sent: Instant,
     execute_by: Instant,
 ) -> Result<AcquireReply, TransportError> {
-    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
+    let lane = works.calls.lane().ok_or_else(|| works.calls.last_error())?;
     works.check_restart_grace(key, sent)?;
     works.events.totals.asks.add(1);
     let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);

@@ -164,11 +164,11 @@ pub(crate) async fn send(mut under_way: UnderWay, lease: &Arc<LeaseCore>) -> Res
 pub(crate) fn give_up(
     mut under_way: UnderWay,
     lease: &LeaseCore,
-    trouble: TransportError,
+    last_error: TransportError,
 ) -> Result<(), ReleaseError> {
     let works = &under_way.works.clone();
     works.closer.add(works, &lease.key, lease.to_closing());
-    let told = Told { reply: Err(trouble), unsure: false };
+    let told = Told { reply: Err(last_error), unsure: false };
     let (outcome, result) = outcome(works, lease, told, under_way.how);
     under_way.tell(outcome);
     result
@@ -189,14 +189,14 @@ fn outcome(
         Ok(ReleaseReply::NotYours { .. }) => {
             (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs)))
         }
-        Err(trouble) => {
+        Err(last_error) => {
             let now = works.clock.now();
-            (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, Some(trouble))))
+            (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, Some(last_error))))
         }
     }
 }
 
 /// What is known of a release without an answer: by when the server has forgotten the lock in any case.
-pub(crate) fn unknown(gone_by: Instant, now: Instant, trouble: Option<TransportError>) -> ReleaseError {
-    ReleaseError::Unknown { gone_by, within: gone_by - now, trouble }
+pub(crate) fn unknown(gone_by: Instant, now: Instant, last_error: Option<TransportError>) -> ReleaseError {
+    ReleaseError::Unknown { gone_by, within: gone_by - now, last_error }
 }

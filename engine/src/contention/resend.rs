@@ -38,12 +38,12 @@ pub(crate) async fn send(works: &Arc<Works>, release: &Release) -> Told {
 
 async fn insist(works: &Arc<Works>, release: &Release, give_up: Instant, mut told: Told) -> Told {
     let mut pause = PAUSE_MIN;
-    while let Err(trouble) = &told.reply {
+    while let Err(last_error) = &told.reply {
         let next = works.clock.now() + pause;
-        if trouble.kind.is_final() || next >= give_up {
+        if last_error.kind.is_final() || next >= give_up {
             break;
         }
-        if trouble.effect != Effect::None {
+        if last_error.effect != Effect::None {
             told.unsure = true;
         }
         tokio::select! {
@@ -76,7 +76,7 @@ async fn send_again(
 }
 
 async fn send_once(works: &Works, release: Release) -> Result<ReleaseReply, TransportError> {
-    let lane = works.calls.lane().ok_or_else(|| works.calls.trouble())?;
+    let lane = works.calls.lane().ok_or_else(|| works.calls.last_error())?;
     #[cfg(leasehold_fault)]
     if crate::faults::Fault::BlindRelease.is_on() {
         let _ = lane.force_release(&release.key).await;

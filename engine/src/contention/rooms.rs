@@ -1,7 +1,7 @@
 //! Many locks asked for, or given back, in one call: how many of them are under way on each node, and what waits for it.
 //!
 //! A list of 100,000 names must not put 100,000 commands in front of the next single caller, so each node has so many
-//! rooms (`mass_in_flight_max`), for all lists together. An acquire keeps its room until its first definite answer: who
+//! rooms (`bulk_in_flight_max`), for all lists together. An acquire keeps its room until its first definite answer: who
 //! waits for a lock that is held occupies none. A release keeps it until it is answered. A room that gets free goes to
 //! who waits longest for that node.
 //!
@@ -92,7 +92,7 @@ pub(crate) struct Departure {
 pub(crate) struct Room {
     works: Arc<Works>,
     node: Option<NodeId>,
-    trouble: Option<Box<TransportError>>,
+    last_error: Option<Box<TransportError>>,
 }
 
 impl Rooms {
@@ -147,7 +147,7 @@ impl Rooms {
             let node = topology.as_ref().and_then(|topology| topology.serving(guest.slot()));
             let node = node.map(|node| node.id);
             if let Some(guest) = inner.enter(node, guest, now) {
-                return Some((guest, Room { works: works.clone(), node, trouble: None }));
+                return Some((guest, Room { works: works.clone(), node, last_error: None }));
             }
         }
         None
@@ -217,16 +217,16 @@ impl Guest {
         }
     }
 
-    fn give_up(self, works: &Arc<Works>, trouble: TransportError) {
+    fn give_up(self, works: &Arc<Works>, last_error: TransportError) {
         match self {
             Self::Acquire(arrival) => {
                 let after = works.config.unavailable_after();
                 arrival
                     .seat(works.clock.now())
-                    .tell(Err(AcquireError::Unavailable { after, trouble: Some(trouble) }));
+                    .tell(Err(AcquireError::Unavailable { after, last_error: Some(last_error) }));
             }
             Self::Release(Departure { under_way, lease, answer_to }) => {
-                let _ = answer_to.send(release::give_up(under_way, &lease, trouble));
+                let _ = answer_to.send(release::give_up(under_way, &lease, last_error));
                 works.table.with(&lease.key, |slot| slot.poke());
             }
         }
@@ -281,11 +281,11 @@ impl Departure {
         let key = lease.key.clone();
         works.spawn(async move {
             let result = release::send(under_way, &lease).await;
-            let trouble = match &result {
-                Err(ReleaseError::Unknown { trouble, .. }) => trouble.clone().map(Box::new),
+            let last_error = match &result {
+                Err(ReleaseError::Unknown { last_error, .. }) => last_error.clone().map(Box::new),
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
             };
-            drop(room.after(trouble));
+            drop(room.after(last_error));
             let _ = answer_to.send(result);
         });
         // The next caller is asked for behind the release, on the same connection.
@@ -295,14 +295,14 @@ impl Departure {
 
 impl Room {
     /// What a send has come to: with a definite answer the room is free.
-    pub(crate) fn after(mut self, trouble: Option<Box<TransportError>>) -> Option<Self> {
-        self.trouble = trouble;
+    pub(crate) fn after(mut self, last_error: Option<Box<TransportError>>) -> Option<Self> {
+        self.last_error = last_error;
         Some(self).filter(Self::is_troubled)
     }
 
     /// Whether the last send was not answered.
     pub(crate) fn is_troubled(&self) -> bool {
-        self.trouble.is_some()
+        self.last_error.is_some()
     }
 }
 
@@ -310,7 +310,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let (works, node, now) = (&self.works, self.node, self.works.clock.now());
         let mut inner = works.rooms.lock();
-        let hopeless = match &self.trouble {
+        let hopeless = match &self.last_error {
             Some(_) => inner.take_hopeless(node, now, works.config.unavailable_after()),
             None => {
                 inner.silent_since.insert(node, now);
@@ -320,8 +320,8 @@ impl Drop for Room {
         inner.leave(node);
         drop(inner);
         works.rooms.news.notify_one();
-        if let Some(trouble) = self.trouble.take() {
-            hopeless.into_iter().for_each(|guest| guest.give_up(works, (*trouble).clone()));
+        if let Some(last_error) = self.last_error.take() {
+            hopeless.into_iter().for_each(|guest| guest.give_up(works, (*last_error).clone()));
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     seat::Seat,
 };
 use crate::{
-    key::{CarriedHash, LockKey},
+    key::{LockKey, PrehashedHasher},
     lease::shared::LeaseCore,
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct Slot {
     pub(crate) releases: u32,
 }
 
-type Map = HashMap<Arc<LockKey>, Kept, BuildHasherDefault<CarriedHash>>;
+type Map = HashMap<Arc<LockKey>, Kept, BuildHasherDefault<PrehashedHasher>>;
 
 /// What is kept of a key.
 #[derive(Debug)]

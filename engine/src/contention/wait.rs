@@ -98,8 +98,8 @@ pub(crate) fn tell_end(
             works.hot.note(key, *waited);
             events.timed_out(class, *waited);
         }
-        Err(AcquireError::Unavailable { trouble, .. }) => events.failed(class, trouble.as_ref()),
-        Err(AcquireError::Refused(trouble)) => events.failed(class, Some(trouble)),
+        Err(AcquireError::Unavailable { last_error, .. }) => events.failed(class, last_error.as_ref()),
+        Err(AcquireError::Refused(last_error)) => events.failed(class, Some(last_error)),
         Err(_) => events.failed(class, None),
     }
 }

@@ -121,7 +121,7 @@ impl Lease {
                 Ok(ByHand::Renewed) => Ok(()),
                 Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
                 Ok(ByHand::Released) => Err(RenewError::Released),
-                Ok(ByHand::Failed(trouble)) => Err(RenewError::Unknown(trouble)),
+                Ok(ByHand::Failed(last_error)) => Err(RenewError::Unknown(last_error)),
                 Err(_) if works.check_open().is_err() => Err(RenewError::ShuttingDown),
                 Err(_) => Err(RenewError::Unknown(renewal_restarted())),
             }

@@ -10,7 +10,7 @@ use super::{
     descriptors::{self, ALL, Descriptor, Kind},
     live::{ClassLive, Live},
 };
-use crate::{log, transport::ClockSighting, works::Works};
+use crate::{log, transport::ClockReading, works::Works};
 
 /// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
 #[derive(Clone)]
@@ -185,7 +185,7 @@ impl Gauges<'_> {
             }
             descriptors::CLASSES => classes.iter().count() as f64,
             descriptors::LEASES_MAX => works.config.leases_max as f64,
-            descriptors::CALLERS_MAX => works.config.callers_max as f64,
+            descriptors::CALLERS_MAX => works.config.waiters_max as f64,
             descriptors::BUILD_INFO => 1.0,
             _ => unreachable!("{} is no gauge of an engine", descriptor.name),
         }
@@ -203,7 +203,7 @@ impl Gauges<'_> {
 
     // Of both lanes; each is followed by itself.
     fn redirects(&self, descriptor: &'static Descriptor, backend: &str) -> Vec<Sample> {
-        let [calls, renewals] = [self.works.calls.sighting(), self.works.renewals.sighting()];
+        let [calls, renewals] = [self.works.calls.stats(), self.works.renewals.stats()];
         let counts = [calls.moved + renewals.moved, calls.asked + renewals.asked];
         counters(descriptor, backend, counts)
     }
@@ -214,14 +214,14 @@ impl Gauges<'_> {
 
     // As the lane for renewals sees them.
     fn clocks(&self, backend: &str) -> Vec<Sample> {
-        let (sighting, wall) = (self.works.renewals.sighting(), self.works.clock.wall_ahead_micros());
+        let (stats, wall) = (self.works.renewals.stats(), self.works.clock.wall_ahead_micros());
         let topology = self.works.renewals.topology().unwrap_or_default();
-        let sample = |clock: &ClockSighting| {
+        let sample = |clock: &ClockReading| {
             let labels = vec![backend.to_owned(), topology.node(clock.node)?.address.clone()];
             let ahead_micros = clock.ahead_micros.saturating_sub(wall);
             Some(Sample { labels, value: Value::Number(ahead_micros as f64 / 1e6) })
         };
-        sighting.clocks.iter().filter_map(sample).collect()
+        stats.clocks.iter().filter_map(sample).collect()
     }
 }
 

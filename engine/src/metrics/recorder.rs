@@ -42,7 +42,7 @@ pub trait Recorder: Send + Sync + 'static {
     /// A caller's wait was over, and the lock was known to be held since it came.
     fn timed_out(&self, class: &LockClass, waited: Duration) {}
     /// A caller failed otherwise; also one whose wait was over without a definite answer.
-    fn failed(&self, class: &LockClass, trouble: Option<&TransportError>) {}
+    fn failed(&self, class: &LockClass, last_error: Option<&TransportError>) {}
     /// A caller was dropped before it had its answer.
     fn cancelled(&self, class: &LockClass) {}
     /// A grant found no caller and was given back. It is no lease that was granted.
@@ -50,7 +50,7 @@ pub trait Recorder: Send + Sync + 'static {
     /// A server was asked for a lock, or would have been if it could be reached.
     fn asked(&self, class: &LockClass, ask: &Ask<'_>) {}
     /// A release, or a batch of renewals, was answered or given up.
-    fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {}
+    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {}
     /// A lease was released, and what came of it.
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {}
     /// A lease was lost. `late`: how long after its deadline that was noticed, if its deadline ended it.

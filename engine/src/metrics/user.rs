@@ -152,9 +152,9 @@ impl Recorder for UserRecorder {
     fn timed_out(&self, class: &LockClass, waited: Duration) {
         self.tell_class(class, move |user, class| user.timed_out(class, waited));
     }
-    fn failed(&self, class: &LockClass, trouble: Option<&TransportError>) {
-        let trouble = trouble.cloned();
-        self.tell_class(class, move |user, class| user.failed(class, trouble.as_ref()));
+    fn failed(&self, class: &LockClass, last_error: Option<&TransportError>) {
+        let last_error = last_error.cloned();
+        self.tell_class(class, move |user, class| user.failed(class, last_error.as_ref()));
     }
     fn cancelled(&self, class: &LockClass) {
         self.tell_class(class, |user, class| user.cancelled(class));
@@ -170,9 +170,9 @@ impl Recorder for UserRecorder {
             user.asked(class, &Ask { cause, took, answer, since_notice });
         });
     }
-    fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
-        let trouble = trouble.cloned();
-        self.tell(move |user, _| user.answered(operation, took, trouble.as_ref()));
+    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
+        let last_error = last_error.cloned();
+        self.tell(move |user, _| user.answered(operation, took, last_error.as_ref()));
     }
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
         self.tell_class(class, move |user, class| user.released(class, held, outcome));

@@ -25,7 +25,7 @@ use crate::{
     },
     engine::Handle,
     error::{AcquireError, Invalid},
-    key::{CarriedHash, LockKey, NameFault},
+    key::{LockKey, NameFault, PrehashedHasher},
     lease::{Lease, shared::Terms},
     metrics::ClassId,
 };
@@ -37,7 +37,7 @@ use crate::{
 /// Awaited, it answers with one outcome for each name, in the order of the names. [`start`](Self::start) tells each
 /// outcome as it comes instead.
 ///
-/// The names go to each node side by side, `mass_in_flight_max` of them unanswered at a time (default 256) for all such
+/// The names go to each node side by side, `bulk_in_flight_max` of them unanswered at a time (default 256) for all such
 /// calls together, so that callers of single locks do not wait behind all of them. A name whose lock is held waits in
 /// its queue, as any caller does, and leaves its place to the next name.
 ///
@@ -63,7 +63,7 @@ pub struct AcquireAll {
 /// The outcomes of an [`AcquireAll`] as they come. Dropping it leaves all queues, and gives back what was granted and not
 /// handed out yet.
 #[must_use = "dropping it stops the acquiring"]
-pub struct Acquiring {
+pub struct BulkAcquire {
     handle: Handle,
     /// `None` once the outcome was handed out.
     keys: Vec<Option<Arc<LockKey>>>,
@@ -120,9 +120,9 @@ impl AcquireAll {
     }
 
     /// Begins to acquire, and goes on by itself.
-    pub fn start(self) -> Acquiring {
+    pub fn start(self) -> BulkAcquire {
         let (answers_to, told) = mpsc::unbounded_channel();
-        let mut acquiring = Acquiring {
+        let mut acquiring = BulkAcquire {
             left: self.names.len(),
             handle: self.handle,
             keys: Vec::new(),
@@ -143,7 +143,7 @@ impl AcquireAll {
     }
 }
 
-impl Acquiring {
+impl BulkAcquire {
     /// The next outcome, with the place of its name in the list; `None`: all have been told. A lease counts as taken from
     /// here on.
     ///
@@ -234,7 +234,7 @@ impl Acquiring {
     }
 }
 
-type Places = HashMap<Arc<LockKey>, usize, BuildHasherDefault<CarriedHash>>;
+type Places = HashMap<Arc<LockKey>, usize, BuildHasherDefault<PrehashedHasher>>;
 
 // Its second caller would wait for its first, which nobody can release before the list is through.
 fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc<LockKey>, Invalid> {
@@ -252,7 +252,7 @@ fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc
 
 // First nobody listens any more, so that nothing new is queued; then everybody leaves, and what was granted goes back in
 // turn: thousands of releases at once would be in everybody's way.
-impl Drop for Acquiring {
+impl Drop for BulkAcquire {
     fn drop(&mut self) {
         let works = self.handle.works();
         self.told.close();
@@ -309,8 +309,8 @@ impl fmt::Debug for AcquireAll {
     }
 }
 
-impl fmt::Debug for Acquiring {
+impl fmt::Debug for BulkAcquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Acquiring({} of {} left)", self.left, self.keys.len())
+        write!(f, "BulkAcquire({} of {} left)", self.left, self.keys.len())
     }
 }

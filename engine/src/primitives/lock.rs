@@ -236,7 +236,7 @@ impl Lock {
             works.spawn(async move {
                 let answer = match asking.calls.lane() {
                     Some(lane) => request(lane, key).await,
-                    None => Err(asking.calls.trouble()),
+                    None => Err(asking.calls.last_error()),
                 };
                 let _ = sender.send(answer);
             });
@@ -331,8 +331,8 @@ pub(super) fn refused(works: &Works, refusal: Refusal, joined: Instant) -> Optio
     match refusal {
         Refusal::Held => None,
         Refusal::TimedOut => Some(AcquireError::TimedOut { waited: works.clock.now() - joined }),
-        Refusal::Unavailable { after, trouble } => Some(AcquireError::Unavailable { after, trouble }),
-        Refusal::Failed(trouble) => Some(AcquireError::Refused(trouble)),
+        Refusal::Unavailable { after, last_error } => Some(AcquireError::Unavailable { after, last_error }),
+        Refusal::Failed(last_error) => Some(AcquireError::Refused(last_error)),
     }
 }
 

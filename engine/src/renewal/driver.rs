@@ -271,24 +271,24 @@ impl Driver {
     fn tell_batch(&self, members: usize, took: Duration, tally: &Tally) {
         let events = &self.works.events;
         events.renewed(members, took, tally.answered() > 0);
-        events.answered(Operation::Renew, took, tally.trouble.as_ref());
+        events.answered(Operation::Renew, took, tally.last_error.as_ref());
     }
 
     // Also of renewals that no connected node takes: those were in no batch.
     fn tell_outcomes(&mut self, mut tally: Tally, now: Instant) {
         self.tell_tally(&tally);
-        if let Some(trouble) = &tally.trouble {
-            self.complain(tally.failed, trouble, now);
+        if let Some(last_error) = &tally.last_error {
+            self.complain(tally.failed, last_error, now);
         }
         tally.clear();
         self.tally = tally;
     }
 
-    fn complain(&mut self, failed: u64, trouble: &TransportError, now: Instant) {
+    fn complain(&mut self, failed: u64, last_error: &TransportError, now: Instant) {
         if let Some(failed) = self.grumble.add(failed, now) {
-            let trouble = trouble.clone();
+            let last_error = last_error.clone();
             log::line(Level::WARN, move || {
-                tracing::warn!(failed, %trouble, "renewals are not confirmed; asking again until their deadlines");
+                tracing::warn!(failed, %last_error, "renewals are not confirmed; asking again until their deadlines");
             });
         }
     }

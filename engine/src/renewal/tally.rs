@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     /// Of each that was confirmed: the share of its ttl that was left.
     pub(crate) margins: Vec<(ClassId, f64)>,
     /// The first reason why there was no answer.
-    pub(crate) trouble: Option<TransportError>,
+    pub(crate) last_error: Option<TransportError>,
     class: ClassId,
 }
 
@@ -55,10 +55,10 @@ impl Tally {
         self.count(RenewalOutcome::TooLate);
     }
 
-    pub(crate) fn count_failed(&mut self, trouble: &TransportError) {
+    pub(crate) fn count_failed(&mut self, last_error: &TransportError) {
         self.failed += 1;
-        self.count(RenewalOutcome::Failed(trouble.kind));
-        self.trouble.get_or_insert_with(|| trouble.clone());
+        self.count(RenewalOutcome::Failed(last_error.kind));
+        self.last_error.get_or_insert_with(|| last_error.clone());
     }
 
     pub(crate) fn note_margin(&mut self, share: f64) {

@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 /// What an audit of the servers needs to know of the engine.
 #[derive(Clone, Debug)]
-pub struct AuditTerms {
+pub struct AuditContext {
     /// What is put before every lock name.
     pub name_prefix: String,
     /// The ttl of locks that name none.

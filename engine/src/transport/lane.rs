@@ -3,7 +3,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use super::{
-    Acquire, AcquireReply, AuditTerms, Finding, Inspection, Release, ReleaseReply, Renewal, Sighting,
+    Acquire, AcquireReply, AuditContext, Finding, Inspection, LaneStats, Release, ReleaseReply, Renewal,
     TransportError, Watch,
 };
 use crate::{
@@ -56,14 +56,14 @@ pub trait Lane: Send + Sync + 'static {
     /// Looks at everything about the servers that decides what may be promised. Asks them more than usual, changes
     /// nothing, and takes a few command timeouts at most. What cannot be looked at is a finding too.
     /// A transport without anything to look at finds nothing.
-    fn audit(&self, _terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+    fn audit(&self, _terms: AuditContext) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
     /// What it knows of its servers and the engine does not, from memory: it neither asks nor waits. A transport that is
     /// never sent elsewhere and reads no foreign clock knows nothing.
-    fn sighting(&self) -> Sighting {
-        Sighting::default()
+    fn stats(&self) -> LaneStats {
+        LaneStats::default()
     }
 }
 

@@ -38,13 +38,13 @@ mod error;
 mod lane;
 mod reply;
 mod request;
-mod sighting;
+mod stats;
 mod watch;
 
-pub use audit::{AuditLevel, AuditTerms, Finding};
+pub use audit::{AuditContext, AuditLevel, Finding};
 pub use error::{Effect, ErrorKind, TransportError};
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
 pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime};
 pub use request::{Acquire, Fencing, Release, Renewal};
-pub use sighting::{ClockSighting, Sighting};
+pub use stats::{ClockReading, LaneStats};
 pub use watch::{Watch, WatchState};

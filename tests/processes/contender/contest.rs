@@ -70,7 +70,7 @@ async fn contend(mut holder: Holder, engine: Engine, until: Instant) -> Tally {
         match lock.acquire().await {
             Ok(lease) => holder.hold(lease, time, &mut tally).await,
             Err(AcquireError::TimedOut { .. }) => {}
-            Err(trouble) => tally.fail(&trouble),
+            Err(last_error) => tally.fail(&last_error),
         }
     }
     tally

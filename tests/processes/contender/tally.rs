@@ -16,7 +16,7 @@ pub struct Tally {
     /// Acquires that failed in another way than by the end of the wait.
     pub failed: u64,
     /// The first of those.
-    pub trouble: Option<String>,
+    pub last_error: Option<String>,
     /// Times a server was asked for a lock.
     pub asks: u64,
     /// Locks whose release the shutdown could not confirm.
@@ -27,9 +27,9 @@ pub struct Tally {
 
 impl Tally {
     /// One more failed acquire.
-    pub fn fail(&mut self, trouble: &impl Display) {
+    pub fn fail(&mut self, last_error: &impl Display) {
         self.failed += 1;
-        self.trouble.get_or_insert_with(|| trouble.to_string());
+        self.last_error.get_or_insert_with(|| last_error.to_string());
     }
 
     /// Another task's counts.
@@ -39,7 +39,7 @@ impl Tally {
         self.lost += other.lost;
         self.unclear += other.unclear;
         self.failed += other.failed;
-        self.trouble = self.trouble.take().or(other.trouble);
+        self.last_error = self.last_error.take().or(other.last_error);
     }
 
     /// One line.
@@ -50,7 +50,7 @@ impl Tally {
             "lost": self.lost,
             "unclear": self.unclear,
             "failed": self.failed,
-            "trouble": self.trouble,
+            "trouble": self.last_error,
             "asks": self.asks,
             "unconfirmed": self.unconfirmed,
             "left_behind": self.left_behind,

@@ -115,9 +115,9 @@ impl Recorder for Heard {
     fn closing(&self, begins: bool) {
         self.change(|counts| counts.closings += u64::from(begins));
     }
-    fn answered(&self, operation: Operation, _: Duration, trouble: Option<&TransportError>) {
+    fn answered(&self, operation: Operation, _: Duration, last_error: Option<&TransportError>) {
         self.change(|counts| {
-            *counts.unanswered.entry(operation).or_default() += u64::from(trouble.is_some());
+            *counts.unanswered.entry(operation).or_default() += u64::from(last_error.is_some());
             *counts.answered.entry(operation).or_default() += 1;
         });
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use leasehold::{Engine, FencingToken, Lease, LossNotice, clock::Instant};
+use leasehold::{Engine, FencingToken, Lease, LossEvent, clock::Instant};
 use leasehold_tests::harness::{checkers, recorder::Window};
 
 use crate::ground::now;
@@ -70,8 +70,8 @@ impl History {
         drop(engine);
         loop {
             let loss = match losses.next().await {
-                Some(LossNotice::Lost(loss)) => loss,
-                Some(LossNotice::Missed(_)) => panic!("a reader that keeps up misses none"),
+                Some(LossEvent::Lost(loss)) => loss,
+                Some(LossEvent::Missed(_)) => panic!("a reader that keeps up misses none"),
                 None => return,
             };
             let mut kept = self.0.lock().expect("no panic under it");

@@ -11,7 +11,7 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditLevel, AuditTerms, BoxFuture, ErrorKind, Finding, Inspection, Lane,
+        Acquire, AcquireReply, AuditContext, AuditLevel, BoxFuture, ErrorKind, Finding, Inspection, Lane,
         Release, ReleaseReply, Renewal, RenewalAnswer, TransportError, Watch,
     },
 };
@@ -105,7 +105,7 @@ impl Lane for MemoryLane {
         Box::pin(ready(Ok(self.execute_force_release(key))))
     }
 
-    fn audit(&self, _terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+    fn audit(&self, _terms: AuditContext) -> BoxFuture<'_, Vec<Finding>> {
         let found = "locks exclude callers of this process only";
         let remedy = "use the transport of a server to share them with other processes";
         Box::pin(ready(vec![Finding::new(AuditLevel::Info, "memory", found, remedy)]))

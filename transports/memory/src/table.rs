@@ -12,7 +12,7 @@ use std::{collections::HashMap, hash::BuildHasherDefault, sync::Arc, time::Durat
 use leasehold::{
     FencingToken,
     clock::Instant,
-    key::{CarriedHash, LockKey},
+    key::{LockKey, PrehashedHasher},
     owner::Owner,
     transport::{
         Acquire, AcquireReply, Hold as SeenHold, Inspection, Release, Remaining, Renewal, RenewalAnswer,
@@ -21,7 +21,7 @@ use leasehold::{
 };
 
 /// A map keyed by lock, which uses the hash that the key carries.
-pub(crate) type ByKey<V> = HashMap<Arc<LockKey>, V, BuildHasherDefault<CarriedHash>>;
+pub(crate) type ByKey<V> = HashMap<Arc<LockKey>, V, BuildHasherDefault<PrehashedHasher>>;
 
 /// The moment of execution, on both clocks.
 #[derive(Clone, Copy, Debug)]

@@ -119,8 +119,8 @@ impl<S> Entry<S> {
 
     // Once in a row at once: the sample in the answer has put the offset right.
     fn handle_too_late(&mut self, now: Instant) {
-        let delay = if self.troubles == 0 { Duration::ZERO } else { backoff(self.troubles) };
-        self.troubles += 1;
+        let delay = if self.failures == 0 { Duration::ZERO } else { backoff(self.failures) };
+        self.failures += 1;
         self.ask_next(now + delay, Cause::Retry);
     }
 
@@ -141,10 +141,10 @@ impl<S> Entry<S> {
             verdict.leaving = self.depart_all().into_iter().map(leaving).collect();
             return;
         }
-        self.ask_next(now + backoff(self.troubles), Cause::Retry);
-        self.troubles += 1;
+        self.ask_next(now + backoff(self.failures), Cause::Retry);
+        self.failures += 1;
         if let Some(unclear) = &mut self.unclear {
-            unclear.trouble = Some(Box::new(error));
+            unclear.last_error = Some(Box::new(error));
         }
     }
 
@@ -155,8 +155,8 @@ impl<S> Entry<S> {
 }
 
 /// 10 ms, doubled with each trouble in a row, at most 200 ms: within a second of healing several asks go out.
-fn backoff(troubles: u32) -> Duration {
-    (BACKOFF_MIN * 2u32.saturating_pow(troubles.min(10))).min(BACKOFF_MAX)
+fn backoff(failures: u32) -> Duration {
+    (BACKOFF_MIN * 2u32.saturating_pow(failures.min(10))).min(BACKOFF_MAX)
 }
 
 /// A server counts whole milliseconds: one more, and the hold is gone.

@@ -73,7 +73,7 @@ pub(crate) struct Entry<S> {
     /// Why to ask again at once if the ask in flight is answered "held".
     follow_up: Option<Cause>,
     unclear: Option<Unclear>,
-    troubles: u32,
+    failures: u32,
     turns: Turns,
 }
 
@@ -99,7 +99,7 @@ impl Local {
 #[derive(Debug)]
 struct Unclear {
     since: Instant,
-    trouble: Option<Box<TransportError>>,
+    last_error: Option<Box<TransportError>>,
 }
 
 impl<S> Default for Entry<S> {
@@ -119,7 +119,7 @@ impl<S> Default for Entry<S> {
             no_expiry_told: false,
             follow_up: None,
             unclear: None,
-            troubles: 0,
+            failures: 0,
             turns: Turns::default(),
         }
     }
@@ -166,7 +166,7 @@ impl<S> Entry<S> {
     pub(crate) fn as_held(&self) -> Option<&Local> {
         let local = self.local.as_ref()?;
         let is_quiet = self.is_idle_but_for_a_lease()
-            && (self.follow_up, self.troubles) == (None, 0)
+            && (self.follow_up, self.failures) == (None, 0)
             && !(self.last_held || self.standing_back || self.no_expiry_told)
             && self.unclear.is_none()
             && self.turns == Turns::of_one_grant(local.lease.granted_at);
@@ -214,7 +214,7 @@ impl<S> Entry<S> {
 
     fn handle_clear(&mut self) {
         self.unclear = None;
-        self.troubles = 0;
+        self.failures = 0;
     }
 
     fn is_surely_held_here(&self, now: Instant) -> bool {

@@ -524,7 +524,7 @@ impl World {
     fn fingerprint(&self) -> String {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
-        let Entry { unclear, troubles, turns, local, asked, asking, told_held, .. } = &self.entry;
+        let Entry { unclear, failures, turns, local, asked, asking, told_held, .. } = &self.entry;
         let came = self.entry.callers.came();
         let since = |coming: u64| came - coming;
         let known = (since(*asking), asked.map(since), told_held.map(since));
@@ -555,7 +555,7 @@ impl World {
             "{:?}",
             (
                 (callers.iter().map(|caller| caller.id.0).collect::<Vec<_>>(), next_ask, cause, last_held),
-                (standing_back, follow_up, unclear.is_some(), troubles, turns),
+                (standing_back, follow_up, unclear.is_some(), failures, turns),
                 (attempt.as_ref().map(|it| name(it.owner)), local.as_ref().map(|it| name(it.lease.owner))),
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),

@@ -28,8 +28,8 @@ impl<S> Entry<S> {
         if self.unclear_since().is_some_and(is_over) {
             callers.extend(self.callers.take_waits(is_over));
         }
-        let refusal = |trouble| Refusal::Unavailable { after: pace.unavailable_after, trouble };
-        callers.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.trouble()) }).collect()
+        let refusal = |last_error| Refusal::Unavailable { after: pace.unavailable_after, last_error };
+        callers.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.last_error()) }).collect()
     }
 
     fn take_ended(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
@@ -39,7 +39,7 @@ impl<S> Entry<S> {
         let was_held = |coming| is_held || self.told_held.is_some_and(|told| coming <= told);
         let refusal = |coming, caller: &Caller<S>| match was_held(coming) {
             true => Refusal::TimedOut,
-            false => Refusal::Unavailable { after: now - caller.joined, trouble: self.trouble() },
+            false => Refusal::Unavailable { after: now - caller.joined, last_error: self.last_error() },
         };
         let leaving = |(coming, caller)| Leaving { refusal: refusal(coming, &caller), caller };
         ended.into_iter().map(leaving).collect()
@@ -50,8 +50,8 @@ impl<S> Entry<S> {
         self.local.as_ref().is_some_and(|local| local.lease.is_held(now)) || self.is_known_held(now)
     }
 
-    fn trouble(&self) -> Option<TransportError> {
-        self.unclear.as_ref().and_then(|unclear| unclear.trouble.as_deref().cloned())
+    fn last_error(&self) -> Option<TransportError> {
+        self.unclear.as_ref().and_then(|unclear| unclear.last_error.as_deref().cloned())
     }
 
     // Behind a lease of ours nobody waits for the server's word, except who only tries.

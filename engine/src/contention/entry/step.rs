@@ -117,6 +117,6 @@ impl<S> Entry<S> {
             attempt.note_sent(sent);
         }
         self.asking = self.callers.came();
-        self.unclear.get_or_insert(Unclear { since: sent, trouble: None });
+        self.unclear.get_or_insert(Unclear { since: sent, last_error: None });
     }
 }

@@ -544,7 +544,7 @@ fn l3_unavailable_carries_the_last_trouble() {
     ground.answer(unknown(1_000), 0, 1_000);
     let leaving = ground.entry.take_overdue(at(10_000), &PACE);
     assert!(
-        matches!(&leaving[0].refusal, Refusal::Unavailable { trouble: Some(error), .. } if error.kind == ErrorKind::TimedOut)
+        matches!(&leaving[0].refusal, Refusal::Unavailable { last_error: Some(error), .. } if error.kind == ErrorKind::TimedOut)
     );
 }
 

@@ -78,8 +78,8 @@ impl Recorder for Numbers {
         }
     }
 
-    fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
-        self.count_command(operation, took, trouble);
+    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
+        self.count_command(operation, took, last_error);
     }
 
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
@@ -175,21 +175,21 @@ impl Recorder for Numbers {
 
 impl Numbers {
     #[inline(always)]
-    fn count_command(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
+    fn count_command(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
         let of_operation = operation_at(operation);
         let result =
-            if trouble.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
+            if last_error.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
         self.of_all().put(place::BACKEND_COMMAND, of_operation * RESULT.values.len() + result, nanos(took));
-        if let Some(trouble) = trouble {
-            self.count_trouble(of_operation, trouble);
+        if let Some(last_error) = last_error {
+            self.count_trouble(of_operation, last_error);
         }
     }
 
     #[cold]
-    fn count_trouble(&self, operation: usize, trouble: &TransportError) {
-        let (tally, error) = (self.of_all(), operation * ERROR.values.len() + error_at(trouble.kind));
+    fn count_trouble(&self, operation: usize, last_error: &TransportError) {
+        let (tally, error) = (self.of_all(), operation * ERROR.values.len() + error_at(last_error.kind));
         tally.add(place::BACKEND_ERRORS, error, 1);
-        if trouble.effect != Effect::None {
+        if last_error.effect != Effect::None {
             tally.add(place::ATTEMPTS_UNKNOWN, operation, 1);
         }
     }

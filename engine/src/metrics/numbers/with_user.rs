@@ -37,9 +37,9 @@ impl Recorder for WithUser {
         self.numbers.timed_out(class, waited);
         self.user.timed_out(class, waited);
     }
-    fn failed(&self, class: &LockClass, trouble: Option<&TransportError>) {
-        self.numbers.failed(class, trouble);
-        self.user.failed(class, trouble);
+    fn failed(&self, class: &LockClass, last_error: Option<&TransportError>) {
+        self.numbers.failed(class, last_error);
+        self.user.failed(class, last_error);
     }
     fn cancelled(&self, class: &LockClass) {
         self.numbers.cancelled(class);
@@ -53,9 +53,9 @@ impl Recorder for WithUser {
         self.numbers.asked(class, ask);
         self.user.asked(class, ask);
     }
-    fn answered(&self, operation: Operation, took: Duration, trouble: Option<&TransportError>) {
-        self.numbers.answered(operation, took, trouble);
-        self.user.answered(operation, took, trouble);
+    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
+        self.numbers.answered(operation, took, last_error);
+        self.user.answered(operation, took, last_error);
     }
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
         self.numbers.released(class, held, outcome);

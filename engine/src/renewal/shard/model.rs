@@ -292,13 +292,13 @@ fn earliest_renewal(sent: Instant, ttl: Duration) -> Instant {
 
 fn answer(kind: u8, at: ServerTime) -> RenewalAnswer {
     let found = Duration::from_millis(500);
-    let trouble = |kind| RenewalAnswer::Failed(TransportError::without_effect(kind, None, "no"));
+    let last_error = |kind| RenewalAnswer::Failed(TransportError::without_effect(kind, None, "no"));
     match kind {
         1 => RenewalAnswer::NotYours { at },
         2 => RenewalAnswer::TooLate { at },
         3 => RenewalAnswer::Failed(TransportError::unknown(ErrorKind::TimedOut, at, "no answer")),
-        4 => trouble(ErrorKind::Unreachable),
-        5 => trouble(ErrorKind::WrongType),
+        4 => last_error(ErrorKind::Unreachable),
+        5 => last_error(ErrorKind::WrongType),
         0 | 6.. => RenewalAnswer::Renewed { found, at },
     }
 }

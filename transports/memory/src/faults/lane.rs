@@ -4,7 +4,7 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, BoxFuture, Inspection, Lane, Release, ReleaseReply, Renewal, Sighting,
+        Acquire, AcquireReply, BoxFuture, Inspection, Lane, LaneStats, Release, ReleaseReply, Renewal,
         TransportError, Watch,
     },
 };
@@ -116,8 +116,8 @@ impl Lane for FaultyLane {
         })
     }
 
-    fn sighting(&self) -> Sighting {
-        self.line.inner.sighting()
+    fn stats(&self) -> LaneStats {
+        self.line.inner.stats()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold::transport::{AuditLevel, AuditTerms, ErrorKind, Finding, TransportError};
+use leasehold::transport::{AuditContext, AuditLevel, ErrorKind, Finding, TransportError};
 
 use super::facts::{Facts, Host, Watchers, major};
 use crate::config::{Address, RedisConfig, RedisTopology};
 
 /// Judges one server.
-pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditTerms) -> Vec<Finding> {
+pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditContext) -> Vec<Finding> {
     let mut findings = vec![
         version(facts),
         role(facts),
@@ -30,7 +30,7 @@ pub(crate) fn judge_deployment(
     servers: &[Facts],
     watchers: &Watchers,
     config: &RedisConfig,
-    terms: &AuditTerms,
+    terms: &AuditContext,
 ) -> Vec<Finding> {
     let mut findings = vec![encryption(config)];
     findings.extend(clocks(servers, terms));
@@ -43,14 +43,14 @@ pub(crate) fn judge_deployment(
 }
 
 /// Judges a sentinel that does not do what is asked of it.
-pub(crate) fn judge_sentinel(sentinel: &Address, trouble: &TransportError) -> Finding {
-    let finding = match trouble.kind {
+pub(crate) fn judge_sentinel(sentinel: &Address, last_error: &TransportError) -> Finding {
+    let finding = match last_error.kind {
         ErrorKind::Denied => error(
             "rights",
-            &*trouble.detail,
+            &*last_error.detail,
             "grant them to the sentinels' user; the README of leasehold-redis lists all",
         ),
-        _ => warn("sentinels", &*trouble.detail, "start it, or take it out of `addresses`"),
+        _ => warn("sentinels", &*last_error.detail, "start it, or take it out of `addresses`"),
     };
     finding.of(sentinel.to_string())
 }
@@ -104,7 +104,7 @@ fn eviction(facts: &Facts) -> Finding {
     }
 }
 
-fn persistence(facts: &Facts, terms: &AuditTerms) -> Finding {
+fn persistence(facts: &Facts, terms: &AuditContext) -> Finding {
     let grace = terms.restart_grace;
     let covered = !grace.is_zero() && grace >= terms.ttl;
     let by_grace = format!("restart_grace is {grace:?}");
@@ -198,7 +198,7 @@ fn idle_timeout(facts: &Facts) -> Finding {
     }
 }
 
-fn replica_clocks(facts: &Facts, terms: &AuditTerms) -> Vec<Finding> {
+fn replica_clocks(facts: &Facts, terms: &AuditContext) -> Vec<Finding> {
     let Some(own) = facts.offset_micros else { return Vec::new() };
     facts
         .replica_offsets
@@ -207,7 +207,7 @@ fn replica_clocks(facts: &Facts, terms: &AuditTerms) -> Vec<Finding> {
         .collect()
 }
 
-fn replica_clock(replica: &str, offset: Option<i64>, own: i64, terms: &AuditTerms) -> Finding {
+fn replica_clock(replica: &str, offset: Option<i64>, own: i64, terms: &AuditContext) -> Finding {
     let Some(offset) = offset else {
         let remedy = "let this client reach it, to see whether its clock agrees with the master's";
         return info("clock", format!("replica {replica} cannot be asked"), remedy);
@@ -215,7 +215,7 @@ fn replica_clock(replica: &str, offset: Option<i64>, own: i64, terms: &AuditTerm
     judge_gap(format!("replica {replica}"), offset.abs_diff(own), terms)
 }
 
-fn judge_gap(whose: String, micros: u64, terms: &AuditTerms) -> Finding {
+fn judge_gap(whose: String, micros: u64, terms: &AuditContext) -> Finding {
     let gap = Duration::from_micros(micros);
     let found = format!("{whose} is apart by {gap:?}, the margin is {:?}", terms.margin);
     if gap < terms.margin / 2 {
@@ -225,7 +225,7 @@ fn judge_gap(whose: String, micros: u64, terms: &AuditTerms) -> Finding {
     if gap < terms.margin { warn("clock", found, remedy) } else { error("clock", found, remedy) }
 }
 
-fn clocks(servers: &[Facts], terms: &AuditTerms) -> Option<Finding> {
+fn clocks(servers: &[Facts], terms: &AuditContext) -> Option<Finding> {
     let offsets: Vec<i64> = servers.iter().filter_map(|facts| facts.offset_micros).collect();
     let (least, most) = (offsets.iter().min()?, offsets.iter().max()?);
     (offsets.len() > 1).then(|| {
@@ -233,7 +233,7 @@ fn clocks(servers: &[Facts], terms: &AuditTerms) -> Option<Finding> {
     })
 }
 
-fn detection(watchers: &Watchers, terms: &AuditTerms) -> Finding {
+fn detection(watchers: &Watchers, terms: &AuditContext) -> Finding {
     let wanted = terms.ttl + terms.margin + Duration::from_secs(1);
     let Some(found) = watchers.detection else {
         return warn("detection", "the time after which a failover begins is not told", "grant +config|get");
@@ -301,8 +301,8 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    fn terms() -> AuditTerms {
-        AuditTerms {
+    fn terms() -> AuditContext {
+        AuditContext {
             name_prefix: String::new(),
             ttl: TTL,
             margin: Duration::from_millis(1_500),
@@ -380,10 +380,10 @@ mod tests {
 
     #[test]
     fn a_restart_grace_of_the_ttl_covers_a_restart() {
-        let graceful = AuditTerms { restart_grace: TTL, ..terms() };
+        let graceful = AuditContext { restart_grace: TTL, ..terms() };
         let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &graceful);
         assert_eq!(level(&findings, "persistence"), AuditLevel::Info);
-        let short = AuditTerms { restart_grace: TTL / 2, ..terms() };
+        let short = AuditContext { restart_grace: TTL / 2, ..terms() };
         let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &short);
         assert_eq!(level(&findings, "persistence"), AuditLevel::Warn);
     }

@@ -12,7 +12,7 @@ use fred::{
 use futures_util::future::join_all;
 use leasehold::{
     clock::Clock,
-    transport::{AuditLevel, AuditTerms, Finding, OpenLane},
+    transport::{AuditContext, AuditLevel, Finding, OpenLane},
 };
 
 use self::{
@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// Asks all servers of the map, all at once.
-pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditTerms) -> Vec<Finding> {
+pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditContext) -> Vec<Finding> {
     let (connections, mut findings) = reachable(nodes);
     let config = &nodes.atlas().config;
     let facts = join_all(connections.iter().map(|connection| ask(connection, config, lane, &terms))).await;
@@ -68,7 +68,7 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
     (connections, findings)
 }
 
-async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditTerms) -> Facts {
+async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
     let (info, settings, rights, sample) = tokio::join!(
         link.request("INFO", 0, Vec::new(), step),
@@ -107,7 +107,7 @@ fn texts(frame: &Frame) -> Vec<String> {
 async fn missing_rights(
     connection: &Connection,
     config: &RedisConfig,
-    terms: &AuditTerms,
+    terms: &AuditContext,
     step: Duration,
 ) -> Option<Vec<String>> {
     let lock = format!("{}leasehold:audit", terms.name_prefix);
@@ -178,7 +178,7 @@ async fn sentinels(nodes: &Nodes, lane: OpenLane) -> Vec<Finding> {
     match nodes.atlas().config.topology {
         RedisTopology::Sentinel => {
             let troubles = try_sentinels(nodes.atlas(), lane).await;
-            troubles.iter().map(|(sentinel, trouble)| judge_sentinel(sentinel, trouble)).collect()
+            troubles.iter().map(|(sentinel, last_error)| judge_sentinel(sentinel, last_error)).collect()
         }
         RedisTopology::Single | RedisTopology::Cluster => Vec::new(),
     }

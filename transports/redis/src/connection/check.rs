@@ -20,7 +20,7 @@ use crate::{
     connection::identity::Findings,
     connection::link::{Failure, Link},
     connection::offset::Sample,
-    connection::trouble,
+    connection::plain_error,
     wire::refusal::{refusal, refused},
     wire::reply,
     wire::shown::shown,
@@ -160,7 +160,7 @@ fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
             let detail = format!(
                 "redis {address}: lost during its check: {}; a proxy that closes connections at commands it does not \
                  know cannot be used (twemproxy): name the server behind it",
-                trouble::shown(&error)
+                plain_error::shown(&error)
             );
             without_effect(ErrorKind::Unreachable, detail)
         }

@@ -12,7 +12,7 @@ use std::{
 use leasehold::{
     clock::{Clock, Instant},
     routing::topology::ClockId,
-    transport::{ClockSighting, ServerTime},
+    transport::{ClockReading, ServerTime},
 };
 use tokio::sync::Semaphore;
 
@@ -174,9 +174,9 @@ impl Connection {
     }
 
     /// How its server's clock stands to ours, if it was read in the last minute.
-    pub(crate) fn clock_sighting(&self) -> Option<ClockSighting> {
+    pub(crate) fn clock_sighting(&self) -> Option<ClockReading> {
         let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
-        Some(ClockSighting { node: self.terms.clock_id.node, ahead_micros })
+        Some(ClockReading { node: self.terms.clock_id.node, ahead_micros })
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use leasehold::transport::{Effect, ErrorKind, TransportError};
 
-use super::{checked::Connection, limit::Limit, link::Failure, trouble};
+use super::{checked::Connection, limit::Limit, link::Failure, plain_error};
 use crate::wire::{
     redirect::Redirect,
     refusal::{refusal, refused},
@@ -44,7 +44,7 @@ impl Connection {
                 self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
             }
             Failure::Lost(error) => {
-                let why = trouble::shown(&error);
+                let why = plain_error::shown(&error);
                 self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {why}"))
             }
         }

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use super::relay::{Cause, Heard, Relay};
 use crate::{
     config::{Address, Password, RedisConfig, TlsConfig},
-    connection::{handshake, trouble},
+    connection::{handshake, plain_error},
     wire::{
         refusal::{refusal, refused, refused_login},
         shown::shown,
@@ -274,7 +274,7 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
         FredKind::Timeout => {
             (ErrorKind::TimedOut, format!("no answer within {} ms", (step * SLOW_STEP).as_millis()))
         }
-        _ => (ErrorKind::Unreachable, trouble::shown(error)),
+        _ => (ErrorKind::Unreachable, plain_error::shown(error)),
     };
     let timed_out = kind == ErrorKind::TimedOut;
     let hint = handshake::hint(details, timed_out, target.tls().is_some());

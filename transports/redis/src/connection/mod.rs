@@ -13,11 +13,11 @@ pub(crate) mod identity;
 mod limit;
 pub(crate) mod link;
 mod offset;
+pub(crate) mod plain_error;
 mod relay;
 mod renewal;
 mod requests;
 pub(crate) mod sparse;
-pub(crate) mod trouble;
 pub(crate) mod watchdog;
 
 pub(crate) use batches::Batches;

@@ -14,8 +14,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditTerms, BoxFuture, Finding, Inspection, Lane, LanePurpose, OpenLane,
-        Release, ReleaseReply, Renewal, Sighting, TransportError, Watch,
+        Acquire, AcquireReply, AuditContext, BoxFuture, Finding, Inspection, Lane, LanePurpose, LaneStats,
+        OpenLane, Release, ReleaseReply, Renewal, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -140,12 +140,12 @@ impl Lane for RedisLane {
         })
     }
 
-    fn audit(&self, terms: AuditTerms) -> BoxFuture<'_, Vec<Finding>> {
+    fn audit(&self, terms: AuditContext) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(audit(&self.nodes, self.lane, terms))
     }
 
-    fn sighting(&self) -> Sighting {
-        self.nodes.sighting()
+    fn stats(&self) -> LaneStats {
+        self.nodes.stats()
     }
 }
 

@@ -13,7 +13,7 @@ use leasehold::{
     clock::Instant,
     log,
     routing::{slot::Slot, topology::NodeId},
-    transport::{ErrorKind, OpenLane, Sighting, TransportError},
+    transport::{ErrorKind, LaneStats, OpenLane, TransportError},
 };
 use tokio::{runtime::Handle, sync::watch};
 use tracing::Level;
@@ -236,14 +236,14 @@ impl Nodes {
     }
 
     /// What this lane knows of its servers.
-    pub(crate) fn sighting(&self) -> Sighting {
+    pub(crate) fn stats(&self) -> LaneStats {
         let standing = self.nodes().into_iter().filter_map(|node| node.connection().ok());
-        let mut sighting = Sighting::default();
-        sighting.moved = self.followed.moved.load(Ordering::Relaxed);
-        sighting.asked = self.followed.asked.load(Ordering::Relaxed);
-        sighting.clocks = standing.filter_map(|connection| connection.clock_sighting()).collect();
-        sighting.clocks.sort_by_key(|clock| clock.node);
-        sighting
+        let mut stats = LaneStats::default();
+        stats.moved = self.followed.moved.load(Ordering::Relaxed);
+        stats.asked = self.followed.asked.load(Ordering::Relaxed);
+        stats.clocks = standing.filter_map(|connection| connection.clock_sighting()).collect();
+        stats.clocks.sort_by_key(|clock| clock.node);
+        stats
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {

@@ -24,7 +24,7 @@ use crate::{
     connection::{
         dialling::{LinkKind, Login, Target},
         link::{Failure, Link},
-        trouble,
+        plain_error,
     },
     lane::Nodes,
     wire::{
@@ -116,7 +116,7 @@ fn explain(address: &Address, failure: Failure) -> TransportError {
             without_effect(ErrorKind::TimedOut, format!("redis {name}: no answer to CLUSTER NODES in time"))
         }
         Failure::Lost(error) => {
-            without_effect(ErrorKind::Unreachable, format!("redis {name}: {}", trouble::shown(&error)))
+            without_effect(ErrorKind::Unreachable, format!("redis {name}: {}", plain_error::shown(&error)))
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     connection::{
         dialling::{LinkKind, Login, Target},
         link::{Failure, Link},
-        trouble,
+        plain_error,
     },
     wire::{
         refusal::{refusal, refused},
@@ -186,8 +186,8 @@ pub(crate) async fn ask_sentinels(atlas: &Atlas, lane: OpenLane) -> Option<Frame
 /// Tries all that is asked of the configured sentinels. What is the matter with each that does not do it.
 pub(crate) async fn try_sentinels(atlas: &Atlas, lane: OpenLane) -> Vec<(Address, TransportError)> {
     let tries = atlas.config.addresses.iter().map(|sentinel| async move {
-        let trouble = try_sentinel(atlas, sentinel, lane).await.err();
-        trouble.map(|trouble| (sentinel.clone(), trouble))
+        let last_error = try_sentinel(atlas, sentinel, lane).await.err();
+        last_error.map(|last_error| (sentinel.clone(), last_error))
     });
     join_all(tries).await.into_iter().flatten().collect()
 }
@@ -248,7 +248,7 @@ pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> Tr
         },
         Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
         Failure::Lost(error) => {
-            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", trouble::shown(&error)))
+            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", plain_error::shown(&error)))
         }
     };
     TransportError::without_effect(kind, None, detail)
