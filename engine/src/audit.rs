@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    inner::Inner,
     lease::state,
     transport::{AuditContext, AuditLevel, Finding},
-    works::Works,
 };
 
 /// What an audit has found, the worst first.
@@ -45,33 +45,33 @@ impl fmt::Display for AuditReport {
 }
 
 /// On the calls thread, where the lane lives.
-pub(crate) async fn run(works: Arc<Works>) -> AuditReport {
+pub(crate) async fn run(inner: Arc<Inner>) -> AuditReport {
     let (sender, found) = tokio::sync::oneshot::channel();
-    works.spawn({
-        let works = works.clone();
-        async move { drop(sender.send(look(&works).await)) }
+    inner.spawn({
+        let inner = inner.clone();
+        async move { drop(sender.send(look(&inner).await)) }
     });
     AuditReport::new(found.await.unwrap_or_else(|_| vec![not_running()]))
 }
 
-async fn look(works: &Works) -> Vec<Finding> {
-    let Some(lane) = works.calls.lane() else { return vec![not_connected(works)] };
-    let ttl = works.config.ttl();
+async fn look(inner: &Inner) -> Vec<Finding> {
+    let Some(lane) = inner.calls.lane() else { return vec![not_connected(inner)] };
+    let ttl = inner.config.ttl();
     let terms = AuditContext {
-        name_prefix: works.config.name_prefix.clone(),
+        name_prefix: inner.config.name_prefix.clone(),
         ttl,
         margin: state::margin(ttl),
-        restart_grace: works.config.restart_grace(),
+        restart_grace: inner.config.restart_grace(),
     };
-    let patience = works.config.command_timeout() * STEPS_MAX;
+    let patience = inner.config.command_timeout() * STEPS_MAX;
     match tokio::time::timeout(patience, lane.audit(terms)).await {
         Ok(findings) => findings,
         Err(_) => vec![not_in_time(patience)],
     }
 }
 
-fn not_connected(works: &Works) -> Finding {
-    let last_error = works.calls.last_error();
+fn not_connected(inner: &Inner) -> Finding {
+    let last_error = inner.calls.last_error();
     Finding::new(AuditLevel::Error, "connection", format!("no server was reached: {last_error}"), "see there")
 }
 

@@ -9,10 +9,10 @@ use crate::{
     config::EngineConfig,
     engine::{Engine, Handle},
     error::{BuildError, Invalid},
+    inner::Inner,
     metrics::{Classes, Events, Numbers, Recorder},
     threads::Threads,
     transport::{LanePurpose, OpenLane, Transport, TransportError},
-    works::Works,
 };
 
 /// Settings of an engine that is to be built. The defaults suit most services.
@@ -105,12 +105,12 @@ impl EngineBuilder {
     pub async fn build(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;
-        let works = engine.works().clone();
-        let until = works.clock.now() + works.config.unavailable_after();
-        let calls = open(&works, &transport, LanePurpose::Calls, Some(until), &works.calls_handle());
-        let renewals = open(&works, &transport, LanePurpose::Renewals, Some(until), &renewal);
+        let inner = engine.inner().clone();
+        let until = inner.clock.now() + inner.config.unavailable_after();
+        let calls = open(&inner, &transport, LanePurpose::Calls, Some(until), &inner.calls_handle());
+        let renewals = open(&inner, &transport, LanePurpose::Renewals, Some(until), &renewal);
         for opened in [calls.await, renewals.await] {
-            opened.map_err(|last_error| refusal(last_error, &works))?;
+            opened.map_err(|last_error| refusal(last_error, &inner))?;
         }
         Ok(engine)
     }
@@ -123,9 +123,9 @@ impl EngineBuilder {
     pub fn connect_later(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;
-        let works = engine.works();
-        drop(open(works, &transport, LanePurpose::Calls, None, &works.calls_handle()));
-        drop(open(works, &transport, LanePurpose::Renewals, None, &renewal));
+        let inner = engine.inner();
+        drop(open(inner, &transport, LanePurpose::Calls, None, &inner.calls_handle()));
+        drop(open(inner, &transport, LanePurpose::Renewals, None, &renewal));
         Ok(engine)
     }
 
@@ -137,15 +137,15 @@ impl EngineBuilder {
         let classes = Arc::new(Classes::new(&self.config.classes));
         let recorder = self.recorder.map(|recorder| threads.listen(recorder, &classes)).transpose()?;
         let numbers = self.metrics.then(|| Arc::new(Numbers::new()));
-        let works = Works::new(
+        let inner = Inner::new(
             threads.clock(),
             self.config,
             capabilities,
             Events::new(recorder.map(Arc::new), numbers, classes),
             threads.calls(),
         );
-        let engine = Engine::of(Handle::new(works.clone()));
-        threads.start(&works)?;
+        let engine = Engine::of(Handle::new(inner.clone()));
+        threads.start(&inner)?;
         Ok((engine, renewal))
     }
 }
@@ -168,15 +168,15 @@ fn own_threads() -> Result<Threads, BuildError> {
 
 /// Opens a lane on its runtime; stops when the engine ends.
 fn open(
-    works: &Arc<Works>,
+    inner: &Arc<Inner>,
     transport: &Arc<dyn Transport>,
     purpose: LanePurpose,
     until: Option<Instant>,
     runtime: &tokio::runtime::Handle,
 ) -> impl Future<Output = Result<(), TransportError>> + use<> {
-    let how = OpenLane { purpose, clock: works.clock, command_timeout: works.config.command_timeout() };
+    let how = OpenLane { purpose, clock: inner.clock, command_timeout: inner.config.command_timeout() };
     let (sender, opened) = oneshot::channel();
-    let (opening, transport, ended) = (works.clone(), transport.clone(), works.ended());
+    let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     drop(runtime.spawn(async move {
         let seat = match purpose {
             LanePurpose::Calls => &opening.calls,
@@ -187,15 +187,15 @@ fn open(
             () = ended => {}
         }
     }));
-    let works = works.clone();
-    async move { opened.await.unwrap_or_else(|_| Err(works.calls.last_error())) }
+    let inner = inner.clone();
+    async move { opened.await.unwrap_or_else(|_| Err(inner.calls.last_error())) }
 }
 
-fn refusal(last_error: TransportError, works: &Works) -> BuildError {
+fn refusal(last_error: TransportError, inner: &Inner) -> BuildError {
     if last_error.kind.is_final() {
         return BuildError::Refused(last_error);
     }
-    BuildError::Unavailable { after: works.config.unavailable_after(), last_error }
+    BuildError::Unavailable { after: inner.config.unavailable_after(), last_error }
 }
 
 fn millis(time: Duration) -> u64 {

@@ -3,11 +3,12 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
+    acquire::caller::ScopeId,
     audit::{self, AuditReport},
     builder::EngineBuilder,
     clock::Instant,
-    contention::{caller::ScopeId, ending::GivenBack},
     error::ReleaseError,
+    inner::Inner,
     lease::Lease,
     log,
     losses::Losses,
@@ -16,9 +17,9 @@ use crate::{
         acquire_all::AcquireAll,
         lock::{Lock, ReentryScope},
     },
+    release::end::ReleasedBy,
     shutdown::{self, ShutdownReport},
     transport::Transport,
-    works::Works,
 };
 
 /// A distributed lock engine: holds leases, renews them, and tells when one is lost.
@@ -37,22 +38,22 @@ pub struct Engine {
 pub(crate) struct Handle(Arc<Alive>);
 
 struct Alive {
-    works: Arc<Works>,
+    inner: Arc<Inner>,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.works.end();
+        self.inner.end();
     }
 }
 
 impl Handle {
-    pub(crate) fn new(works: Arc<Works>) -> Self {
-        Self(Arc::new(Alive { works }))
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self(Arc::new(Alive { inner }))
     }
 
-    pub(crate) fn works(&self) -> &Arc<Works> {
-        &self.0.works
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0.inner
     }
 }
 
@@ -133,29 +134,29 @@ impl Engine {
         &self,
         leases: Vec<Lease>,
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
-        Lease::release_all(&self.handle, leases, GivenBack::ByCall)
+        Lease::release_all(&self.handle, leases, ReleasedBy::ByCall)
     }
 
     /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
     pub fn reentry(&self) -> ReentryScope {
-        ReentryScope::new(self.handle.clone(), ScopeId::new(self.works().next_id()))
+        ReentryScope::new(self.handle.clone(), ScopeId::new(self.inner().next_id()))
     }
 
     /// All losses of this engine from now on, in one stream. It keeps no engine alive.
     pub fn losses(&self) -> Losses {
-        Losses::new(self.works().losses.clone())
+        Losses::new(self.inner().losses.clone())
     }
 
     /// What it holds and does now. Visits all entries; meant for a status page, not for every request.
     pub fn snapshot(&self) -> Snapshot {
-        let works = self.works();
-        let (totals, now) = (&works.events.totals, works.clock.now());
-        let seen = Seen::of(works, now);
+        let inner = self.inner();
+        let (totals, now) = (&inner.events.totals, inner.clock.now());
+        let seen = Seen::of(inner, now);
         Snapshot {
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),
-            entries: works.table.len() as u64,
+            entries: inner.table.len() as u64,
             closing: totals.closing.value(),
             oldest_waiting: seen.oldest.map(|oldest| now - oldest),
             granted: totals.granted.value(),
@@ -165,23 +166,23 @@ impl Engine {
             renewals: totals.renewals.value(),
             renewals_failed: totals.renewals_failed.value(),
             asks: totals.asks.value(),
-            events_dropped: works.events.dropped(),
-            recorder_panicked: works.events.recorder_panicked(),
+            events_dropped: inner.events.dropped(),
+            recorder_panicked: inner.events.recorder_panicked(),
             log_lines_dropped: log::dropped(),
-            connected: works.is_connected(),
+            connected: inner.is_connected(),
         }
     }
 
     /// All metrics of this engine, if it was built with [`EngineBuilder::metrics`].
     pub fn metrics(&self) -> Option<Metrics> {
-        let works = self.works();
-        works.events.numbers.clone().map(|numbers| Metrics::new(numbers, works))
+        let inner = self.inner();
+        inner.events.numbers.clone().map(|numbers| Metrics::new(numbers, inner))
     }
 
     /// The locks that callers of this engine waited for longest in the last one to two minutes, the most contended
     /// first; at most 128. The first five are logged once a minute (`leasehold::contention`, INFO).
     pub fn most_contended(&self) -> Vec<ContendedLock> {
-        self.works().hot.top()
+        self.inner().hot.top()
     }
 
     /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
@@ -190,9 +191,9 @@ impl Engine {
     /// # Cancel safety
     /// Dropping it stops the asking; nothing is changed in any case.
     pub fn audit(&self) -> impl Future<Output = AuditReport> + Send + use<> {
-        let (works, handle) = (self.works().clone(), self.handle.clone());
+        let (inner, handle) = (self.inner().clone(), self.handle.clone());
         async move {
-            let report = audit::run(works).await;
+            let report = audit::run(inner).await;
             drop(handle); // the engine lives until then
             report
         }
@@ -207,29 +208,29 @@ impl Engine {
     /// # Cancel safety
     /// Dropping it stops the waiting; what was begun goes on until the last handle is gone.
     pub async fn shutdown(&self, timeout: Duration) -> ShutdownReport {
-        let works = self.works().clone();
-        if !works.begin_shutdown() {
+        let inner = self.inner().clone();
+        if !inner.begin_shutdown() {
             return ShutdownReport::default();
         }
         let (sender, report) = tokio::sync::oneshot::channel();
-        let until = works.clock.now() + timeout;
-        works.spawn({
-            let works = works.clone();
-            async move { drop(sender.send(shutdown::run(&works, until).await)) }
+        let until = inner.clock.now() + timeout;
+        inner.spawn({
+            let inner = inner.clone();
+            async move { drop(sender.send(shutdown::run(&inner, until).await)) }
         });
         let report = report.await.unwrap_or_default();
-        works.end();
+        inner.end();
         report
     }
 
-    pub(crate) fn works(&self) -> &Arc<Works> {
-        self.handle.works()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        self.handle.inner()
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Engine({}, {:?})", self.works().capabilities.name, self.works().events)
+        write!(f, "Engine({}, {:?})", self.inner().capabilities.name, self.inner().events)
     }
 }
 
@@ -240,12 +241,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(works: &Works, now: Instant) -> Self {
+    fn of(inner: &Inner, now: Instant) -> Self {
         let mut seen = Self::default();
-        works.table.for_each_busy(|_, slot| {
+        inner.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
         });
-        works.table.for_each_lease(|lease| {
+        inner.table.for_each_lease(|lease| {
             seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });
         seen

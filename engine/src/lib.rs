@@ -1,25 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod acquire;
 mod audit;
 mod builder;
 pub mod clock;
 mod config;
-mod contention;
+mod dispatch;
 mod engine;
-mod errands;
 mod error;
 #[cfg(leasehold_fault)]
 mod faults;
 pub mod fencing;
 mod guard;
+mod inner;
 pub mod key;
-mod lanes;
+mod lane_slot;
 mod lease;
 pub mod log;
 mod losses;
 pub mod metrics;
 pub mod owner;
+mod pending_tasks;
 mod primitives;
+mod release;
 mod renewal;
 pub mod routing;
 mod shutdown;
@@ -27,7 +30,6 @@ mod span;
 mod supervisor;
 mod threads;
 pub mod transport;
-mod works;
 
 pub use audit::AuditReport;
 pub use builder::EngineBuilder;

@@ -32,7 +32,7 @@ pub const LINES_MAX: usize = 4096;
 /// Never blocks on a thread of an engine, and never panics. `level` is that of the macro: nothing is queued if no
 /// subscriber wants lines of this level.
 pub fn line(level: Level, line: impl FnOnce() + Send + 'static) {
-    if level <= LevelFilter::current() && !offer(line) {
+    if level <= LevelFilter::current() && !pending_grant(line) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -57,7 +57,7 @@ static LINES: OnceLock<Option<SyncSender<Line>>> = OnceLock::new();
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 // `false`: it is not told.
-fn offer(line: impl FnOnce() + Send + 'static) -> bool {
+fn pending_grant(line: impl FnOnce() + Send + 'static) -> bool {
     if !ON_ENGINE_THREAD.get() {
         return guard::call(line).is_some();
     }
@@ -162,7 +162,7 @@ impl Drop for BackgroundSpan {
         }
         let open = self.open.clone();
         let close = move || drop(std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner)));
-        if !offer(close) {
+        if !pending_grant(close) {
             // The subscriber blocks or panics. To close the span here would call it on this thread.
             std::mem::forget(self.open.clone());
         }

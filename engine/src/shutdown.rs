@@ -5,17 +5,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    clock::Instant,
-    contention::{
-        ending,
-        release::UnderWay,
-        rooms::{Departure, Guest},
+    acquire::{
+        bulk_limiter::{BulkCall, BulkReleaseCall},
         table::Slot,
     },
+    clock::Instant,
     error::ReleaseError,
     guard,
+    inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},
-    works::Works,
+    release::{end, send::ReleaseInProgress},
 };
 
 /// What a shutdown could not confirm.
@@ -35,60 +34,60 @@ struct Leaving {
 }
 
 /// Runs the shutdown that has begun, until `until` at most.
-pub(crate) async fn run(works: &Arc<Works>, until: Instant) -> ShutdownReport {
-    works.rooms.turn_away();
-    let mut leaving = release_all(works, lose_everything(works));
+pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
+    inner.bulk_limiter.reject();
+    let mut leaving = release_all(inner, lose_everything(inner));
     let confirm = async {
         for one in &mut leaving {
             one.confirmed = Some(is_confirmed((&mut one.answer).await.ok()));
         }
-        works.settled().await;
+        inner.settled().await;
     };
     tokio::select! {
         () = confirm => {}
-        () = works.clock.sleep_until(until) => {}
+        () = inner.clock.sleep_until(until) => {}
     }
-    let report = report(works, &mut leaving);
+    let report = report(inner, &mut leaving);
     tokio::select! {
-        () = works.events.caught_up() => {}
-        () = works.clock.sleep_until(until.min(works.clock.now() + RECORDER_MAX)) => {}
+        () = inner.events.caught_up() => {}
+        () = inner.clock.sleep_until(until.min(inner.clock.now() + RECORDER_MAX)) => {}
     }
     report
 }
 
 // Entitlement ends before anything is sent; queued callers are told.
-fn lose_everything(works: &Arc<Works>) -> Vec<Arc<LeaseCore>> {
+fn lose_everything(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
     let (mut lost, mut callers) = (Vec::new(), Vec::new());
     // Callers first: what is granted from then on finds nobody, and goes back.
-    works.table.for_each_busy(|_, slot: &mut Slot| {
+    inner.table.for_each_busy(|_, slot: &mut Slot| {
         callers.extend(slot.entry.depart_all());
         slot.poke();
     });
     // Those included that were lost before and are not handled yet: the renewal driver may end before it does so.
-    works.table.for_each_lease(|lease| {
+    inner.table.for_each_lease(|lease| {
         lease.lose(LossReason::Shutdown);
         lost.extend(lease.loss().map(|reason| (lease.clone(), reason)));
     });
-    works.events.totals.callers.sub(callers.len() as u64);
+    inner.events.totals.callers.sub(callers.len() as u64);
     let _ = guard::call(|| drop(callers)); // dropped seats tell their callers, whose wakers may panic
-    lost.iter().for_each(|(lease, reason)| ending::handle_loss(works, lease, *reason));
+    lost.iter().for_each(|(lease, reason)| end::handle_loss(inner, lease, *reason));
     lost.into_iter().filter(|(_, reason)| *reason == LossReason::Shutdown).map(|(lease, _)| lease).collect()
 }
 
 // The earliest deadline first: it is the first that somebody else could be given by time alone.
-fn release_all(works: &Arc<Works>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
+fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
     leases.sort_by_key(|lease| lease.deadline());
     let (departures, leaving): (Vec<_>, Vec<_>) =
-        leases.into_iter().map(|lease| release(works, lease)).unzip();
-    works.rooms.add(departures);
+        leases.into_iter().map(|lease| release(inner, lease)).unzip();
+    inner.bulk_limiter.add(departures);
     leaving
 }
 
-fn release(works: &Arc<Works>, lease: Arc<LeaseCore>) -> (Guest, Leaving) {
-    let under_way = works.table.with(&lease.key, |slot| UnderWay::begin(works, &lease.key, slot));
+fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (BulkCall, Leaving) {
+    let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease.key, slot));
     let (answer_to, answer) = oneshot::channel();
-    let departure = Departure { under_way, lease: lease.clone(), answer_to };
-    (Guest::Release(departure), Leaving { lease, answer, confirmed: None })
+    let departure = BulkReleaseCall { under_way, lease: lease.clone(), answer_to };
+    (BulkCall::Release(departure), Leaving { lease, answer, confirmed: None })
 }
 
 // `None`: nobody answers any more.
@@ -99,9 +98,9 @@ fn is_confirmed(answer: Option<Result<(), ReleaseError>>) -> bool {
     }
 }
 
-fn report(works: &Works, leaving: &mut [Leaving]) -> ShutdownReport {
-    let mut open = works.closer.names();
-    works.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
+fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
+    let mut open = inner.reconciler.names();
+    inner.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
     let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
     let mut released = 0;
     for one in leaving {

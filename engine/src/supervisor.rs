@@ -3,19 +3,19 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use crate::{guard, log, works::Works};
+use crate::{guard, inner::Inner, log};
 
 /// Runs a service until it ends by itself. A service that panics is begun again after [`PAUSE`].
 pub(crate) async fn run<F: Future<Output = ()>>(
-    works: Arc<Works>,
+    inner: Arc<Inner>,
     name: &'static str,
-    begin: impl Fn(Arc<Works>) -> F,
+    begin: impl Fn(Arc<Inner>) -> F,
 ) {
-    while guard::run(begin(works.clone())).await.is_none() {
+    while guard::run(begin(inner.clone())).await.is_none() {
         log::line(tracing::Level::ERROR, move || {
             tracing::error!(service = name, "a service of the engine panicked and is begun again");
         });
-        works.clock.sleep_until(works.clock.now() + PAUSE).await;
+        inner.clock.sleep_until(inner.clock.now() + PAUSE).await;
     }
 }
 

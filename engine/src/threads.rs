@@ -12,13 +12,14 @@ use std::{io, sync::Arc, thread};
 use tokio::runtime::{self, Handle};
 
 use crate::{
+    acquire::bulk_limiter,
     clock::Clock,
-    contention::{closer, rooms},
     error::BuildError,
+    inner::Inner,
     log,
     metrics::{self, Classes, Recorder, UserRecorder},
+    release::reconciler,
     renewal, supervisor,
-    works::Works,
 };
 
 /// Runtimes that are made but not running yet.
@@ -80,19 +81,19 @@ impl Threads {
     }
 
     /// Sets them going. They end when the engine does.
-    pub(crate) fn start(self, works: &Arc<Works>) -> Result<(), BuildError> {
-        works.spawn_until(works.gone(), supervisor::run(works.clone(), "closer", closer::run));
-        works.spawn_until(works.gone(), rooms::run(works.clone()));
-        works.spawn_until(
-            works.ended(),
-            supervisor::run(works.clone(), "renewal watchdog", renewal::belt::run),
+    pub(crate) fn start(self, inner: &Arc<Inner>) -> Result<(), BuildError> {
+        inner.spawn_until(inner.gone(), supervisor::run(inner.clone(), "closer", reconciler::run));
+        inner.spawn_until(inner.gone(), bulk_limiter::run(inner.clone()));
+        inner.spawn_until(
+            inner.ended(),
+            supervisor::run(inner.clone(), "renewal watchdog", renewal::stall_watchdog::run),
         );
-        works.spawn_until(
-            works.ended(),
-            supervisor::run(works.clone(), "contended locks", metrics::name_hot_locks),
+        inner.spawn_until(
+            inner.ended(),
+            supervisor::run(inner.clone(), "contended locks", metrics::name_hot_locks),
         );
-        let renewing = supervisor::run(works.clone(), "renewal", renewal::driver::run);
-        let ended = works.ended();
+        let renewing = supervisor::run(inner.clone(), "renewal", renewal::driver::run);
+        let ended = inner.ended();
         let renewing = async move {
             tokio::select! {
                 () = renewing => {}
@@ -102,11 +103,11 @@ impl Threads {
         match self {
             Self::Own { calls, renewal } => {
                 spawn("leasehold-renewal", renewal, renewing)?;
-                spawn("leasehold-calls", calls, last_errands(works.clone()))
+                spawn("leasehold-calls", calls, drain_and_stop(inner.clone()))
             }
             Self::Callers(handle) => {
                 drop(handle.spawn(renewing));
-                drop(handle.spawn(last_errands(works.clone())));
+                drop(handle.spawn(drain_and_stop(inner.clone())));
                 Ok(())
             }
         }
@@ -115,16 +116,16 @@ impl Threads {
 
 // The calls thread lives until the engine ends, then sends what is queued and waits for what is under way, for at most
 // one command timeout: releases, an ask whose caller has gone, owners that are being closed.
-async fn last_errands(works: Arc<Works>) {
-    works.ended().await;
-    let timeout = works.clock.sleep_until(works.clock.now() + works.config.command_timeout());
+async fn drain_and_stop(inner: Arc<Inner>) {
+    inner.ended().await;
+    let timeout = inner.clock.sleep_until(inner.clock.now() + inner.config.command_timeout());
     tokio::select! {
-        () = works.settled() => {}
+        () = inner.settled() => {}
         () = timeout => {}
     }
-    works.leave();
-    works.calls.close();
-    works.renewals.close();
+    inner.leave();
+    inner.calls.close();
+    inner.renewals.close();
 }
 
 /// A runtime that may be dropped anywhere: a plain one panics where blocking is not allowed, in async code for one.

@@ -9,15 +9,15 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    contention::{
-        ending::{self, GivenBack, Receipt},
-        release,
-    },
     engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
     log::Span,
-    renewal::{inbox::Order, wishes::ByHand},
+    release::{
+        end::{self, Receipt, ReleasedBy},
+        send,
+    },
+    renewal::{inbox::Order, manual::ManualOutcome},
     transport::{ErrorKind, TransportError},
 };
 
@@ -45,7 +45,7 @@ impl Lease {
     /// Whether it is held now: read from this process's own clock, true only before the deadline, and never true again
     /// once it was false. It says nothing about the moment after: see [`fencing_token`](Self::fencing_token).
     pub fn is_held(&self) -> bool {
-        self.core.is_held(self.handle().works().clock.now())
+        self.core.is_held(self.handle().inner().clock.now())
     }
 
     /// `Ok` while it is held; for use with `?` before each guarded step.
@@ -61,12 +61,12 @@ impl Lease {
 
     /// Held, in jeopardy (a renewal was not confirmed), or lost with the reason.
     pub fn state(&self) -> LeaseState {
-        self.core.state(self.handle().works().clock.now())
+        self.core.state(self.handle().inner().clock.now())
     }
 
     /// How long it may be believed from now on if no renewal is confirmed; zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        let now = self.handle().works().clock.now();
+        let now = self.handle().inner().clock.now();
         if self.core.is_live() { self.core.deadline() - now } else { Duration::ZERO }
     }
 
@@ -100,29 +100,29 @@ impl Lease {
     /// # Cancel safety
     /// Dropping it gives up the answer, not the request.
     pub fn renew(&self, ttl: Duration) -> impl Future<Output = Result<(), RenewError>> + Send + use<> {
-        let (works, core) = (self.handle().works().clone(), self.core.clone());
+        let (inner, core) = (self.handle().inner().clone(), self.core.clone());
         async move {
-            works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max).map_err(RenewError::Invalid)?;
+            inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max).map_err(RenewError::Invalid)?;
             let (answer_to, answer) = oneshot::channel();
             if let Some(reason) = core.loss() {
                 return Err(RenewError::Lost(reason));
             }
-            if works.inboxes.is_full(core.key.slot()) {
-                return Err(RenewError::LimitReached { limit: "inbox_max", value: works.config.inbox_max });
+            if inner.inboxes.is_full(core.key.slot()) {
+                return Err(RenewError::LimitReached { limit: "inbox_max", value: inner.config.inbox_max });
             }
-            works.inboxes.push(core.key.slot(), Order::Renew(core.clone(), ttl, answer_to));
+            inner.inboxes.push(core.key.slot(), Order::Renew(core.clone(), ttl, answer_to));
             let answer = tokio::select! {
                 biased;
                 answer = answer => answer,
                 reason = core.lost() => return Err(RenewError::Lost(reason)),
-                () = works.ended() => return Err(RenewError::ShuttingDown), // nobody empties the inbox any more
+                () = inner.ended() => return Err(RenewError::ShuttingDown), // nobody empties the inbox any more
             };
             match answer {
-                Ok(ByHand::Renewed) => Ok(()),
-                Ok(ByHand::Lost(reason)) => Err(RenewError::Lost(reason)),
-                Ok(ByHand::Released) => Err(RenewError::Released),
-                Ok(ByHand::Failed(last_error)) => Err(RenewError::Unknown(last_error)),
-                Err(_) if works.check_open().is_err() => Err(RenewError::ShuttingDown),
+                Ok(ManualOutcome::Renewed) => Ok(()),
+                Ok(ManualOutcome::Lost(reason)) => Err(RenewError::Lost(reason)),
+                Ok(ManualOutcome::Released) => Err(RenewError::Released),
+                Ok(ManualOutcome::Failed(last_error)) => Err(RenewError::Unknown(last_error)),
+                Err(_) if inner.check_open().is_err() => Err(RenewError::ShuttingDown),
                 Err(_) => Err(RenewError::Unknown(renewal_restarted())),
             }
         }
@@ -140,14 +140,14 @@ impl Lease {
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
         let receipt =
-            handle.as_ref().map(|handle| ending::release(handle.works(), &self.core, GivenBack::ByCall));
-        let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.works().clock.now()));
+            handle.as_ref().map(|handle| end::release(handle.inner(), &self.core, ReleasedBy::ByCall));
+        let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.inner().clock.now()));
         let span = Span::new(|| {
             tracing::debug_span!(
                 "lock.release",
                 otel.kind = "client",
                 otel.status_code = Empty,
-                lock.class = handle.as_ref().map(|handle| handle.works().events.class(core.class).name()),
+                lock.class = handle.as_ref().map(|handle| handle.inner().events.class(core.class).name()),
                 lock.name = core.key.name(),
                 lock.outcome = Empty,
                 lock.fencing_token = %core.token,
@@ -172,11 +172,11 @@ impl Lease {
     pub(crate) fn release_all(
         handle: &Handle,
         leases: Vec<Lease>,
-        how: GivenBack,
+        how: ReleasedBy,
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
-        let (alive, now) = (handle.clone(), handle.works().clock.now());
+        let (alive, now) = (handle.clone(), handle.inner().clock.now());
         let (cores, strange) = Self::take_cores(handle, leases);
-        let receipts = ending::release_in_turn(handle.works(), cores.iter().cloned(), how);
+        let receipts = end::release_in_turn(handle.inner(), cores.iter().cloned(), how);
         async move {
             let mut results = Vec::with_capacity(cores.len() + strange.len());
             let (mut ours, mut strange) = (receipts.into_iter().zip(&cores), strange.into_iter().peekable());
@@ -199,7 +199,7 @@ impl Lease {
     fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<Arc<LeaseCore>>, Vec<Strange>) {
         let (mut cores, mut strange): (Vec<_>, Vec<Strange>) = (Vec::new(), Vec::new());
         for (place, mut lease) in leases.into_iter().enumerate() {
-            if Arc::ptr_eq(lease.handle().works(), handle.works()) {
+            if Arc::ptr_eq(lease.handle().inner(), handle.inner()) {
                 cores.push(lease.core.clone());
                 lease.handle = None; // it is ours now, and its drop does nothing
             } else {
@@ -230,7 +230,7 @@ async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<()
     match receipt {
         Receipt::Done(result) => result,
         Receipt::Pending(answer) => {
-            answer.await.unwrap_or_else(|_| Err(release::unknown(core.gone_by(), begun, None)))
+            answer.await.unwrap_or_else(|_| Err(send::unknown(core.gone_by(), begun, None)))
         }
     }
 }
@@ -251,7 +251,7 @@ fn tell_span(span: &Span, result: &Result<(), ReleaseError>) {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(ending::release(handle.works(), &self.core, GivenBack::ByDrop));
+            drop(end::release(handle.inner(), &self.core, ReleasedBy::ByDrop));
         }
     }
 }

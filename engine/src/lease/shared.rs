@@ -13,20 +13,13 @@ use std::{
 };
 
 use super::{
-    open_sends::OpenSends,
-    rare::Rare,
+    cold::ColdState,
     state::{self, LeaseState, LossReason},
+    unanswered::UnansweredSends,
 };
 use crate::{
-    clock::Instant,
-    contention::{attempt::Closing, closer::Place},
-    fencing::FencingToken,
-    guard,
-    key::LockKey,
-    metrics::ClassId,
-    owner::Owner,
-    routing::topology::ClockId,
-    span::Span,
+    acquire::attempt::UnconfirmedOwner, clock::Instant, fencing::FencingToken, guard, key::LockKey,
+    metrics::ClassId, owner::Owner, release::reconciler::Place, routing::topology::ClockId, span::Span,
     transport::TransportError,
 };
 
@@ -84,15 +77,21 @@ pub(crate) struct LeaseCore {
     ticket: AtomicU64,
     holds: AtomicU32,
     phase: AtomicU8,
-    rare: OnceLock<Box<Rare>>,
+    cold: OnceLock<Box<ColdState>>,
 }
 
 impl LeaseCore {
-    pub(crate) fn new(key: Arc<LockKey>, terms: Terms, grant: Granted, open: OpenSends, holds: u32) -> Self {
+    pub(crate) fn new(
+        key: Arc<LockKey>,
+        terms: Terms,
+        grant: Granted,
+        open: UnansweredSends,
+        holds: u32,
+    ) -> Self {
         let Terms { ttl, renewed, max_hold, class } = terms;
-        let rare = OnceLock::new();
+        let cold = OnceLock::new();
         if max_hold.is_some() || !open.is_closed() {
-            rare.get_or_init(|| Box::new(Rare::new(max_hold, open)));
+            cold.get_or_init(|| Box::new(ColdState::new(max_hold, open)));
         }
         Self {
             key,
@@ -108,7 +107,7 @@ impl LeaseCore {
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
             phase: AtomicU8::new(HELD), // neither taken nor awaited
-            rare,
+            cold,
         }
     }
 
@@ -124,12 +123,12 @@ impl LeaseCore {
 
     /// What was asked for.
     pub(crate) fn terms(&self) -> Terms {
-        let max_hold = self.rare.get().and_then(|rare| rare.max_hold());
+        let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
         Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, class: self.class }
     }
 
-    fn rare(&self) -> &Rare {
-        self.rare.get_or_init(Box::default)
+    fn cold(&self) -> &ColdState {
+        self.cold.get_or_init(Box::default)
     }
 
     /// Until when the holder may believe.
@@ -220,8 +219,8 @@ impl LeaseCore {
 
     /// Wakes those who wait for the loss. Runs wakers, which are user code: never under a lock of ours.
     pub(crate) fn tell_end(&self) {
-        if let Some(rare) = self.rare.get() {
-            let _ = guard::call(|| rare.tell_end());
+        if let Some(cold) = self.cold.get() {
+            let _ = guard::call(|| cold.tell_end());
         }
     }
 
@@ -243,7 +242,7 @@ impl LeaseCore {
     /// Resolves once the lease is lost. Never resolves for a lease that was released.
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
-            let ended = self.rare().ended();
+            let ended = self.cold().ended();
             // Read by a write: either whoever ends the lease changes it behind this and finds who waits, or this sees it.
             self.phase.fetch_or(0, Ordering::AcqRel);
             if let Some(reason) = self.loss() {
@@ -265,14 +264,14 @@ impl LeaseCore {
             Err(_) => Taken::TooLate,
             Ok(before) if before & TAKEN != 0 => Taken::Again,
             Ok(_) => {
-                self.rare.get().into_iter().for_each(|rare| rare.start_max_hold(now));
+                self.cold.get().into_iter().for_each(|cold| cold.start_max_hold(now));
                 Taken::First
             }
         }
     }
 
     fn renewed_until(&self) -> Instant {
-        self.rare.get().map_or(Instant::from_nanos(u64::MAX), |rare| rare.renewed_until())
+        self.cold.get().map_or(Instant::from_nanos(u64::MAX), |cold| cold.renewed_until())
     }
 
     /// Whether a holder ever took it. Settled once the lease has ended.
@@ -322,26 +321,31 @@ impl LeaseCore {
     /// A send of this owner was not answered.
     pub(crate) fn note_unanswered(&self, error: &TransportError, execute_by: Instant, ttl: Duration) {
         if let crate::transport::Effect::Unknown { not_after } = error.effect {
-            self.rare().open().add(not_after, execute_by, ttl);
+            self.cold().open().add(not_after, execute_by, ttl);
         }
     }
 
-    pub(crate) fn take_open(&self) -> OpenSends {
-        self.rare.get().map(|rare| std::mem::take(&mut *rare.open())).unwrap_or_default()
+    pub(crate) fn take_open(&self) -> UnansweredSends {
+        self.cold.get().map(|cold| std::mem::take(&mut *cold.open())).unwrap_or_default()
     }
 
     /// What is left to be closed once the lease has ended: its hold may still be on the server.
-    pub(crate) fn to_closing(&self) -> Closing {
-        Closing { owner: self.owner, open: self.take_open(), may_hold: true, gone_by: self.gone_by() }
+    pub(crate) fn to_closing(&self) -> UnconfirmedOwner {
+        UnconfirmedOwner {
+            owner: self.owner,
+            open: self.take_open(),
+            may_hold: true,
+            gone_by: self.gone_by(),
+        }
     }
 
     /// Where the closer has it, once it was lost.
     pub(crate) fn closing(&self) -> Option<Place> {
-        self.rare.get()?.closing()
+        self.cold.get()?.closing()
     }
 
     pub(crate) fn note_closing(&self, place: Place) {
-        self.rare().note_closing(place);
+        self.cold().note_closing(place);
     }
 
     /// Its place in its renewal shard; written by the shard only.
@@ -398,7 +402,7 @@ pub(crate) mod tests {
             received: sent + Duration::from_millis(1),
             clock: ClockId { node: crate::routing::topology::NodeId(0), epoch: 1 },
         };
-        Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, OpenSends::default(), 1))
+        Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, UnansweredSends::default(), 1))
     }
 
     const TERMS: Terms =

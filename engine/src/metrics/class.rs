@@ -7,7 +7,7 @@ use std::{
 
 use tracing::Level;
 
-use super::tally::Count;
+use super::events::Count;
 use crate::log;
 
 /// How many lock classes one engine tells apart, [`DEFAULT_CLASS`] included. What comes later counts as [`OTHER_CLASS`].

@@ -212,7 +212,7 @@ pub(crate) const ACQUIRE_WAIT: Descriptor = seconds(
 pub(crate) const ACQUIRE_CONTENDED: Descriptor = counter(
     "leasehold_acquire_contended_total",
     &[CLASS],
-    "Leases returned that were not to be had at the first ask. Divided by acquired: the contention ratio.",
+    "Leases returned that were not to be had at the first ask. Divided by acquired: the acquire ratio.",
 );
 pub(crate) const ACQUIRE_ATTEMPTS: Descriptor = counter(
     "leasehold_acquire_attempts_total",

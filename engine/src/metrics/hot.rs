@@ -14,7 +14,7 @@ use std::{
 
 use tracing::Level;
 
-use crate::{key::LockKey, log, works::Works};
+use crate::{inner::Inner, key::LockKey, log};
 
 /// A lock that callers of this engine waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +124,10 @@ impl Weight {
 }
 
 /// Names the most contended locks in the log once a minute. One task, on the calls thread.
-pub(crate) async fn run(works: Arc<Works>) {
+pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
-        works.clock.sleep_until(works.clock.now() + MINUTE).await;
-        let top = works.hot.turn();
+        inner.clock.sleep_until(inner.clock.now() + MINUTE).await;
+        let top = inner.hot.turn();
         if !top.is_empty() {
             log::line(Level::INFO, move || {
                 tracing::info!(target: "leasehold::contention", locks = %Named(&top), "most contended in the last minute");

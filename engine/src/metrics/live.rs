@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CLASSES_MAX, ClassId};
-use crate::{clock::Instant, contention::table::Slot, lease::shared::LeaseCore, works::Works};
+use crate::{acquire::table::Slot, clock::Instant, inner::Inner, lease::shared::LeaseCore};
 
 /// What one engine holds and waits for at one moment.
 pub(super) struct Live {
@@ -25,11 +25,11 @@ pub(super) struct ClassLive {
 
 impl Live {
     /// Visits every entry, part of the table by part.
-    pub(super) fn of(works: &Works) -> Self {
+    pub(super) fn of(inner: &Inner) -> Self {
         let mut live = Self { by_class: vec![ClassLive::default(); CLASSES_MAX + 1], subscriptions: 0 };
-        let now = works.clock.now();
-        works.table.for_each_lease(|lease| live.look_at_lease(lease, now));
-        works.table.for_each_busy(|_, slot| live.look_at_callers(slot, now));
+        let now = inner.clock.now();
+        inner.table.for_each_lease(|lease| live.look_at_lease(lease, now));
+        inner.table.for_each_busy(|_, slot| live.look_at_callers(slot, now));
         live
     }
 

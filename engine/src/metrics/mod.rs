@@ -7,6 +7,7 @@
 pub mod descriptors;
 
 mod class;
+mod events;
 mod hot;
 mod live;
 mod numbers;
@@ -16,11 +17,11 @@ pub mod opentelemetry;
 pub mod prometheus;
 mod reading;
 mod recorder;
-mod tally;
 mod user;
 
 pub use class::{CLASSES_MAX, DEFAULT_CLASS, LockClass, OTHER_CLASS};
 pub(crate) use class::{ClassId, Classes};
+pub(crate) use events::Events;
 pub use hot::ContendedLock;
 pub(crate) use hot::{HotLocks, run as name_hot_locks};
 pub(crate) use numbers::Numbers;
@@ -28,6 +29,5 @@ pub use reading::{Distribution, Family, Metrics, Sample, Value};
 pub use recorder::{
     Ask, AskAnswer, AskCause, EngineThread, Operation, Recorder, ReleaseOutcome, RenewalOutcome,
 };
-pub(crate) use tally::Events;
 pub use user::EVENTS_MAX;
 pub(crate) use user::UserRecorder;

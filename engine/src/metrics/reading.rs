@@ -10,14 +10,14 @@ use super::{
     descriptors::{self, ALL, Descriptor, Kind},
     live::{ClassLive, Live},
 };
-use crate::{log, transport::ClockReading, works::Works};
+use crate::{inner::Inner, log, transport::ClockReading};
 
 /// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
 #[derive(Clone)]
 pub struct Metrics {
     pub(super) numbers: Arc<Numbers>,
     classes: Arc<Classes>,
-    works: Weak<Works>,
+    inner: Weak<Inner>,
     pub(super) backend: &'static str,
 }
 
@@ -61,16 +61,16 @@ pub struct Distribution {
 }
 
 impl Metrics {
-    pub(crate) fn new(numbers: Arc<Numbers>, works: &Arc<Works>) -> Self {
-        let (classes, backend) = (works.events.classes.clone(), works.capabilities.name);
-        Self { numbers, classes, works: Arc::downgrade(works), backend }
+    pub(crate) fn new(numbers: Arc<Numbers>, inner: &Arc<Inner>) -> Self {
+        let (classes, backend) = (inner.events.classes.clone(), inner.capabilities.name);
+        Self { numbers, classes, inner: Arc::downgrade(inner), backend }
     }
 
     /// Reads all metrics: the gauges at this moment, the counters since the engine was built. Visits all entries; meant
     /// for a scrape every few seconds. Once the engine is gone, the gauges are missing.
     pub fn read(&self) -> Vec<Family> {
-        let gauges = self.works.upgrade().map(|works| (Live::of(&works), works));
-        let gauges = gauges.as_ref().map(|(live, works)| Gauges { live, works });
+        let gauges = self.inner.upgrade().map(|inner| (Live::of(&inner), inner));
+        let gauges = gauges.as_ref().map(|(live, inner)| Gauges { live, inner });
         ALL.iter().map(|descriptor| self.family(descriptor, gauges.as_ref())).collect()
     }
 
@@ -157,7 +157,7 @@ pub(super) fn labels(
 /// Where gauges are read.
 struct Gauges<'a> {
     live: &'a Live,
-    works: &'a Works,
+    inner: &'a Inner,
 }
 
 impl Gauges<'_> {
@@ -175,17 +175,17 @@ impl Gauges<'_> {
     }
 
     fn of_engine(&self, descriptor: &Descriptor, classes: &Classes) -> f64 {
-        let works = self.works;
+        let inner = self.inner;
         match *descriptor {
-            descriptors::OWNERS_CLOSING => works.events.totals.closing.value() as f64,
+            descriptors::OWNERS_CLOSING => inner.events.totals.closing.value() as f64,
             descriptors::SUBSCRIPTIONS => self.live.subscriptions as f64,
-            descriptors::BACKEND_CONNECTED => f64::from(works.is_connected()),
+            descriptors::BACKEND_CONNECTED => f64::from(inner.is_connected()),
             descriptors::TOPOLOGY_EPOCH => {
-                works.renewals.topology().map_or(0.0, |topology| topology.epoch() as f64)
+                inner.renewals.topology().map_or(0.0, |topology| topology.epoch() as f64)
             }
             descriptors::CLASSES => classes.iter().count() as f64,
-            descriptors::LEASES_MAX => works.config.leases_max as f64,
-            descriptors::CALLERS_MAX => works.config.waiters_max as f64,
+            descriptors::LEASES_MAX => inner.config.leases_max as f64,
+            descriptors::CALLERS_MAX => inner.config.waiters_max as f64,
             descriptors::BUILD_INFO => 1.0,
             _ => unreachable!("{} is no gauge of an engine", descriptor.name),
         }
@@ -193,7 +193,7 @@ impl Gauges<'_> {
 
     // As the lane for renewals sees them.
     fn nodes(&self, backend: &str) -> Vec<Sample> {
-        let topology = self.works.renewals.topology().unwrap_or_default();
+        let topology = self.inner.renewals.topology().unwrap_or_default();
         let sample = |node: &crate::routing::topology::Node| Sample {
             labels: vec![backend.to_owned(), node.address.clone()],
             value: Value::Number(f64::from(node.connected)),
@@ -203,19 +203,19 @@ impl Gauges<'_> {
 
     // Of both lanes; each is followed by itself.
     fn redirects(&self, descriptor: &'static Descriptor, backend: &str) -> Vec<Sample> {
-        let [calls, renewals] = [self.works.calls.stats(), self.works.renewals.stats()];
+        let [calls, renewals] = [self.inner.calls.stats(), self.inner.renewals.stats()];
         let counts = [calls.moved + renewals.moved, calls.asked + renewals.asked];
         counters(descriptor, backend, counts)
     }
 
     fn dropped(&self, descriptor: &Descriptor, backend: &str) -> Vec<Sample> {
-        counters(descriptor, backend, [self.works.events.dropped(), log::dropped()])
+        counters(descriptor, backend, [self.inner.events.dropped(), log::dropped()])
     }
 
     // As the lane for renewals sees them.
     fn clocks(&self, backend: &str) -> Vec<Sample> {
-        let (stats, wall) = (self.works.renewals.stats(), self.works.clock.wall_ahead_micros());
-        let topology = self.works.renewals.topology().unwrap_or_default();
+        let (stats, wall) = (self.inner.renewals.stats(), self.inner.clock.wall_ahead_micros());
+        let topology = self.inner.renewals.topology().unwrap_or_default();
         let sample = |clock: &ClockReading| {
             let labels = vec![backend.to_owned(), topology.node(clock.node)?.address.clone()];
             let ahead_micros = clock.ahead_micros.saturating_sub(wall);

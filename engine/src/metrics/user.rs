@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Ask, Classes, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome, RenewalOutcome, tally::Count,
+    Ask, Classes, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome, RenewalOutcome, events::Count,
 };
 use crate::{fencing::FencingToken, guard, lease::state::LossReason, log, transport::TransportError};
 

@@ -14,12 +14,11 @@ use tokio::sync::mpsc;
 
 use super::lock;
 use crate::{
-    contention::{
-        arrival::{self, Asked},
+    acquire::{
+        bulk_limiter::{BulkAcquireCall, BulkCall, List},
         caller::CallerId,
-        ending::{self, GivenBack},
-        rooms::{Arrival, Guest, List},
-        seat::Told,
+        enqueue::{self, ExplicitTerms},
+        reply_to::Told,
         table::Answer,
         wait,
     },
@@ -28,6 +27,7 @@ use crate::{
     key::{LockKey, NameFault, PrehashedHasher},
     lease::{Lease, shared::Terms},
     metrics::ClassId,
+    release::end::{self, ReleasedBy},
 };
 
 /// Many locks that are to be acquired, each for itself: one that cannot be had keeps none of the others back. Made by
@@ -57,7 +57,7 @@ pub struct AcquireAll {
     names: Vec<Name>,
     class: Option<ClassId>,
     wait: Option<Duration>,
-    asked: Asked,
+    asked: ExplicitTerms,
 }
 
 /// The outcomes of an [`AcquireAll`] as they come. Dropping it leaves all queues, and gives back what was granted and not
@@ -80,17 +80,17 @@ type Outcome = Result<Lease, AcquireError>;
 
 impl AcquireAll {
     pub(crate) fn new<N: AsRef<str>>(handle: Handle, names: impl IntoIterator<Item = N>) -> Self {
-        let prefix = &handle.works().config.name_prefix;
+        let prefix = &handle.inner().config.name_prefix;
         let key =
             |name: N| LockKey::new(prefix, name.as_ref()).map_err(|fault| (name.as_ref().to_owned(), fault));
         let names = names.into_iter().map(key).collect();
-        Self { handle, names, class: None, wait: None, asked: Asked::default() }
+        Self { handle, names, class: None, wait: None, asked: ExplicitTerms::default() }
     }
 
     /// What all of them count as in metrics, as [`Lock::class`](crate::Lock::class). Default: each as the rules of
     /// [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`.
     pub fn class(mut self, name: &str) -> Self {
-        self.class = Some(self.handle.works().events.classes.get(name));
+        self.class = Some(self.handle.inner().events.classes.get(name));
         self
     }
 
@@ -133,7 +133,7 @@ impl AcquireAll {
         acquiring.take_in(self.names);
         match acquiring.checked(self.wait, self.asked) {
             Ok((wait, terms)) => {
-                let first = CallerId(acquiring.handle.works().next_ids(acquiring.left as u64));
+                let first = CallerId(acquiring.handle.inner().next_ids(acquiring.left as u64));
                 let (class, asked) = (self.class, self.asked);
                 acquiring.ask(Arc::new(List { terms, class, asked, wait, first, answers_to }));
             }
@@ -172,19 +172,19 @@ impl BulkAcquire {
     // A grant that came too late to be taken is given back, and its caller is queued again at the head.
     fn outcome(&mut self, told: Told) -> Option<(usize, Outcome)> {
         let Told { place, joined, answer } = told;
-        let works = self.handle.works();
+        let inner = self.handle.inner();
         let outcome = match answer {
-            Ok(Answer::Offer(offer)) => lock::take(works, offer),
-            Ok(Answer::Refused(refusal)) => lock::refused(works, refusal, joined).map_or(Ok(None), Err),
+            Ok(Answer::PendingGrant(pending_grant)) => lock::take(inner, pending_grant),
+            Ok(Answer::Refused(refusal)) => lock::refused(inner, refusal, joined).map_or(Ok(None), Err),
             Err(error) => Err(error),
         };
         let (key, list) = self.keys[place].take().zip(self.list.as_ref()).expect("told once, when asked for");
         if let Ok(None) = outcome {
             self.keys[place] = Some(key.clone());
-            Arrival { key, place, list: list.clone() }.queue_up(works, true, None);
+            BulkAcquireCall { key, place, list: list.clone() }.queue_up(inner, true, None);
             return None;
         }
-        wait::tell_end(works, &key, list.class_of(works, &key), joined, &outcome);
+        wait::tell_end(inner, &key, list.class_of(inner, &key), joined, &outcome);
         let taken = outcome.transpose()?;
         Some((place, taken.map(|taken| taken.into_lease(self.handle.clone()))))
     }
@@ -207,21 +207,21 @@ impl BulkAcquire {
     fn checked(
         &self,
         wait: Option<Duration>,
-        asked: Asked,
+        asked: ExplicitTerms,
     ) -> Result<(Option<Duration>, Terms), AcquireError> {
-        let works = self.handle.works();
-        works.check_open()?;
-        Ok((lock::checked_wait(wait)?, lock::checked_terms(works, asked, ClassId::DEFAULT)?))
+        let inner = self.handle.inner();
+        inner.check_open()?;
+        Ok((lock::checked_wait(wait)?, lock::checked_terms(inner, asked, ClassId::DEFAULT)?))
     }
 
     fn ask(&mut self, list: Arc<List>) {
-        let works = self.handle.works();
+        let inner = self.handle.inner();
         for key in self.keys.iter().flatten() {
-            works.events.wait_started(works.events.class(list.class_of(works, key)));
+            inner.events.wait_started(inner.events.class(list.class_of(inner, key)));
         }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
-        let arrival = |(place, key)| Guest::Acquire(Arrival { key, place, list: list.clone() });
-        self.handle.works().rooms.add(keys.map(arrival));
+        let enqueue = |(place, key)| BulkCall::Acquire(BulkAcquireCall { key, place, list: list.clone() });
+        self.handle.inner().bulk_limiter.add(keys.map(enqueue));
         self.list = Some(list);
     }
 
@@ -254,19 +254,19 @@ fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc
 // turn: thousands of releases at once would be in everybody's way.
 impl Drop for BulkAcquire {
     fn drop(&mut self) {
-        let works = self.handle.works();
+        let inner = self.handle.inner();
         self.told.close();
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
         let untaken = told.filter_map(|told| match told.answer {
-            Ok(Answer::Offer(offer)) => offer.decline(),
+            Ok(Answer::PendingGrant(pending_grant)) => pending_grant.decline(),
             Ok(Answer::Refused(_)) | Err(_) => None,
         });
-        drop(ending::release_in_turn(works, untaken, GivenBack::ByDrop));
+        drop(end::release_in_turn(inner, untaken, ReleasedBy::ByDrop));
         let Some(list) = &self.list else { return };
         for (place, key) in self.keys.iter().enumerate() {
             if let Some(key) = key {
-                arrival::leave(works, key, list.caller(place));
-                works.events.cancelled(works.events.class(list.class_of(works, key)));
+                enqueue::leave(inner, key, list.caller(place));
+                inner.events.cancelled(inner.events.class(list.class_of(inner, key)));
             }
         }
     }
@@ -281,7 +281,7 @@ struct Outcomes {
 impl Drop for Outcomes {
     fn drop(&mut self) {
         let leases = self.of.drain(..).flatten().flatten().collect();
-        drop(Lease::release_all(&self.handle, leases, GivenBack::ByDrop));
+        drop(Lease::release_all(&self.handle, leases, ReleasedBy::ByDrop));
     }
 }
 

@@ -3,21 +3,21 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
-    clock::Instant,
-    contention::{
-        arrival::{self, Asked, Call, Joined},
+    acquire::{
         caller::{Patience, Refusal, ScopeId},
-        offer::{Offer, TakenLease, Took},
+        enqueue::{self, Call, Enqueued, ExplicitTerms},
+        pending_grant::{Accept, AcceptedLease, PendingGrant},
         table::Answer,
         wait::Wait,
     },
+    clock::Instant,
     engine::Handle,
     error::{AcquireError, InspectError, Invalid, RunError},
+    inner::Inner,
     key::{LockKey, NameFault},
     lease::{Lease, shared::Terms},
     metrics::ClassId,
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
-    works::Works,
 };
 
 /// A lock by its name, and how it is asked for. The handle is the builder: each method returns a changed handle, and
@@ -32,7 +32,7 @@ pub struct Lock {
     key: Result<Arc<LockKey>, (String, NameFault)>,
     class: ClassId,
     wait: Option<Duration>,
-    asked: Asked,
+    asked: ExplicitTerms,
     scope: Option<ReentryScope>,
 }
 
@@ -64,16 +64,16 @@ impl ReentryScope {
 impl Lock {
     pub(crate) fn new(handle: Handle, name: &str) -> Self {
         let key =
-            LockKey::new(&handle.works().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
-        let class = handle.works().events.classes.by_rule(name);
-        Self { handle, key, class, wait: None, asked: Asked::default(), scope: None }
+            LockKey::new(&handle.inner().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
+        let class = handle.inner().events.classes.by_rule(name);
+        Self { handle, key, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
     /// What the lock counts as in metrics: one of at most 64 names an engine, made when it is first used. Default: as the
     /// rules of [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`. What is one too many counts
     /// as `_other`. The class of a lease is that of its caller.
     pub fn class(mut self, name: &str) -> Self {
-        self.class = self.handle.works().events.classes.get(name);
+        self.class = self.handle.inner().events.classes.get(name);
         self
     }
 
@@ -226,14 +226,14 @@ impl Lock {
         &self,
         request: R,
     ) -> impl Future<Output = Result<T, InspectError>> + Send + use<T, R> {
-        let works = self.handle.works().clone();
+        let inner = self.handle.inner().clone();
         let handle = self.handle.clone();
         let (sender, answer) = tokio::sync::oneshot::channel();
         let key =
-            works.check_open().map_err(|_| InspectError::ShuttingDown).and_then(|()| self.checked_key());
+            inner.check_open().map_err(|_| InspectError::ShuttingDown).and_then(|()| self.checked_key());
         let begun = key.map(|key| {
-            let asking = works.clone();
-            works.spawn(async move {
+            let asking = inner.clone();
+            inner.spawn(async move {
                 let answer = match asking.calls.lane() {
                     Some(lane) => request(lane, key).await,
                     None => Err(asking.calls.last_error()),
@@ -253,19 +253,19 @@ impl Lock {
     }
 
     fn call(&self, only_try: bool) -> Result<Call, AcquireError> {
-        let works = self.handle.works();
-        works.check_open()?;
-        let joined = works.clock.now();
+        let inner = self.handle.inner();
+        inner.check_open()?;
+        let joined = inner.clock.now();
         let wait = checked_wait(self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = checked_terms(works, self.asked, self.class)?;
+        let terms = checked_terms(inner, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
     fn checked_scope(&self) -> Result<Option<ScopeId>, Invalid> {
         let Some(scope) = &self.scope else { return Ok(None) };
-        if !Arc::ptr_eq(scope.handle.works(), self.handle.works()) {
+        if !Arc::ptr_eq(scope.handle.inner(), self.handle.inner()) {
             return Err(Invalid::new(
                 "reentry",
                 "a scope",
@@ -276,8 +276,8 @@ impl Lock {
     }
 
     async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
-        let works = self.handle.works();
-        let wait = Wait::begin(works, &call);
+        let inner = self.handle.inner();
+        let wait = Wait::begin(inner, &call);
         let outcome = wait.span().around(self.outcome(&call)).await;
         wait.end(&outcome);
         let taken = outcome?;
@@ -285,25 +285,25 @@ impl Lock {
     }
 
     // A grant that came too late to be taken is given back, and its caller is queued again at the head.
-    async fn outcome(&self, call: &Call) -> Result<Option<TakenLease>, AcquireError> {
-        let works = self.handle.works();
+    async fn outcome(&self, call: &Call) -> Result<Option<AcceptedLease>, AcquireError> {
+        let inner = self.handle.inner();
         let mut ahead = false;
         loop {
-            let offer = match arrival::join(works, call, ahead)? {
-                Joined::Held => return Ok(None),
-                Joined::Shared(offer) => offer,
-                Joined::Queued(answer, place) => {
+            let pending_grant = match enqueue::join(inner, call, ahead)? {
+                Enqueued::Held => return Ok(None),
+                Enqueued::Shared(pending_grant) => pending_grant,
+                Enqueued::Queued(answer, place) => {
                     let answer = answer.await;
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
-                        Answer::Offer(offer) => offer,
+                        Answer::PendingGrant(pending_grant) => pending_grant,
                         Answer::Refused(refusal) => {
-                            return refused(works, refusal, call.joined).map_or(Ok(None), Err);
+                            return refused(inner, refusal, call.joined).map_or(Ok(None), Err);
                         }
                     }
                 }
             };
-            if let Some(taken) = take(works, offer)? {
+            if let Some(taken) = take(inner, pending_grant)? {
                 return Ok(Some(taken));
             }
             ahead = true;
@@ -315,22 +315,25 @@ impl Lock {
 ///
 /// # Errors
 /// The engine holds as many leases as it may.
-pub(super) fn take(works: &Works, offer: Offer) -> Result<Option<TakenLease>, AcquireError> {
-    match offer.take() {
-        Took::Lease(taken) => Ok(Some(taken)),
-        Took::TooLate => Ok(None),
-        Took::Full => {
-            let value = works.config.leases_max;
+pub(super) fn take(
+    inner: &Inner,
+    pending_grant: PendingGrant,
+) -> Result<Option<AcceptedLease>, AcquireError> {
+    match pending_grant.take() {
+        Accept::Lease(taken) => Ok(Some(taken)),
+        Accept::TooLate => Ok(None),
+        Accept::Full => {
+            let value = inner.config.leases_max;
             Err(AcquireError::LimitReached { limit: "leases_max", value })
         }
     }
 }
 
 /// What a caller that was queued since `joined` is told. `None`: it only tried, and somebody holds the lock.
-pub(super) fn refused(works: &Works, refusal: Refusal, joined: Instant) -> Option<AcquireError> {
+pub(super) fn refused(inner: &Inner, refusal: Refusal, joined: Instant) -> Option<AcquireError> {
     match refusal {
         Refusal::Held => None,
-        Refusal::TimedOut => Some(AcquireError::TimedOut { waited: works.clock.now() - joined }),
+        Refusal::TimedOut => Some(AcquireError::TimedOut { waited: inner.clock.now() - joined }),
         Refusal::Unavailable { after, last_error } => Some(AcquireError::Unavailable { after, last_error }),
         Refusal::Failed(last_error) => Some(AcquireError::Refused(last_error)),
     }
@@ -351,9 +354,9 @@ pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, I
     }
 }
 
-pub(super) fn checked_terms(works: &Works, asked: Asked, class: ClassId) -> Result<Terms, Invalid> {
-    let ttl = asked.ttl.unwrap_or(works.config.ttl());
-    works.config.check_ttl("ttl", ttl, works.capabilities.ttl_max)?;
+pub(super) fn checked_terms(inner: &Inner, asked: ExplicitTerms, class: ClassId) -> Result<Terms, Invalid> {
+    let ttl = asked.ttl.unwrap_or(inner.config.ttl());
+    inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max)?;
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
     }

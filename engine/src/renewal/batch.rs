@@ -3,7 +3,7 @@
 //! Where a node takes one call per slot, the leases of a slot go together: the slot with the most urgent lease first,
 //! with all of its leases that fit, then the next one.
 
-use super::pile::{Pile, SlotPiles};
+use super::deadline_queue::{DeadlineQueue, SlotQueues};
 use crate::{
     clock::Instant,
     routing::{
@@ -50,8 +50,8 @@ pub(crate) struct ReadyQueue {
 /// What is ready for one node.
 #[derive(Debug, Default)]
 struct NodeQueue {
-    together: Pile,
-    by_slot: SlotPiles,
+    together: DeadlineQueue,
+    by_slot: SlotQueues,
 }
 
 impl ReadyQueue {

@@ -12,94 +12,94 @@ use tracing::Level;
 
 use super::{
     batch::Batch,
-    flights::Flights,
-    found_ttl::Baseline,
-    grumble::Grumble,
+    batch_outcomes::BatchOutcomes,
+    in_flight::BatchesInFlight,
     inbox::Order,
-    shard::{Happening, TICK},
+    log_limiter::LogLimiter,
+    shard::{Event, TICK},
     shards::Shards,
-    tally::Tally,
+    ttl_check::TtlExpectation,
 };
 use crate::{
     clock::Instant,
-    contention::ending,
+    inner::Inner,
     lease::shared::LeaseCore,
     log,
     metrics::{EngineThread, Operation},
+    release::end,
     routing::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
     },
     transport::{Renewal, TransportError},
-    works::Works,
 };
 
 /// A batch that came back.
-struct Landed {
+struct BatchReply {
     batch: Batch,
     sent: Instant,
 }
 
 /// A batch on its way. It lands even if the transport panics: without answers then, and its leases run out.
-struct Flight {
-    landing: mpsc::UnboundedSender<Landed>,
-    landed: Option<Landed>,
+struct BatchGuard {
+    landing: mpsc::UnboundedSender<BatchReply>,
+    replied: Option<BatchReply>,
 }
 
-impl Landed {
+impl BatchReply {
     fn empty(node: NodeId, sent: Instant) -> Self {
         Self { batch: Batch { node, members: Vec::new() }, sent }
     }
 }
 
-impl Flight {
+impl BatchGuard {
     fn land(&mut self, members: Vec<Renewal>) {
-        if let Some(landed) = &mut self.landed {
-            landed.batch.members = members;
+        if let Some(replied) = &mut self.replied {
+            replied.batch.members = members;
         }
     }
 }
 
-impl Drop for Flight {
+impl Drop for BatchGuard {
     fn drop(&mut self) {
-        let _ = self.landed.take().map(|landed| self.landing.send(landed));
+        let _ = self.replied.take().map(|replied| self.landing.send(replied));
     }
 }
 
 /// The renewal driver's own state.
 struct Driver {
-    works: Arc<Works>,
+    inner: Arc<Inner>,
     shards: Shards,
     orders: Vec<Order>,
-    flights: Flights,
-    landing: mpsc::UnboundedSender<Landed>,
+    in_flight: BatchesInFlight,
+    landing: mpsc::UnboundedSender<BatchReply>,
     known: Arc<Topology>,
     /// Servers whose clock was seen to step: their leases were hurried once.
     hurried: HashSet<ClockId>,
     /// Kept for its room.
-    tally: Tally,
-    grumble: Grumble,
+    counts: BatchOutcomes,
+    log_limiter: LogLimiter,
     /// What has happened to leases and is not told yet.
-    untold: VecDeque<Happening>,
+    untold: VecDeque<Event>,
 }
 
 /// Runs until the engine ends. Begun again after a panic, it takes over the leases of the driver before it.
-pub(crate) async fn run(works: Arc<Works>) {
-    let (landing, mut landed) = mpsc::unbounded_channel();
-    let mut driver = Driver::new(works.clone(), landing);
+pub(crate) async fn run(inner: Arc<Inner>) {
+    let (landing, mut replied) = mpsc::unbounded_channel();
+    let mut driver = Driver::new(inner.clone(), landing);
     driver.adopt();
     loop {
         driver.tick();
-        let next_tick = next_boundary(works.clock.now());
-        while works.clock.now() < next_tick {
+        let next_tick = next_boundary(inner.clock.now());
+        while inner.clock.now() < next_tick {
             tokio::select! {
-                () = works.clock.sleep_until(next_tick) => {}
-                Some(back) = landed.recv() => driver.handle_landed(back),
-                () = works.inboxes.urgent() => driver.handle_urgent(),
+                () = inner.clock.sleep_until(next_tick) => {}
+                Some(back) = replied.recv() => driver.handle_reply(back),
+                () = inner.inboxes.urgent() => driver.handle_urgent(),
                 () = tokio::task::yield_now(), if driver.is_behind() => driver.handle_untold(),
             }
         }
-        works.events.timer_late(EngineThread::Renewal, works.clock.now() - next_tick);
+        inner.events.timer_late(EngineThread::Renewal, inner.clock.now() - next_tick);
     }
 }
 
@@ -118,19 +118,19 @@ fn next_boundary(now: Instant) -> Instant {
 }
 
 impl Driver {
-    fn new(works: Arc<Works>, landing: mpsc::UnboundedSender<Landed>) -> Self {
-        let shards = Shards::new(works.inboxes.len(), works.clock.now(), works.config.command_timeout());
-        let flights = Flights::new(works.config.batches_in_flight_max);
+    fn new(inner: Arc<Inner>, landing: mpsc::UnboundedSender<BatchReply>) -> Self {
+        let shards = Shards::new(inner.inboxes.len(), inner.clock.now(), inner.config.command_timeout());
+        let in_flight = BatchesInFlight::new(inner.config.batches_in_flight_max);
         Self {
-            works,
+            inner,
             shards,
             orders: Vec::new(),
-            flights,
+            in_flight,
             landing,
             known: Arc::default(),
             hurried: HashSet::new(),
-            tally: Tally::default(),
-            grumble: Grumble::default(),
+            counts: BatchOutcomes::default(),
+            log_limiter: LogLimiter::default(),
             untold: VecDeque::new(),
         }
     }
@@ -140,12 +140,12 @@ impl Driver {
     //
     // A lease that is lost and still in the table is one whose loss the driver before this one had not handled yet.
     fn adopt(&mut self) {
-        let now = self.works.clock.now();
+        let now = self.inner.clock.now();
         let mut leases = Vec::new();
-        self.works.table.for_each_lease(|lease| leases.push(lease.clone()));
+        self.inner.table.for_each_lease(|lease| leases.push(lease.clone()));
         for lease in leases {
             match lease.loss() {
-                Some(reason) => ending::handle_loss(&self.works, &lease, reason),
+                Some(reason) => end::handle_loss(&self.inner, &lease, reason),
                 None => self.register_again(lease, now),
             }
         }
@@ -153,22 +153,22 @@ impl Driver {
 
     fn register_again(&self, lease: Arc<LeaseCore>, now: Instant) {
         if lease.is_live() {
-            let baseline = Baseline::adopted(&lease, now);
-            self.works.inboxes.push(lease.key.slot(), Order::Register(lease, baseline));
+            let baseline = TtlExpectation::adopted(&lease, now);
+            self.inner.inboxes.push(lease.key.slot(), Order::Register(lease, baseline));
         }
     }
 
     fn tick(&mut self) {
-        let now = self.works.clock.now();
+        let now = self.inner.clock.now();
         self.drain_inboxes(now);
         self.shards.advance(now);
         self.dispatch(now);
         self.tell_happenings();
-        self.works.count_tick(); // last: a driver that never gets here stands still
+        self.inner.count_tick(); // last: a driver that never gets here stands still
     }
 
     fn handle_urgent(&mut self) {
-        let now = self.works.clock.now();
+        let now = self.inner.clock.now();
         self.drain_inboxes(now);
         self.dispatch(now);
     }
@@ -177,8 +177,8 @@ impl Driver {
     // those of the first moments would be if none were known yet.
     fn drain_inboxes(&mut self, now: Instant) {
         self.handle_topology();
-        for number in 0..self.works.inboxes.len() {
-            self.works.inboxes.take(number, &mut self.orders);
+        for number in 0..self.inner.inboxes.len() {
+            self.inner.inboxes.take(number, &mut self.orders);
             for order in self.orders.drain(..) {
                 let doubtful = doubtful(&order, &self.known);
                 self.shards.handle_order(order, now, &self.known);
@@ -190,7 +190,7 @@ impl Driver {
     // Another server, or another run of it, answers for a slot from now on: what it says about our leases is news, so all
     // of them are asked. The slot tables are compared once; the leases of a shard are visited once, and only if need be.
     fn handle_topology(&mut self) {
-        let Some(topology) = self.works.renewals.topology() else { return };
+        let Some(topology) = self.inner.renewals.topology() else { return };
         if Arc::ptr_eq(&topology, &self.known) {
             return;
         }
@@ -202,7 +202,7 @@ impl Driver {
 
     // A node that has left is not connected any more, whatever it was; it is told once.
     fn tell_nodes(&self, earlier: &Topology, topology: &Topology) {
-        let events = &self.works.events;
+        let events = &self.inner.events;
         for node in topology.nodes() {
             if earlier.node(node.id).is_none_or(|before| before.connected != node.connected) {
                 events.node_changed(&node.address, node.connected);
@@ -216,26 +216,26 @@ impl Driver {
     }
 
     // The server's clock stepped: each of its leases is asked about, none is in doubt for that.
-    fn hurry(&mut self, clock: ClockId) {
+    fn expedite(&mut self, clock: ClockId) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
-        self.shards.hurry(|lease| serves(lease.key.slot()).then_some(Move::WithItsLocks));
+        self.shards.expedite(|lease| serves(lease.key.slot()).then_some(Move::WithItsLocks));
     }
 
     fn dispatch(&mut self, now: Instant) {
-        let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
-        let room = |node| self.flights.room(node);
-        let batches = self.shards.take_batches(now, &topology, room, &mut tally);
+        let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
+        let room = |node| self.in_flight.room(node);
+        let batches = self.shards.take_batches(now, &topology, room, &mut counts);
         batches.into_iter().for_each(|batch| self.send(batch, now));
         for late in self.shards.take_lateness() {
-            self.works.events.renewal_late(late);
+            self.inner.events.renewal_late(late);
         }
-        self.tell_outcomes(tally, now);
+        self.tell_outcomes(counts, now);
     }
 
     fn send(&mut self, batch: Batch, sent: Instant) {
-        self.flights.start(batch.node);
-        let (lane, landing) = (self.works.renewals.lane(), self.landing.clone());
+        self.in_flight.start(batch.node);
+        let (lane, landing) = (self.inner.renewals.lane(), self.landing.clone());
         // Of nobody's span: whoever asked for these leases may be done long since.
         let (node, leases) = (batch.node.0, batch.members.len());
         let span = log::BackgroundSpan::open(
@@ -245,7 +245,7 @@ impl Driver {
         let flight = async move {
             let _span = span;
             let Batch { node, members } = batch;
-            let mut flight = Flight { landing, landed: Some(Landed::empty(node, sent)) };
+            let mut flight = BatchGuard { landing, replied: Some(BatchReply::empty(node, sent)) };
             let members = match lane {
                 Some(lane) => lane.renew(node, members).await,
                 None => members,
@@ -255,37 +255,37 @@ impl Driver {
         tokio::spawn(flight);
     }
 
-    fn handle_landed(&mut self, landed: Landed) {
-        let Landed { batch, sent } = landed;
-        let (now, members) = (self.works.clock.now(), batch.members.len());
-        self.flights.end(batch.node);
+    fn handle_reply(&mut self, replied: BatchReply) {
+        let BatchReply { batch, sent } = replied;
+        let (now, members) = (self.inner.clock.now(), batch.members.len());
+        self.in_flight.end(batch.node);
         self.handle_topology(); // what the answers say is held against the servers of this moment
-        let (topology, mut tally) = (self.known.clone(), std::mem::take(&mut self.tally));
-        self.shards.handle_answers(&batch.members, sent, now, &topology, &mut tally);
-        self.tell_batch(members, now - sent, &tally);
-        self.tell_outcomes(tally, now);
+        let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
+        self.shards.handle_answers(&batch.members, sent, now, &topology, &mut counts);
+        self.tell_batch(members, now - sent, &counts);
+        self.tell_outcomes(counts, now);
         self.tell_happenings();
         self.dispatch(now);
     }
 
-    fn tell_batch(&self, members: usize, took: Duration, tally: &Tally) {
-        let events = &self.works.events;
-        events.renewed(members, took, tally.answered() > 0);
-        events.answered(Operation::Renew, took, tally.last_error.as_ref());
+    fn tell_batch(&self, members: usize, took: Duration, counts: &BatchOutcomes) {
+        let events = &self.inner.events;
+        events.renewed(members, took, counts.answered() > 0);
+        events.answered(Operation::Renew, took, counts.last_error.as_ref());
     }
 
     // Also of renewals that no connected node takes: those were in no batch.
-    fn tell_outcomes(&mut self, mut tally: Tally, now: Instant) {
-        self.tell_tally(&tally);
-        if let Some(last_error) = &tally.last_error {
-            self.complain(tally.failed, last_error, now);
+    fn tell_outcomes(&mut self, mut counts: BatchOutcomes, now: Instant) {
+        self.tell_tally(&counts);
+        if let Some(last_error) = &counts.last_error {
+            self.complain(counts.failed, last_error, now);
         }
-        tally.clear();
-        self.tally = tally;
+        counts.clear();
+        self.counts = counts;
     }
 
     fn complain(&mut self, failed: u64, last_error: &TransportError, now: Instant) {
-        if let Some(failed) = self.grumble.add(failed, now) {
+        if let Some(failed) = self.log_limiter.add(failed, now) {
             let last_error = last_error.clone();
             log::line(Level::WARN, move || {
                 tracing::warn!(failed, %last_error, "renewals are not confirmed; asking again until their deadlines");
@@ -293,14 +293,14 @@ impl Driver {
         }
     }
 
-    fn tell_tally(&self, tally: &Tally) {
-        let events = &self.works.events;
-        events.totals.renewals.add(tally.renewed);
-        events.totals.renewals_failed.add(tally.failed + tally.too_late);
-        for (class, outcome, count) in &tally.outcomes {
+    fn tell_tally(&self, counts: &BatchOutcomes) {
+        let events = &self.inner.events;
+        events.totals.renewals.add(counts.renewed);
+        events.totals.renewals_failed.add(counts.failed + counts.too_late);
+        for (class, outcome, count) in &counts.outcomes {
             events.renewal(events.class(*class), *outcome, *count);
         }
-        for (class, share) in &tally.margins {
+        for (class, share) in &counts.margins {
             events.margin_left(events.class(*class), *share);
         }
     }
@@ -320,15 +320,15 @@ impl Driver {
 
     fn handle_untold(&mut self) {
         self.tell_happenings();
-        self.dispatch(self.works.clock.now()); // a clock that stepped makes leases due
+        self.dispatch(self.inner.clock.now()); // a clock that stepped makes leases due
     }
 
-    fn tell(&mut self, happening: Happening) {
+    fn tell(&mut self, happening: Event) {
         match happening {
-            Happening::Lost(lease, reason) => ending::handle_loss(&self.works, &lease, reason),
-            Happening::Jeopardy(lease) => {
-                self.works.events.totals.jeopardies.add(1);
-                self.works.events.jeopardy(self.works.events.class(lease.class));
+            Event::Lost(lease, reason) => end::handle_loss(&self.inner, &lease, reason),
+            Event::Jeopardy(lease) => {
+                self.inner.events.totals.jeopardies.add(1);
+                self.inner.events.jeopardy(self.inner.events.class(lease.class));
                 log::line(Level::DEBUG, move || {
                     tracing::debug!(
                         lock = lease.key.name(),
@@ -336,11 +336,11 @@ impl Driver {
                     );
                 });
             }
-            Happening::FoundTtl { lease, found, expected: (least, most), clock } => {
-                let class = self.works.events.class(lease.class);
-                self.works.events.found_ttl(class, found, least, most);
+            Event::FoundTtl { lease, found, expected: (least, most), clock } => {
+                let class = self.inner.events.class(lease.class);
+                self.inner.events.found_ttl(class, found, least, most);
                 if self.hurried.insert(clock) {
-                    self.hurry(clock);
+                    self.expedite(clock);
                     log::line(Level::WARN, move || {
                         tracing::warn!(
                             lock = lease.key.name(),

@@ -10,14 +10,14 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{found_ttl::Baseline, wishes::AnswerTo};
+use super::{manual::AnswerTo, ttl_check::TtlExpectation};
 use crate::{lease::shared::LeaseCore, routing::slot::Slot};
 
 /// What other parts of the engine tell a shard.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// A new lease, with its baseline for the found ttl.
-    Register(Arc<LeaseCore>, Baseline),
+    Register(Arc<LeaseCore>, TtlExpectation),
     /// A holder has taken the lease, and its renewal has waited for that.
     Taken(Arc<LeaseCore>),
     /// The lease was released.

@@ -1,23 +1,24 @@
 //! Renewal: a hashed wheel per shard, batches by node, loss noticed at the deadline without any reply.
 //!
-//! `wheel`, `slab`, `batch`, `pile`, `found_ttl`, `wishes`, `flights`, `phase`, `spread`, `shard` and `shards` are pure.
-//! `inbox` is how other threads reach a shard, `driver` ticks and sends, `belt` watches the driver from the other thread.
+//! `wheel`, `slab`, `batch`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`, `slot_alignment`, `smoothing`, `shard` and
+//! `shards` are pure. `inbox` carries orders from other threads to a shard. `driver` ticks the shards and sends their
+//! batches. `stall_watchdog` runs on the calls thread and notices when the renewal thread stands still.
 
 pub(crate) mod batch;
-pub(crate) mod belt;
+pub(crate) mod batch_outcomes;
+mod deadline_queue;
 pub(crate) mod driver;
-mod flights;
-pub(crate) mod found_ttl;
-mod grumble;
+mod in_flight;
 pub(crate) mod inbox;
-mod phase;
-mod pile;
+mod log_limiter;
+pub(crate) mod manual;
 pub(crate) mod shard;
 mod shards;
 pub(crate) mod slab;
-mod spread;
-pub(crate) mod tally;
+mod slot_alignment;
+mod smoothing;
+pub(crate) mod stall_watchdog;
+pub(crate) mod ttl_check;
 pub(crate) mod wheel;
 #[cfg(test)]
 mod wheel_model;
-pub(crate) mod wishes;

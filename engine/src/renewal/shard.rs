@@ -16,13 +16,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     batch::Ready,
-    found_ttl::Baseline,
     inbox::Order,
-    phase,
+    manual::{self, AnswerTo, ManualOutcome, ManualRenewals},
     slab::Slab,
-    spread::Spread,
+    slot_alignment,
+    smoothing::Smoothing,
+    ttl_check::TtlExpectation,
     wheel::Wheel,
-    wishes::{self, AnswerTo, ByHand, Wishes},
 };
 use crate::{
     clock::Instant,
@@ -43,7 +43,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// What happened to a lease that others must hear of.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum Event {
     Lost(Arc<LeaseCore>, LossReason),
     Jeopardy(Arc<LeaseCore>),
     /// A renewal found another ttl than the one we left: a step of the server's clock, or a foreign hand.
@@ -63,7 +63,7 @@ struct Record {
     too_late: u8,
     /// Its server changed while a renewal was in flight: if that fails, it is asked again without a pause.
     hurried: bool,
-    baseline: Baseline,
+    baseline: TtlExpectation,
     /// The tick in which it was to be renewed.
     due: u64,
 }
@@ -79,24 +79,24 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Shard {
     wheel: Wheel,
-    spread: Spread,
+    smoothing: Smoothing,
     records: Slab<Record>,
     /// Leases that became ready and are not in the shared queue yet.
     readied: Vec<Ready>,
     fired: Vec<u32>,
-    wishes: Wishes,
-    happenings: Vec<Happening>,
+    manual: ManualRenewals,
+    happenings: Vec<Event>,
 }
 
 impl Shard {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             wheel: Wheel::new(tick_at(now)),
-            spread: Spread::new(tick_at(now)),
+            smoothing: Smoothing::new(tick_at(now)),
             records: Slab::default(),
             readied: Vec::new(),
             fired: Vec::new(),
-            wishes: Wishes::default(),
+            manual: ManualRenewals::default(),
             happenings: Vec::new(),
         }
     }
@@ -111,11 +111,17 @@ impl Shard {
             Order::Register(lease, baseline) => self.register(lease, baseline, now, topology),
             Order::Taken(lease) => self.handle_taken(&lease),
             Order::Cancel(lease) => self.remove(self.ticket_of(&lease)),
-            Order::Renew(lease, ttl, answer_to) => self.wish(&lease, ttl, answer_to),
+            Order::Renew(lease, ttl, answer_to) => self.request(&lease, ttl, answer_to),
         }
     }
 
-    fn register(&mut self, lease: Arc<LeaseCore>, baseline: Baseline, now: Instant, topology: &Topology) {
+    fn register(
+        &mut self,
+        lease: Arc<LeaseCore>,
+        baseline: TtlExpectation,
+        now: Instant,
+        topology: &Topology,
+    ) {
         if !lease.is_live() || self.ticket_of(&lease).is_some() {
             return; // released within the tick, or adopted before its order came
         }
@@ -151,17 +157,17 @@ impl Shard {
         let Some(record) = self.records.remove(ticket) else { return };
         self.wheel.cancel(number(ticket));
         if record.stage == Stage::Idle && record.lease.is_renewed() {
-            self.spread.withdraw(record.due);
+            self.smoothing.release(record.due);
         }
         record.lease.set_ticket(None);
-        self.wishes.answer_all(ticket, &ByHand::ended(record.lease.loss()));
+        self.manual.answer_all(ticket, &ManualOutcome::ended(record.lease.loss()));
     }
 
     /// Moves the wheel to `now`: leases whose deadline has come are lost, leases that are due become ready.
     pub(crate) fn advance(&mut self, now: Instant) {
         let mut fired = std::mem::take(&mut self.fired);
         self.wheel.advance(tick_at(now), &mut fired);
-        self.spread.advance(tick_at(now));
+        self.smoothing.advance(tick_at(now));
         for entry in fired.drain(..) {
             self.handle_fired(entry, now);
         }
@@ -188,7 +194,7 @@ impl Shard {
     fn make_ready(&mut self, ticket: u64) {
         let Some(record) = self.records.get_mut(ticket) else { return };
         if record.stage == Stage::Idle {
-            self.spread.withdraw(record.due); // early, or its tick has come
+            self.smoothing.release(record.due); // early, or its tick has come
         }
         record.stage = Stage::Ready;
         let deadline = record.lease.deadline();
@@ -200,7 +206,7 @@ impl Shard {
         let Some(record) = self.records.get(ticket) else { return };
         let lease = record.lease.clone();
         if lease.lose(reason) {
-            self.happenings.push(Happening::Lost(lease, reason));
+            self.happenings.push(Event::Lost(lease, reason));
         }
         self.remove(Some(ticket));
     }
@@ -224,12 +230,12 @@ impl Shard {
         command_timeout: Duration,
     ) -> Option<(Renewal, Duration)> {
         let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
-        let (lease, wishes) = (&record.lease, &mut self.wishes);
+        let (lease, manual) = (&record.lease, &mut self.manual);
         // It may have been ready for long. What does not go out has its end in the wheel.
-        let goes_out = lease.is_held(now) && (wishes.is_any(ticket) || lease.wants_renewal(now));
+        let goes_out = lease.is_held(now) && (manual.is_any(ticket) || lease.wants_renewal(now));
         record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
         let late = now - start_of(record.due);
-        goes_out.then(|| (renewal(ticket, lease, wishes.send(ticket), now, command_timeout), late))
+        goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
     }
 
     /// No connected node takes this ready lease: it is in jeopardy. Its class, unless it is not to be renewed any more.
@@ -237,7 +243,7 @@ impl Shard {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
         self.enter_jeopardy(ticket);
-        (self.wishes.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.class)
+        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.class)
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {
@@ -257,21 +263,21 @@ impl Shard {
             Batching::AcrossSlots => {
                 let (due, period) =
                     (due_tick(state::renew_at(sent, ttl)), due_tick(Instant::default() + ttl / 3));
-                self.spread.promise(due, period, self.records.len())
+                self.smoothing.reserve(due, period, self.records.len())
             }
-            Batching::BySlot => due_tick(phase::in_step(sent, ttl, slot, now)),
+            Batching::BySlot => due_tick(slot_alignment::in_step(sent, ttl, slot, now)),
         }
     }
 
     fn enter_jeopardy(&mut self, ticket: u64) {
         let Some(record) = self.records.get(ticket) else { return };
         if record.lease.enter_jeopardy() {
-            self.happenings.push(Happening::Jeopardy(record.lease.clone()));
+            self.happenings.push(Event::Jeopardy(record.lease.clone()));
         }
     }
 
     /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
-    pub(crate) fn hurry(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
+    pub(crate) fn expedite(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
         let mut concerned = Vec::new();
         self.records.for_each(|ticket, record| {
             let how = Some(&record.lease).filter(|lease| lease.is_live()).and_then(|lease| moved(lease));
@@ -292,27 +298,27 @@ impl Shard {
         }
     }
 
-    fn wish(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
+    fn request(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
         let Some(ticket) = self.ticket_of(lease) else {
             if !lease.is_live() {
-                wishes::tell(answer_to, ByHand::ended(lease.loss()));
+                manual::tell(answer_to, ManualOutcome::ended(lease.loss()));
             }
             return; // a live one is about to be registered again: the dropped answer says that it is not known
         };
         if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
             self.make_ready(ticket);
         }
-        self.wishes.speak(ticket, ttl, answer_to);
+        self.manual.request(ticket, ttl, answer_to);
     }
 
-    fn answer_sent_wishes(&mut self, ticket: u64, answer: &ByHand) {
-        if self.wishes.answer_sent(ticket, answer) {
+    fn answer_sent_wishes(&mut self, ticket: u64, answer: &ManualOutcome) {
+        if self.manual.answer_sent(ticket, answer) {
             self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
         }
     }
 
     /// What has happened since the last call.
-    pub(crate) fn take_happenings(&mut self) -> Vec<Happening> {
+    pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.happenings)
     }
 }

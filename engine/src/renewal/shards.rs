@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::{
     batch::{Batch, Ready, ReadyQueue},
+    batch_outcomes::BatchOutcomes,
     inbox::Order,
-    shard::{Happening, Shard},
-    tally::Tally,
+    shard::{Event, Shard},
 };
 use crate::{
     clock::Instant,
@@ -76,14 +76,14 @@ impl Shards {
         let count = self.shards.len();
         for (number, shard) in self.shards.iter_mut().enumerate() {
             if moves.touch(number, count) {
-                shard.hurry(|lease| moves.of(lease.key.slot()));
+                shard.expedite(|lease| moves.of(lease.key.slot()));
             }
         }
     }
 
     /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
-    pub(crate) fn hurry(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
-        self.shards.iter_mut().for_each(|shard| shard.hurry(&moved));
+    pub(crate) fn expedite(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
+        self.shards.iter_mut().for_each(|shard| shard.expedite(&moved));
     }
 
     /// Batches of ready leases to be sent at `now`, the earliest deadline first, at most `room(node)` for a node. What
@@ -94,10 +94,10 @@ impl Shards {
         now: Instant,
         topology: &Topology,
         room: impl Fn(NodeId) -> usize,
-        tally: &mut Tally,
+        counts: &mut BatchOutcomes,
     ) -> Vec<Batch> {
-        self.regroup(now, topology, tally);
-        self.place_readied(now, topology, tally);
+        self.regroup(now, topology, counts);
+        self.place_readied(now, topology, counts);
         let mut batches = Vec::new();
         for node in topology.nodes().iter().filter(|node| node.connected) {
             let full = std::iter::repeat_with(|| self.take_batch(now, node)).take(room(node.id));
@@ -108,7 +108,7 @@ impl Shards {
 
     // Tickets of leases that are gone stay in the queue until it is grouped anew: at the latest when they are the larger
     // part of it.
-    fn regroup(&mut self, now: Instant, topology: &Topology, tally: &mut Tally) {
+    fn regroup(&mut self, now: Instant, topology: &Topology, counts: &mut BatchOutcomes) {
         let most = 2 * self.len() + GONE_MIN;
         if self.ready.is_grouped_by(topology) && self.ready.len() <= most {
             return;
@@ -116,25 +116,25 @@ impl Shards {
         let (shards, count) = (&self.shards, self.shards.len());
         let is_ready = |ready: &Ready| shards[ready.slot.share(count)].is_ready(ready.ticket);
         for stranded in self.ready.regroup(topology, is_ready) {
-            self.strand(stranded, now, topology, tally);
+            self.strand(stranded, now, topology, counts);
         }
     }
 
-    fn place_readied(&mut self, now: Instant, topology: &Topology, tally: &mut Tally) {
+    fn place_readied(&mut self, now: Instant, topology: &Topology, counts: &mut BatchOutcomes) {
         for shard in 0..self.shards.len() {
             let (shards, ready) = (&mut self.shards, &mut self.ready);
             let stranded = shards[shard].take_readied().filter_map(|one| ready.push(one, topology));
             let stranded: Vec<Ready> = stranded.collect();
-            stranded.into_iter().for_each(|one| self.strand(one, now, topology, tally));
+            stranded.into_iter().for_each(|one| self.strand(one, now, topology, counts));
         }
     }
 
-    fn strand(&mut self, ready: Ready, now: Instant, topology: &Topology, tally: &mut Tally) {
+    fn strand(&mut self, ready: Ready, now: Instant, topology: &Topology, counts: &mut BatchOutcomes) {
         let Some(class) = self.of(ready.slot).strand(ready.ticket, now) else { return };
         let node = topology.serving(ready.slot).map(|node| node.id);
         let why = "no connected node serves the slot of the lease";
-        tally.turn_to(Some(class));
-        tally.count_failed(&TransportError::without_effect(ErrorKind::Unreachable, node, why));
+        counts.turn_to(Some(class));
+        counts.count_failed(&TransportError::without_effect(ErrorKind::Unreachable, node, why));
     }
 
     fn take_batch(&mut self, now: Instant, node: &Node) -> Batch {
@@ -159,14 +159,14 @@ impl Shards {
         sent: Instant,
         now: Instant,
         topology: &Topology,
-        tally: &mut Tally,
+        counts: &mut BatchOutcomes,
     ) -> bool {
         let count = self.shards.len();
         let home = |member: &Renewal| member.key.slot().share(count);
         let mut again = false;
         for members in answers.chunk_by(|one, next| home(one) == home(next)) {
             let shard = &mut self.shards[home(&members[0])];
-            again |= shard.handle_answers(members, sent, now, topology, tally);
+            again |= shard.handle_answers(members, sent, now, topology, counts);
         }
         again
     }
@@ -177,7 +177,7 @@ impl Shards {
     }
 
     /// What has happened since the last call.
-    pub(crate) fn take_happenings(&mut self) -> Vec<Happening> {
+    pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
         self.shards.iter_mut().flat_map(Shard::take_happenings).collect()
     }
 }

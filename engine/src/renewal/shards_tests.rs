@@ -12,7 +12,7 @@ use crate::{
         state::LossReason,
     },
     metrics::{ClassId, RenewalOutcome},
-    renewal::found_ttl::Baseline,
+    renewal::ttl_check::TtlExpectation,
     routing::topology::{Batching, ClockId, SlotRange},
 };
 
@@ -39,26 +39,30 @@ fn node(connected: bool, most: usize) -> Node {
 struct Ground {
     shards: Shards,
     topology: Topology,
-    tally: Tally,
+    counts: BatchOutcomes,
 }
 
 impl Ground {
     fn new(shards: usize, most: usize) -> Self {
         let topology = Topology::single(1, node(true, most));
-        Self { shards: Shards::new(shards, at(0), Duration::from_secs(1)), topology, tally: Tally::default() }
+        Self {
+            shards: Shards::new(shards, at(0), Duration::from_secs(1)),
+            topology,
+            counts: BatchOutcomes::default(),
+        }
     }
 
     /// A lease that was granted by a command sent at `ms`, and taken.
     fn lease(&mut self, name: &str, ms: u64) -> Arc<LeaseCore> {
         let lease = core(name, TERMS, at(ms));
         lease.take(at(ms));
-        let order = Order::Register(lease.clone(), Baseline::new(at(ms), at(ms + 1), TTL));
+        let order = Order::Register(lease.clone(), TtlExpectation::new(at(ms), at(ms + 1), TTL));
         self.shards.handle_order(order, at(ms), &self.topology);
         lease
     }
 
     fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.tally)
+        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.counts)
     }
 
     fn become_ready(&mut self, ms: u64) {
@@ -72,7 +76,7 @@ impl Ground {
 
     fn unreachable(&self) -> u64 {
         let is_unreachable = |outcome| outcome == RenewalOutcome::Failed(ErrorKind::Unreachable);
-        self.tally.outcomes.iter().filter(|(_, one, _)| is_unreachable(*one)).map(|(.., count)| count).sum()
+        self.counts.outcomes.iter().filter(|(_, one, _)| is_unreachable(*one)).map(|(.., count)| count).sum()
     }
 }
 
@@ -111,7 +115,7 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
         ground.become_ready(ms);
         ground.set_node(node(false, 100)); // a new epoch each time, as after a failed try to connect
     }
-    assert_eq!((ground.unreachable(), ground.tally.failed), (20, 20));
+    assert_eq!((ground.unreachable(), ground.counts.failed), (20, 20));
     assert!(leases.iter().all(|lease| lease.is_in_jeopardy()));
     ground.set_node(node(true, 100));
     let batch = ground.take_batches(5_000, 1).remove(0);
@@ -124,10 +128,10 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
         ..member
     };
     let answers: Vec<_> = batch.members.into_iter().map(failed).collect();
-    ground.shards.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.tally);
+    ground.shards.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.counts);
     ground.set_node(node(false, 100));
     ground.become_ready(6_000);
-    assert_eq!((ground.unreachable(), ground.tally.failed), (40, 60));
+    assert_eq!((ground.unreachable(), ground.counts.failed), (40, 60));
 }
 
 #[test]

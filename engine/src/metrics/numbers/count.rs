@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Numbers, place};
+use super::{Numbers, layout};
 use crate::{
     fencing::FencingToken,
     lease::state::LossReason,
@@ -19,62 +19,62 @@ use crate::{
 
 impl Recorder for Numbers {
     fn wait_started(&self, class: &LockClass) {
-        self.of(class).add(place::ACQUIRE_STARTED, 0, 1);
+        self.of(class).add(layout::ACQUIRE_STARTED, 0, 1);
     }
 
     fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {
         const ACQUIRED: usize = at(ACQUIRE_OUTCOME, "acquired");
         const WAITED: usize = at(WAIT_OUTCOME, "acquired");
         let tally = self.of(class);
-        tally.add(place::ACQUIRES, ACQUIRED, 1);
-        tally.put(place::ACQUIRE_WAIT, WAITED, nanos(waited));
+        tally.add(layout::ACQUIRES, ACQUIRED, 1);
+        tally.put(layout::ACQUIRE_WAIT, WAITED, nanos(waited));
         if contended {
-            tally.add(place::ACQUIRE_CONTENDED, 0, 1);
+            tally.add(layout::ACQUIRE_CONTENDED, 0, 1);
         }
     }
 
     fn shared(&self, class: &LockClass) {
         const REENTRANT: usize = at(ACQUIRE_OUTCOME, "reentrant");
-        self.of(class).add(place::ACQUIRES, REENTRANT, 1);
+        self.of(class).add(layout::ACQUIRES, REENTRANT, 1);
     }
 
     fn refused(&self, class: &LockClass) {
         const BUSY: usize = at(ACQUIRE_OUTCOME, "busy");
-        self.of(class).add(place::ACQUIRES, BUSY, 1);
+        self.of(class).add(layout::ACQUIRES, BUSY, 1);
     }
 
     fn timed_out(&self, class: &LockClass, waited: Duration) {
         const TIMEOUT: usize = at(ACQUIRE_OUTCOME, "timeout");
         const WAITED: usize = at(WAIT_OUTCOME, "timeout");
         let tally = self.of(class);
-        tally.add(place::ACQUIRES, TIMEOUT, 1);
-        tally.put(place::ACQUIRE_WAIT, WAITED, nanos(waited));
+        tally.add(layout::ACQUIRES, TIMEOUT, 1);
+        tally.put(layout::ACQUIRE_WAIT, WAITED, nanos(waited));
     }
 
     fn failed(&self, class: &LockClass, _: Option<&TransportError>) {
         const FAILED: usize = at(ACQUIRE_OUTCOME, "error");
-        self.of(class).add(place::ACQUIRES, FAILED, 1);
+        self.of(class).add(layout::ACQUIRES, FAILED, 1);
     }
 
     fn cancelled(&self, class: &LockClass) {
         const CANCELLED: usize = at(ACQUIRE_OUTCOME, "cancelled");
-        self.of(class).add(place::ACQUIRES, CANCELLED, 1);
+        self.of(class).add(layout::ACQUIRES, CANCELLED, 1);
     }
 
     fn grant_without_caller(&self) {
-        self.of_all().add(place::GRANTS_WITHOUT_CALLER, 0, 1);
+        self.of_all().add(layout::GRANTS_WITHOUT_CALLER, 0, 1);
     }
 
     fn asked(&self, class: &LockClass, ask: &Ask<'_>) {
         let tally = self.of(class);
-        tally.add(place::ACQUIRE_ATTEMPTS, 0, 1);
+        tally.add(layout::ACQUIRE_ATTEMPTS, 0, 1);
         self.count_command(Operation::Acquire, ask.took, ask.answer.err());
         if let Some(source) = source(ask.cause) {
             let result = result(ask.answer);
-            tally.add(place::WAKEUPS, source * WAKEUP_RESULT.values.len() + result, 1);
+            tally.add(layout::WAKEUPS, source * WAKEUP_RESULT.values.len() + result, 1);
         }
         if let (Some(since), Ok(AskAnswer::Granted)) = (ask.since_notice, ask.answer) {
-            tally.put(place::WAKEUP_TO_ACQUIRE, 0, nanos(since));
+            tally.put(layout::WAKEUP_TO_ACQUIRE, 0, nanos(since));
         }
     }
 
@@ -91,8 +91,8 @@ impl Recorder for Numbers {
             ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
             ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },
         };
-        tally.add(place::RELEASES, outcome, 1);
-        tally.put(place::HOLD, 0, nanos(held));
+        tally.add(layout::RELEASES, outcome, 1);
+        tally.put(layout::HOLD, 0, nanos(held));
     }
 
     fn lost(
@@ -111,22 +111,22 @@ impl Recorder for Numbers {
             LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
             LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
         };
-        tally.add(place::LEASES_LOST, reason, 1);
-        tally.put(place::HOLD, 0, nanos(held));
+        tally.add(layout::LEASES_LOST, reason, 1);
+        tally.put(layout::HOLD, 0, nanos(held));
         if let Some(late) = late {
-            self.of_all().put(place::LEASE_LOST_DETECTED, 0, nanos(late));
+            self.of_all().put(layout::LEASE_LOST_DETECTED, 0, nanos(late));
         }
     }
 
     fn jeopardy(&self, class: &LockClass) {
-        self.of(class).add(place::LEASE_JEOPARDY, 0, 1);
+        self.of(class).add(layout::LEASE_JEOPARDY, 0, 1);
     }
 
     fn renewed(&self, members: usize, took: Duration, answered: bool) {
         let tally = self.of_all();
         let result = if answered { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        tally.put(place::RENEW, result, nanos(took));
-        tally.put(place::RENEW_BATCH_SIZE, 0, members as u64);
+        tally.put(layout::RENEW, result, nanos(took));
+        tally.put(layout::RENEW_BATCH_SIZE, 0, members as u64);
     }
 
     fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {
@@ -137,31 +137,31 @@ impl Recorder for Numbers {
             RenewalOutcome::TooLate => const { at(RENEWAL_RESULT, "too_late") },
             RenewalOutcome::Failed(kind) => FAILED + error_at(kind),
         };
-        self.of(class).add(place::RENEWALS, result, count);
+        self.of(class).add(layout::RENEWALS, result, count);
     }
 
     fn margin_left(&self, class: &LockClass, share: f64) {
-        self.of(class).put(place::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
+        self.of(class).put(layout::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
     }
 
     fn renewal_late(&self, late: Duration) {
-        self.of_all().put(place::RENEW_LATENESS, 0, nanos(late));
+        self.of_all().put(layout::RENEW_LATENESS, 0, nanos(late));
     }
 
     fn found_ttl(&self, class: &LockClass, _: Duration, _: Duration, _: Duration) {
-        self.of(class).add(place::TTL_SURPRISES, 0, 1);
+        self.of(class).add(layout::TTL_SURPRISES, 0, 1);
     }
 
     fn no_expiry(&self) {
-        self.of_all().add(place::PEERS_WITHOUT_EXPIRY, 0, 1);
+        self.of_all().add(layout::PEERS_WITHOUT_EXPIRY, 0, 1);
     }
 
     fn subscription_gap(&self) {
-        self.of_all().add(place::SUBSCRIPTION_GAPS, 0, 1);
+        self.of_all().add(layout::SUBSCRIPTION_GAPS, 0, 1);
     }
 
     fn reconnected(&self, _: &str) {
-        self.of_all().add(place::BACKEND_RECONNECTS, 0, 1);
+        self.of_all().add(layout::BACKEND_RECONNECTS, 0, 1);
     }
 
     fn timer_late(&self, thread: EngineThread, late: Duration) {
@@ -169,7 +169,7 @@ impl Recorder for Numbers {
             EngineThread::Calls => const { at(THREAD, "calls") },
             EngineThread::Renewal => const { at(THREAD, "renewal") },
         };
-        self.of_all().put(place::RUNTIME_STALL, thread, nanos(late));
+        self.of_all().put(layout::RUNTIME_STALL, thread, nanos(late));
     }
 }
 
@@ -179,7 +179,7 @@ impl Numbers {
         let of_operation = operation_at(operation);
         let result =
             if last_error.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        self.of_all().put(place::BACKEND_COMMAND, of_operation * RESULT.values.len() + result, nanos(took));
+        self.of_all().put(layout::BACKEND_COMMAND, of_operation * RESULT.values.len() + result, nanos(took));
         if let Some(last_error) = last_error {
             self.count_trouble(of_operation, last_error);
         }
@@ -188,9 +188,9 @@ impl Numbers {
     #[cold]
     fn count_trouble(&self, operation: usize, last_error: &TransportError) {
         let (tally, error) = (self.of_all(), operation * ERROR.values.len() + error_at(last_error.kind));
-        tally.add(place::BACKEND_ERRORS, error, 1);
+        tally.add(layout::BACKEND_ERRORS, error, 1);
         if last_error.effect != Effect::None {
-            tally.add(place::ATTEMPTS_UNKNOWN, operation, 1);
+            tally.add(layout::ATTEMPTS_UNKNOWN, operation, 1);
         }
     }
 }
@@ -238,7 +238,7 @@ fn error_at(kind: ErrorKind) -> usize {
 /// The number of a value among those of its label; a value that is none of them does not compile.
 const fn at(label: Label, value: &str) -> usize {
     let mut number = 0;
-    while !place::is_same(label.values[number], value) {
+    while !layout::is_same(label.values[number], value) {
         number += 1;
     }
     number

@@ -3,16 +3,16 @@
 
 mod cells;
 mod count;
-mod place;
-mod with_user;
+mod layout;
+mod tee;
 
 use std::sync::{Arc, OnceLock};
 
 use super::{CLASSES_MAX, LockClass, descriptors::Descriptor};
 use crate::guard;
 use cells::{Cell, Cells};
-use place::Place;
-pub(crate) use with_user::WithUser;
+use layout::CellRange;
+pub(crate) use tee::Tee;
 
 /// Hears of each value that goes into a histogram, for exporters that keep their own.
 pub(crate) trait Listener: Send + Sync {
@@ -22,8 +22,8 @@ pub(crate) trait Listener: Send + Sync {
 
 /// All counters and histograms of one engine.
 pub(crate) struct Numbers {
-    by_class: [OnceLock<Cells<{ place::BY_CLASS }>>; CLASSES_MAX + 1],
-    of_all: Cells<{ place::OF_ALL }>,
+    by_class: [OnceLock<Cells<{ layout::BY_CLASS }>>; CLASSES_MAX + 1],
+    of_all: Cells<{ layout::OF_ALL }>,
     listener: OnceLock<Arc<dyn Listener>>,
 }
 
@@ -51,7 +51,7 @@ impl Numbers {
     }
 
     #[inline(always)]
-    fn cells(&self, class: &LockClass) -> &Cells<{ place::BY_CLASS }> {
+    fn cells(&self, class: &LockClass) -> &Cells<{ layout::BY_CLASS }> {
         let cells = &self.by_class[class.index()];
         match cells.get() {
             Some(cells) => cells,
@@ -65,18 +65,18 @@ impl Numbers {
 
     /// Where an event of this class counts.
     #[inline(always)]
-    fn of<'a>(&'a self, class: &'a LockClass) -> Tally<'a, { place::BY_CLASS }> {
-        Tally { cells: self.cells(class).shard(), class: Some(class), numbers: self }
+    fn of<'a>(&'a self, class: &'a LockClass) -> ClassCells<'a, { layout::BY_CLASS }> {
+        ClassCells { cells: self.cells(class).shard(), class: Some(class), numbers: self }
     }
 
     /// Where an event without class counts.
     #[inline(always)]
-    fn of_all(&self) -> Tally<'_, { place::OF_ALL }> {
-        Tally { cells: self.of_all.shard(), class: None, numbers: self }
+    fn of_all(&self) -> ClassCells<'_, { layout::OF_ALL }> {
+        ClassCells { cells: self.of_all.shard(), class: None, numbers: self }
     }
 
     #[cold]
-    fn tell(&self, place: &'static Place, class: Option<&LockClass>, combination: usize, value: u64) {
+    fn tell(&self, place: &'static CellRange, class: Option<&LockClass>, combination: usize, value: u64) {
         if let Some(listener) = self.listener.get() {
             // The meter of an exporter is user code too.
             let _ = guard::call(|| listener.heard(place.metric, class, combination, place.unscaled(value)));
@@ -85,13 +85,13 @@ impl Numbers {
 
     /// The value of a counter.
     pub(crate) fn count(&self, metric: &Descriptor, class: Option<&LockClass>, combination: usize) -> u64 {
-        let place = place::find(metric);
+        let place = layout::find(metric);
         self.sum(class, place.first + combination)
     }
 
     /// A histogram.
     pub(crate) fn read(&self, metric: &Descriptor, class: Option<&LockClass>, combination: usize) -> Read {
-        let place = place::find(metric);
+        let place = layout::find(metric);
         let first = place.first + combination * place.step;
         let counts = (0..place.buckets).map(|bucket| self.sum(class, first + bucket)).collect();
         Read { counts, sum: place.unscaled(self.sum(class, first + place.buckets)) }
@@ -99,21 +99,21 @@ impl Numbers {
 }
 
 /// The cells of one class, or of what has none, in the copy of this thread.
-struct Tally<'a, const WIDTH: usize> {
+struct ClassCells<'a, const WIDTH: usize> {
     cells: &'a [Cell; WIDTH],
     class: Option<&'a LockClass>,
     numbers: &'a Numbers,
 }
 
-impl<const WIDTH: usize> Tally<'_, WIDTH> {
+impl<const WIDTH: usize> ClassCells<'_, WIDTH> {
     #[inline(always)]
-    fn add(&self, place: &'static Place, combination: usize, by: u64) {
+    fn add(&self, place: &'static CellRange, combination: usize, by: u64) {
         self.cells[place.first + combination].add(by);
     }
 
     /// Puts a value into a histogram; in the histogram's own scale.
     #[inline(always)]
-    fn put(&self, place: &'static Place, combination: usize, value: u64) {
+    fn put(&self, place: &'static CellRange, combination: usize, value: u64) {
         let first = place.first + combination * place.step;
         self.cells[first + place.bucket(value)].add(1);
         self.cells[first + place.buckets].add(value);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Happening, Shard, Stage, TICK, due_tick, number};
+use super::{Event, Shard, Stage, TICK, due_tick, number};
 use crate::{
     clock::Instant,
     lease::state::LossReason,
-    renewal::{found_ttl::Baseline, tally::Tally, wishes::ByHand},
+    renewal::{batch_outcomes::BatchOutcomes, manual::ManualOutcome, ttl_check::TtlExpectation},
     routing::topology::Topology,
     transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
 };
@@ -20,12 +20,12 @@ impl Shard {
         sent: Instant,
         now: Instant,
         topology: &Topology,
-        tally: &mut Tally,
+        counts: &mut BatchOutcomes,
     ) -> bool {
         let mut again = false;
         for member in answers {
-            tally.turn_to(self.records.get(member.ticket).map(|record| record.lease.class));
-            again |= self.handle_answer(member, sent, now, topology, tally);
+            counts.turn_to(self.records.get(member.ticket).map(|record| record.lease.class));
+            again |= self.handle_answer(member, sent, now, topology, counts);
         }
         again
     }
@@ -36,7 +36,7 @@ impl Shard {
         sent: Instant,
         now: Instant,
         topology: &Topology,
-        tally: &mut Tally,
+        counts: &mut BatchOutcomes,
     ) -> bool {
         let stale = |at: ServerTime| !topology.is_current(at.clock);
         match member.answer {
@@ -50,30 +50,30 @@ impl Shard {
                     at,
                     "answered by a server that is not the present one",
                 );
-                tally.count_failed(&error);
+                counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
             RenewalAnswer::Renewed { found, at } => {
-                tally.count_renewed();
+                counts.count_renewed();
                 let left = self.handle_renewed(member, found, at, sent, now, topology);
-                left.into_iter().for_each(|share| tally.note_margin(share));
+                left.into_iter().for_each(|share| counts.note_margin(share));
             }
             RenewalAnswer::NotYours { .. } => {
-                tally.count_not_ours();
+                counts.count_not_ours();
                 self.lose(member.ticket, LossReason::NotOurs);
             }
             RenewalAnswer::TooLate { .. } => {
-                tally.count_too_late();
+                counts.count_too_late();
                 return self.handle_too_late(member.ticket, now);
             }
             RenewalAnswer::Failed(ref error) => {
-                tally.count_failed(error);
+                counts.count_failed(error);
                 self.handle_failure(member, error, now);
             }
             RenewalAnswer::None => {
                 let error =
                     TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
-                tally.count_failed(&error);
+                counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
         }
@@ -93,7 +93,7 @@ impl Shard {
         let record = self.records.get_mut(member.ticket)?;
         let lease = record.lease.clone();
         let before = record.baseline;
-        record.baseline = Baseline::after(member.ttl, found, sent, now);
+        record.baseline = TtlExpectation::after(member.ttl, found, sent, now);
         (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
         let left = lease.deadline() - now;
         if left.is_zero() || !lease.confirm(sent, member.ttl) {
@@ -105,9 +105,9 @@ impl Shard {
         self.wheel.insert(number(member.ticket), due);
         if !before.expects(found, sent, now) {
             let (expected, clock) = (before.expected(sent, now), at.clock);
-            self.happenings.push(Happening::FoundTtl { lease, found, expected, clock });
+            self.happenings.push(Event::FoundTtl { lease, found, expected, clock });
         }
-        self.answer_sent_wishes(member.ticket, &ByHand::Renewed);
+        self.answer_sent_wishes(member.ticket, &ManualOutcome::Renewed);
         Some(left.as_secs_f64() / member.ttl.as_secs_f64())
     }
 
@@ -145,7 +145,7 @@ impl Shard {
             self.note_due(member.ticket, due_tick(retry));
         }
         self.enter_jeopardy(member.ticket);
-        self.answer_sent_wishes(member.ticket, &ByHand::Failed(error.clone()));
+        self.answer_sent_wishes(member.ticket, &ManualOutcome::Failed(error.clone()));
     }
 }
 

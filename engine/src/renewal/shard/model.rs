@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
-    renewal::{batch::Batch, shards::Shards, tally::Tally},
+    renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
 };
@@ -27,7 +27,7 @@ enum Op {
     Look { which: prop::sample::Index, ahead_ms: u64 },
     Node { epoch: u32, connected: bool },
     Hurry { in_jeopardy: bool },
-    Wish { which: prop::sample::Index, ttl_ms: u64 },
+    ManualRenewal { which: prop::sample::Index, ttl_ms: u64 },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -42,7 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (which(), 0..60u64).prop_map(|(which, ahead_ms)| Op::Look { which, ahead_ms }),
         1 => (1..3u32, prop::bool::weighted(0.7)).prop_map(|(epoch, connected)| Op::Node { epoch, connected }),
         1 => any::<bool>().prop_map(|in_jeopardy| Op::Hurry { in_jeopardy }),
-        1 => (which(), 1_000..30_000u64).prop_map(|(which, ttl_ms)| Op::Wish { which, ttl_ms }),
+        1 => (which(), 1_000..30_000u64).prop_map(|(which, ttl_ms)| Op::ManualRenewal { which, ttl_ms }),
     ]
 }
 
@@ -64,7 +64,7 @@ struct World {
     version: u64,
     lives: Vec<Life>,
     in_flight: Vec<(Batch, Instant)>,
-    wishes: Vec<oneshot::Receiver<ByHand>>,
+    manual: Vec<oneshot::Receiver<ManualOutcome>>,
 }
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
             version: 0,
             lives: Vec::new(),
             in_flight: Vec::new(),
-            wishes: Vec::new(),
+            manual: Vec::new(),
         };
         world.set_node(1, true);
         world
@@ -107,7 +107,7 @@ impl World {
             Op::Pass { ms } => {
                 self.now = self.now + Duration::from_millis(ms);
                 self.shards.advance(self.now);
-                self.hear();
+                self.handle_answer_of();
                 self.check_ticked();
             }
             Op::Send { room } => self.send(room),
@@ -116,12 +116,12 @@ impl World {
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
             Op::Hurry { in_jeopardy } => {
                 let how = if in_jeopardy { Move::InDoubt } else { Move::WithItsLocks };
-                self.shards.hurry(|_| Some(how));
+                self.shards.expedite(|_| Some(how));
                 self.lives.iter_mut().for_each(|life| life.not_before = self.now);
             }
-            Op::Wish { which, ttl_ms } => self.wish(which, ttl_ms),
+            Op::ManualRenewal { which, ttl_ms } => self.request(which, ttl_ms),
         }
-        self.hear();
+        self.handle_answer_of();
         self.check();
     }
 
@@ -135,7 +135,7 @@ impl World {
         };
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);
-        let baseline = Baseline::new(self.now, self.now, ttl);
+        let baseline = TtlExpectation::new(self.now, self.now, ttl);
         self.shards.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
         self.lives.push(Life {
             ticket: lease.ticket().unwrap(),
@@ -161,8 +161,8 @@ impl World {
     }
 
     fn send(&mut self, room: usize) {
-        let tally = &mut Tally::default();
-        for batch in self.shards.take_batches(self.now, &self.topology, |_| room, tally) {
+        let counts = &mut BatchOutcomes::default();
+        for batch in self.shards.take_batches(self.now, &self.topology, |_| room, counts) {
             assert!(!batch.members.is_empty() && batch.members.len() <= 2);
             for member in &batch.members {
                 self.check_sent(member);
@@ -179,7 +179,7 @@ impl World {
         assert!(!life.released && life.losses == 0, "after its end");
         assert!(life.not_before <= self.now, "early");
         assert!(self.now < life.lease.deadline() && !life.seen_over, "after its deadline");
-        assert!(life.lease.wants_renewal(self.now) || !self.wishes.is_empty(), "nobody wants it");
+        assert!(life.lease.wants_renewal(self.now) || !self.manual.is_empty(), "nobody wants it");
     }
 
     fn life(&self, ticket: u64) -> &Life {
@@ -200,14 +200,14 @@ impl World {
             life.refused |= matches!(kind, 1 | 5);
             // A wish that came meanwhile goes out at once, whatever the answer.
             let next = if matches!(kind, 0 | 6) { earliest_renewal(sent, life.lease.ttl()) } else { now };
-            life.not_before = if self.wishes.is_empty() { next } else { now };
+            life.not_before = if self.manual.is_empty() { next } else { now };
         }
         let tickets: Vec<_> = batch.members.iter().map(|member| member.ticket).collect();
         let is_over = |ticket: &u64| self.life(*ticket).lease.deadline() <= self.now;
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
         let answered = |member| Renewal { answer: answer(kind, at), ..member };
         let answers: Vec<_> = batch.members.into_iter().map(answered).collect();
-        self.shards.handle_answers(&answers, sent, self.now, &self.topology, &mut Tally::default());
+        self.shards.handle_answers(&answers, sent, self.now, &self.topology, &mut BatchOutcomes::default());
         let is_renewed = |life: &Life| life.lease.is_live() && self.now < life.lease.deadline();
         assert!(!over.into_iter().any(|ticket| is_renewed(self.life(ticket))), "renewed after its deadline");
     }
@@ -223,7 +223,7 @@ impl World {
         life.seen_over |= !held;
     }
 
-    fn wish(&mut self, which: prop::sample::Index, ttl_ms: u64) {
+    fn request(&mut self, which: prop::sample::Index, ttl_ms: u64) {
         if self.lives.is_empty() {
             return;
         }
@@ -233,12 +233,12 @@ impl World {
         let order = Order::Renew(lease, Duration::from_millis(ttl_ms), answer_to);
         self.shards.handle_order(order, self.now, &self.topology);
         self.lives[place].not_before = self.now;
-        self.wishes.push(receiver);
+        self.manual.push(receiver);
     }
 
-    fn hear(&mut self) {
+    fn handle_answer_of(&mut self) {
         for happening in self.shards.take_happenings() {
-            let Happening::Lost(lease, reason) = happening else { continue };
+            let Event::Lost(lease, reason) = happening else { continue };
             let now = self.now;
             let life = self.lives.iter_mut().find(|life| Arc::ptr_eq(&life.lease, &lease)).unwrap();
             life.losses += 1;
@@ -278,8 +278,8 @@ impl World {
     /// Everything ends, everybody is answered, nothing is left.
     fn end(mut self) {
         self.act(Op::Pass { ms: 100_000 });
-        assert_eq!((self.shards.len(), self.shards.first().wishes.len()), (0, 0));
-        for receiver in &mut self.wishes {
+        assert_eq!((self.shards.len(), self.shards.first().manual.len()), (0, 0));
+        for receiver in &mut self.manual {
             assert!(receiver.try_recv().is_ok(), "a wish without an answer");
         }
     }

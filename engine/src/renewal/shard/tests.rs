@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Taken, Terms, tests::core},
-    renewal::{batch::Batch, shards::Shards, tally::Tally},
+    renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
 };
@@ -42,7 +42,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
 struct Ground {
     shards: Shards,
     topology: Topology,
-    tally: Tally,
+    counts: BatchOutcomes,
 }
 
 impl Ground {
@@ -50,20 +50,20 @@ impl Ground {
         Self {
             shards: Shards::new(1, at(0), Duration::from_secs(1)),
             topology: topology(1, true),
-            tally: Tally::default(),
+            counts: BatchOutcomes::default(),
         }
     }
 
     /// A lease that its holder has taken.
     fn lease(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
-        let lease = self.offer(name, terms);
+        let lease = self.pending_grant(name, terms);
         assert_eq!(lease.take(at(0)), Taken::First);
         lease
     }
 
-    fn offer(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
+    fn pending_grant(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
         let lease = core(name, terms, at(0));
-        let baseline = Baseline::new(at(0), at(1), terms.ttl);
+        let baseline = TtlExpectation::new(at(0), at(1), terms.ttl);
         self.shards.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
         lease
     }
@@ -74,19 +74,19 @@ impl Ground {
     }
 
     fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.tally)
+        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.counts)
     }
 
     fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
         let members: Vec<_> =
             batch.members.into_iter().map(|member| Renewal { answer: answer.clone(), ..member }).collect();
-        self.shards.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.tally)
+        self.shards.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.counts)
     }
 
     fn losses(&mut self) -> Vec<LossReason> {
         let lost = |happening| match happening {
-            Happening::Lost(_, reason) => Some(reason),
-            Happening::Jeopardy(_) | Happening::FoundTtl { .. } => None,
+            Event::Lost(_, reason) => Some(reason),
+            Event::Jeopardy(_) | Event::FoundTtl { .. } => None,
         };
         self.shards.take_happenings().into_iter().filter_map(lost).collect()
     }
@@ -121,7 +121,7 @@ fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
 #[test]
 fn s7_a_lease_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {
     let mut ground = Ground::new();
-    let lease = ground.offer("a", TERMS);
+    let lease = ground.pending_grant("a", TERMS);
     for ms in (50..9_500).step_by(50) {
         assert!(ground.due(ms).is_empty(), "at {ms}");
     }
@@ -133,7 +133,7 @@ fn s7_a_lease_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {
 #[test]
 fn a_lease_that_is_taken_after_its_renewal_was_due_is_renewed_at_once() {
     let mut ground = Ground::new();
-    let lease = ground.offer("a", TERMS);
+    let lease = ground.pending_grant("a", TERMS);
     assert!(ground.due(5_000).is_empty() && lease.is_awaited());
     assert_eq!(lease.take(at(5_010)), Taken::First);
     ground.shards.handle_order(Order::Taken(lease.clone()), at(5_010), &ground.topology);
@@ -145,7 +145,7 @@ fn a_lease_that_is_taken_after_its_renewal_was_due_is_renewed_at_once() {
 #[test]
 fn a_lease_that_is_taken_before_its_renewal_is_due_needs_no_order() {
     let mut ground = Ground::new();
-    let lease = ground.offer("a", TERMS);
+    let lease = ground.pending_grant("a", TERMS);
     assert!(ground.due(3_300).is_empty());
     assert_eq!(lease.take(at(3_310)), Taken::First);
     assert!(!lease.is_awaited());
@@ -155,7 +155,7 @@ fn a_lease_that_is_taken_before_its_renewal_is_due_needs_no_order() {
 #[test]
 fn s12_a_lease_in_doubt_is_asked_about_once_it_is_taken() {
     let mut ground = Ground::new();
-    let lease = ground.offer("a", TERMS);
+    let lease = ground.pending_grant("a", TERMS);
     ground.shards.doubt(&lease);
     assert!(lease.is_in_jeopardy() && ground.due(50).is_empty());
     assert_eq!(lease.take(at(60)), Taken::First);
@@ -218,7 +218,7 @@ fn an_answer_of_an_older_epoch_is_unknown() {
     ground.topology = topology(2, true);
     ground.answer(batch, 3_350, 3_360, RenewalAnswer::NotYours { at: server(1, 3_355) });
     assert!(lease.is_live() && lease.is_in_jeopardy());
-    assert_eq!((ground.tally.failed, ground.tally.answered()), (1, 0));
+    assert_eq!((ground.counts.failed, ground.counts.answered()), (1, 0));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn s12_a_ttl_that_cannot_be_is_told() {
     let batch = one(ground.due(3_350));
     ground.answer(batch, 3_350, 3_360, renewed(3_000, 3_355));
     let happenings = ground.shards.take_happenings();
-    assert!(matches!(happenings[..], [Happening::FoundTtl { .. }]), "{happenings:?}");
+    assert!(matches!(happenings[..], [Event::FoundTtl { .. }]), "{happenings:?}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     ground.topology = topology(2, true);
-    ground.shards.hurry(|_| Some(Move::InDoubt));
+    ground.shards.expedite(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy());
     let batch = one(ground.due(100));
     ground.answer(
@@ -296,7 +296,7 @@ fn s8_a_released_lease_is_never_submitted() {
     let gone = core("c", TERMS, at(0));
     gone.release();
     ground.shards.handle_order(
-        Order::Register(gone, Baseline::new(at(0), at(1), TTL)),
+        Order::Register(gone, TtlExpectation::new(at(0), at(1), TTL)),
         at(1),
         &ground.topology,
     );
@@ -331,7 +331,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let batch = one(ground.due(100));
     assert_eq!(batch.members[0].ttl, TTL * 3);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
-    assert!(matches!(answer.try_recv(), Ok(ByHand::Renewed)));
+    assert!(matches!(answer.try_recv(), Ok(ManualOutcome::Renewed)));
     assert_eq!(lease.deadline(), at(100 + 28_500));
     let batch = one(ground.due(3_450));
     ground.answer(batch, 3_450, 3_455, renewed(26_650, 3_452));
@@ -381,7 +381,7 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
     assert!(ground.due(3_350).is_empty());
     ground.topology = topology(1, true);
     assert!(ground.due(5_000).is_empty());
-    ground.shards.hurry(|_| Some(Move::WithItsLocks));
+    ground.shards.expedite(|_| Some(Move::WithItsLocks));
     assert!(ground.due(5_050).is_empty());
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
@@ -397,12 +397,12 @@ fn every_wish_is_answered() {
     let batch = one(ground.due(100));
     ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
-    assert!(matches!(first.try_recv(), Ok(ByHand::Renewed)));
+    assert!(matches!(first.try_recv(), Ok(ManualOutcome::Renewed)));
     assert!(second.try_recv().is_err());
     let batch = one(ground.due(110));
     assert!(batch.members[0].ttl >= TTL * 2);
     ground.answer(batch, 110, 111, renewed(29_990, 110));
-    assert!(matches!(second.try_recv(), Ok(ByHand::Renewed)));
+    assert!(matches!(second.try_recv(), Ok(ManualOutcome::Renewed)));
     assert!(lease.deadline() >= at(100 + 28_500), "never shortened");
 }
 
@@ -419,7 +419,7 @@ fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
 fn a_migrated_lease_is_due_at_once_and_not_in_jeopardy() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    ground.shards.hurry(|_| Some(Move::WithItsLocks));
+    ground.shards.expedite(|_| Some(Move::WithItsLocks));
     assert!(!lease.is_in_jeopardy());
     let batch = one(ground.due(50));
     ground.answer(batch, 50, 60, renewed(9_950, 55));
@@ -432,7 +432,7 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
-    ground.shards.hurry(|_| Some(Move::InDoubt));
+    ground.shards.expedite(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy() && ground.due(3_400).is_empty(), "never twice in flight");
     let gone = TransportError::without_effect(ErrorKind::Unreachable, None, "gone");
     ground.answer(batch, 3_350, 3_410, RenewalAnswer::Failed(gone.clone()));
@@ -460,7 +460,7 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
     for ms in (0..20_000).step_by(50) {
         if ms < 3_000 && ms % 100 == 0 {
             let lease = core(&format!("{{tag}} {ms}"), TERMS, at(ms));
-            let order = Order::Register(lease.clone(), Baseline::new(at(ms), at(ms), TTL));
+            let order = Order::Register(lease.clone(), TtlExpectation::new(at(ms), at(ms), TTL));
             ground.shards.handle_order(order, at(ms), &ground.topology);
             lease.take(at(ms));
             leases.push(lease);

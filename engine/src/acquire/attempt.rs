@@ -1,0 +1,77 @@
+//! One attempt to get a lock: an owner, and what of it was never answered. Pure.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Instant,
+    lease::{state, unanswered::UnansweredSends},
+    owner::Owner,
+};
+
+/// An attempt in progress.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) owner: Owner,
+    pub(crate) ttl: Duration,
+    pub(crate) open: UnansweredSends,
+    first_sent: Option<Instant>,
+}
+
+/// An owner that holds nothing any more, as far as we are concerned, but whose sends may yet be executed, or whose
+/// release has not been answered.
+#[derive(Debug)]
+pub(crate) struct UnconfirmedOwner {
+    pub(crate) owner: Owner,
+    pub(crate) open: UnansweredSends,
+    /// Whether a hold of it may be on the server: then a release must be answered before it is closed.
+    pub(crate) may_hold: bool,
+    /// When the server has forgotten it by itself, if nothing is executed late.
+    pub(crate) gone_by: Instant,
+}
+
+impl Attempt {
+    pub(crate) fn new(owner: Owner, ttl: Duration) -> Self {
+        Self { owner, ttl, open: UnansweredSends::default(), first_sent: None }
+    }
+
+    /// What a resend must never do.
+    #[cfg(leasehold_fault)]
+    pub(crate) fn forget_owner(&mut self, mint: &crate::owner::OwnerMint) {
+        if crate::faults::Fault::NewOwner.is_on() && self.first_sent.is_some() {
+            (self.owner, self.open) = (mint.mint(), UnansweredSends::default());
+        }
+    }
+
+    /// As long as nothing was sent, it has the ttl of the present head of the queue.
+    pub(crate) fn aim(&mut self, ttl: Duration) {
+        if self.first_sent.is_none() {
+            self.ttl = ttl;
+        }
+    }
+
+    pub(crate) fn note_sent(&mut self, sent: Instant) {
+        self.first_sent.get_or_insert(sent);
+    }
+
+    /// Half a ttl after the first send: a grant would come too late to be of much use.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.first_sent.is_some_and(|first| now >= first + self.ttl / 2)
+    }
+
+    /// What is left to be closed, if anything was never answered.
+    pub(crate) fn into_closing(self) -> Option<UnconfirmedOwner> {
+        let last = self.open.execute_by()?;
+        Some(self.closing(last))
+    }
+
+    /// It was granted, and nobody wants it.
+    pub(crate) fn into_give_back(self, execute_by: Instant) -> UnconfirmedOwner {
+        let last = self.open.execute_by().map_or(execute_by, |open| open.max(execute_by));
+        self.closing(last)
+    }
+
+    fn closing(self, last: Instant) -> UnconfirmedOwner {
+        let gone_by = last + self.ttl + state::margin(self.ttl);
+        UnconfirmedOwner { owner: self.owner, open: self.open, may_hold: true, gone_by }
+    }
+}

@@ -1,0 +1,74 @@
+//! How many names somebody here waits for, node by node: each node is polled at the rate that suits its own crowd
+//! (promise L2).
+//!
+//! Names are counted by slot, which costs whoever comes and goes one atomic addition. The sums of the nodes are made anew
+//! when they are wanted and older than a moment, or when the slots have moved.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    clock::Instant,
+    routing::{
+        slot::{SLOTS, Slot},
+        topology::{NodeId, Topology},
+    },
+};
+
+/// The names of one engine that a driver serves.
+#[derive(Debug)]
+pub(crate) struct ContendedKeys {
+    of_slot: Box<[AtomicU32]>,
+    sums: Mutex<Sums>,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    made: Option<(u64, Instant)>,
+    of_node: HashMap<NodeId, u64>,
+}
+
+impl ContendedKeys {
+    pub(crate) fn new() -> Self {
+        Self { of_slot: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(), sums: Mutex::default() }
+    }
+
+    pub(crate) fn join(&self, slot: Slot) {
+        self.of_slot[usize::from(slot.number())].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave(&self, slot: Slot) {
+        self.of_slot[usize::from(slot.number())].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many names wait for the node that serves this slot; zero if none does.
+    pub(crate) fn around(&self, slot: Slot, topology: &Topology, now: Instant) -> u64 {
+        let Some(node) = topology.serving(slot) else { return 0 };
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        if sums.made.is_none_or(|(epoch, made)| epoch != topology.epoch() || now - made >= SUMS_LAST) {
+            *sums = Sums { made: Some((topology.epoch(), now)), of_node: self.sum(topology) };
+        }
+        sums.of_node.get(&node.id).copied().unwrap_or(0)
+    }
+
+    fn sum(&self, topology: &Topology) -> HashMap<NodeId, u64> {
+        let mut of_node = HashMap::new();
+        for (number, count) in (0..).zip(&self.of_slot) {
+            let count = u64::from(count.load(Ordering::Relaxed));
+            let slot = Slot::from_number(number).filter(|_| count > 0);
+            if let Some(node) = slot.and_then(|slot| topology.serving(slot)) {
+                *of_node.entry(node.id).or_default() += count;
+            }
+        }
+        of_node
+    }
+}
+
+/// Long beside the microseconds that the sums cost, short beside the second between two polls.
+const SUMS_LAST: Duration = Duration::from_millis(100);

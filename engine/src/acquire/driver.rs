@@ -1,0 +1,425 @@
+//! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
+//! what the entry decides. One task per entry, on the calls thread.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+use tracing::Level;
+
+use super::{
+    attempt::UnconfirmedOwner,
+    bulk_limiter::BulkPermit,
+    caller::Leaving,
+    entry::{Ask, Cause, Grant, Step, Verdict},
+    pending_grant::PendingGrant,
+    reply_to::ReplyTo,
+    table::{Answer, Slot},
+    watch_cursor::{WatchCursor, WatchDelta},
+};
+#[cfg(leasehold_fault)]
+use crate::faults::{self, Fault};
+use crate::{
+    clock::Instant,
+    dispatch::retry_rate::RetryPermit,
+    inner::Inner,
+    key::LockKey,
+    lease::{shared::LeaseCore, state::LossReason},
+    log,
+    metrics::{self, AskAnswer},
+    release::{end, reconciler},
+    renewal::{inbox::Order, ttl_check::TtlExpectation},
+    transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
+};
+
+/// Starts the driver of an entry that was just marked as driven. `room`: what it occupies while it is not answered.
+pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
+    inner.events.totals.served.add(1);
+    inner.contended_keys.join(key.slot());
+    inner.spawn(drive(DrainGuard { inner: inner.clone(), key: key.clone(), armed: true }, permit));
+}
+
+async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
+    let (inner, key) = (guard.inner.clone(), guard.key.clone());
+    let mut cursor: Option<WatchCursor> = None;
+    let mut woken = Woken::Otherwise;
+    let mut noticed = None;
+    let mut turn: Option<RetryPermit> = None;
+    loop {
+        let delta = cursor.as_mut().map_or(WatchDelta::default(), WatchCursor::observe);
+        if delta.notices > 0 {
+            noticed = Some(inner.clock.now());
+        }
+        if delta.gaps {
+            inner.events.subscription_gap();
+        }
+        let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
+        if !matches!(todo, Todo::Ask(_)) {
+            permit = permit.filter(BulkPermit::is_troubled); // who waits for somebody else's release occupies nothing
+        }
+        if !matches!(todo, Todo::TakeTurn(..)) {
+            turn = None;
+        }
+        match todo {
+            Todo::Ask(ask) => {
+                let last_error = ask_server(&inner, &key, ask, noticed.take()).await;
+                permit = permit.and_then(|permit| permit.after(last_error));
+            }
+            // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
+            Todo::TakeTurn(oldest, until, poke) => {
+                let turn = turn.get_or_insert_with(|| inner.retry_rate.turn(&inner, key.slot(), oldest));
+                woken = Box::pin(take_turn(&inner, turn, until, &poke, cursor.as_mut())).await
+            }
+            Todo::Listen => cursor = inner.calls.lane().map(|lane| WatchCursor::new(lane.watch(&key))),
+            Todo::Wait(until, poke) => woken = Box::pin(wait(&inner, until, &poke, cursor.as_mut())).await,
+            Todo::Rest => return guard.disarm(),
+        }
+    }
+}
+
+/// What ended a wait, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    ByTopology,
+    /// By the pacer: an ask that is held back may go.
+    ByTurn,
+    Otherwise,
+}
+
+/// What the driver does next, outside of the table's lock.
+enum Todo {
+    Ask(Ask),
+    TakeTurn(Instant, Option<Instant>, Arc<Notify>),
+    Listen,
+    Wait(Option<Instant>, Arc<Notify>),
+    Rest,
+}
+
+fn next_step(inner: &Arc<Inner>, key: &Arc<LockKey>, delta: WatchDelta, woken: Woken) -> Todo {
+    let (now, pace) = (inner.clock.now(), inner.pace(key.slot()));
+    let (todo, leaving, closing) = inner.table.with(key, |slot| {
+        slot.subscribed = delta.in_force;
+        if woken == Woken::ByTopology {
+            slot.entry.handle_topology(now);
+        }
+        if delta.notices > 0 || delta.resync {
+            slot.entry.handle_notices(delta.notices, delta.resync, now, &pace);
+        }
+        let leaving = slot.entry.take_overdue(now, &pace);
+        let (step, closing) = slot.entry.take_step(now, &inner.mint, &pace);
+        let unwatched = !delta.listening && inner.calls.is_open();
+        let todo = match step {
+            Step::Ask(ask) if is_paced(ask.cause) && woken != Woken::ByTurn => {
+                let until = slot.entry.next_give_up(&pace);
+                Todo::TakeTurn(ask.oldest, until, slot.poke.get_or_insert_default().clone())
+            }
+            step => todo(slot, step, unwatched, now),
+        };
+        (todo, leaving, closing)
+    });
+    dismiss(inner, leaving);
+    close(inner, key, closing);
+    todo
+}
+
+fn todo(slot: &mut Slot, step: Step, wants_watch: bool, now: Instant) -> Todo {
+    match step {
+        Step::Ask(ask) => {
+            slot.entry.note_sent(now);
+            Todo::Ask(ask)
+        }
+        Step::Wait { watch: true, .. } if wants_watch => Todo::Listen,
+        Step::Wait { until, .. } => Todo::Wait(until, slot.poke.get_or_insert_default().clone()),
+        Step::Rest => {
+            (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+            Todo::Rest
+        }
+    }
+}
+
+async fn wait(
+    inner: &Inner,
+    until: Option<Instant>,
+    poke: &Notify,
+    cursor: Option<&mut WatchCursor>,
+) -> Woken {
+    let heard = async {
+        match cursor {
+            Some(cursor) => cursor.changed().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = sleep_until(inner, until) => Woken::Otherwise,
+        () = poke.notified() => Woken::Otherwise,
+        () = heard => Woken::Otherwise,
+        () = inner.calls.topology_changed() => Woken::ByTopology,
+    }
+}
+
+/// Asks that many entries may want at the same moment.
+fn is_paced(cause: Cause) -> bool {
+    match cause {
+        Cause::Resync | Cause::Retry | Cause::SafetyPoll => true,
+        Cause::Arrival | Cause::Notice | Cause::Turn | Cause::Expiry => false,
+    }
+}
+
+// Callers whose time is over meanwhile are not held back with the ask, and a notice is heard.
+async fn take_turn(
+    inner: &Inner,
+    turn: &mut RetryPermit,
+    until: Option<Instant>,
+    poke: &Notify,
+    cursor: Option<&mut WatchCursor>,
+) -> Woken {
+    tokio::select! {
+        biased;
+        () = turn.come() => Woken::ByTurn,
+        woken = wait(inner, until, poke, cursor) => woken,
+    }
+}
+
+// What kept it from being answered, if that may pass.
+async fn ask_server(
+    inner: &Arc<Inner>,
+    key: &Arc<LockKey>,
+    ask: Ask,
+    noticed: Option<Instant>,
+) -> Option<Box<TransportError>> {
+    let sent = inner.clock.now();
+    let execute_by = sent + inner.config.request_timeout(ask.ttl);
+    #[cfg(leasehold_fault)]
+    let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };
+    let sending = send(inner, key, &ask, sent, execute_by);
+    let answer = match ask.give_up.filter(|give_up| *give_up < sent + inner.config.command_timeout()) {
+        // Boxed: it is rare, and would make the task of every call larger.
+        Some(give_up) => Box::pin(meanwhile(inner, key, Some(give_up), sending)).await,
+        None => sending.await,
+    };
+    let now = inner.clock.now();
+    if answer.is_ok() {
+        inner.note_round_trip(now - sent); // a timeout would make every courtesy as long as itself
+    }
+    tell_ask(inner, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
+    let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
+    let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
+    let last_error = last_error.cloned().map(Box::new);
+    if let Some(closing) = handle_answer(inner, key, answer, &exchange) {
+        // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
+        let next = dismiss_overdue(inner, key);
+        Box::pin(meanwhile(inner, key, next, reconciler::give_back(inner, key, closing))).await;
+    }
+    last_error
+}
+
+// Callers leave by the clock while something is awaited that must come first; `next`: when the first of them may.
+async fn meanwhile<T>(
+    inner: &Inner,
+    key: &Arc<LockKey>,
+    mut next: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = sleep_until(inner, next) => next = dismiss_overdue(inner, key),
+        }
+    }
+}
+
+// When the next caller may leave by the clock.
+fn dismiss_overdue(inner: &Inner, key: &Arc<LockKey>) -> Option<Instant> {
+    let (now, pace) = (inner.clock.now(), inner.pace(key.slot()));
+    let (leaving, next) =
+        inner.table.with(key, |slot| (slot.entry.take_overdue(now, &pace), slot.entry.next_give_up(&pace)));
+    dismiss(inner, leaving);
+    next
+}
+
+async fn sleep_until(inner: &Inner, moment: Option<Instant>) {
+    match moment {
+        Some(moment) => inner.clock.sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn tell_ask(
+    inner: &Inner,
+    ask: &Ask,
+    answer: &Result<AcquireReply, TransportError>,
+    took: Duration,
+    since_notice: Option<Duration>,
+) {
+    let answer = match answer {
+        Ok(AcquireReply::Granted { .. }) => Ok(AskAnswer::Granted),
+        Ok(AcquireReply::Held { .. }) => Ok(AskAnswer::Held),
+        Ok(AcquireReply::TooLate { .. }) => Ok(AskAnswer::TooLate),
+        Err(last_error) => Err(last_error),
+    };
+    let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
+    let told = metrics::Ask { cause: ask.cause, took, answer, since_notice };
+    inner.events.asked(inner.events.class(ask.class), &told);
+}
+
+async fn send(
+    inner: &Inner,
+    key: &Arc<LockKey>,
+    ask: &Ask,
+    sent: Instant,
+    execute_by: Instant,
+) -> Result<AcquireReply, TransportError> {
+    let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
+    inner.check_restart_grace(key, sent)?;
+    inner.events.totals.asks.add(1);
+    let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
+    let reply = lane.acquire(Acquire { key, owner, ttl, fencing: Fencing::ServerClock, execute_by }).await?;
+    let at = match reply {
+        AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
+    };
+    check_epoch(inner, at)?;
+    inner.reconciler.handle_answer_of(inner, at.clock.node);
+    if let AcquireReply::Granted { .. } = reply {
+        inner
+            .check_restart_grace_of(at.clock.node, sent)
+            .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
+    }
+    Ok(reply)
+}
+
+/// An answer of a server that is not the present one proves nothing.
+pub(crate) fn check_epoch(inner: &Inner, at: ServerTime) -> Result<(), TransportError> {
+    if inner.calls.is_current(at.clock) {
+        return Ok(());
+    }
+    Err(TransportError::unknown(
+        ErrorKind::Unreachable,
+        at,
+        "answered by a server that is not the present one",
+    ))
+}
+
+/// An ask and when it was answered.
+struct Exchange {
+    cause: Cause,
+    sent: Instant,
+    execute_by: Instant,
+    received: Instant,
+}
+
+fn handle_answer(
+    inner: &Arc<Inner>,
+    key: &Arc<LockKey>,
+    answer: Result<AcquireReply, TransportError>,
+    exchange: &Exchange,
+) -> Option<UnconfirmedOwner> {
+    let Exchange { cause, sent, execute_by, received: now } = *exchange;
+    #[cfg(leasehold_fault)]
+    let sent = if Fault::LateDeadline.is_on() { now } else { sent };
+    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
+    let pace = inner.pace(key.slot());
+    let (verdict, installed) = inner.table.with(key, |slot| {
+        let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
+        let installed = verdict.grant.take().map(|grant| install(key, slot, grant));
+        (verdict, installed)
+    });
+    let Verdict { leaving, closing, no_expiry, .. } = verdict;
+    match installed {
+        Some(installed) => deliver(inner, installed, cause != Cause::Arrival),
+        None if granted => inner.events.grant_without_caller(),
+        None => {}
+    }
+    if no_expiry && inner.warned_no_expiry.is_news(key.on_server()) {
+        inner.events.no_expiry();
+        let key = key.clone();
+        log::line(Level::WARN, move || {
+            tracing::warn!(
+                lock = key.name(),
+                "a peer holds this lock without expiry; callers poll until it is gone"
+            );
+        });
+    }
+    dismiss(inner, leaving);
+    if granted {
+        return closing;
+    }
+    close(inner, key, closing);
+    None
+}
+
+/// A lease that holds its key, with the callers that get it.
+struct Installed {
+    lease: Arc<LeaseCore>,
+    reply_tos: Vec<ReplyTo>,
+    baseline: TtlExpectation,
+    replaced: Option<Arc<LeaseCore>>,
+}
+
+fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
+    let Grant { receiver, sharers, granted, open } = grant;
+    let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
+    let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
+    let replaced = slot.entry.install(lease.clone(), receiver.scope);
+    // The server gave the lock again: whatever an earlier lease of ours believes ends before the new one begins.
+    let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
+    let reply_tos = std::iter::once(receiver).chain(sharers).map(|caller| caller.reply_to).collect();
+    let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
+    Installed { baseline, lease, reply_tos, replaced }
+}
+
+fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
+    let Installed { lease, reply_tos, baseline, replaced } = installed;
+    if let Some(earlier) = replaced {
+        end::handle_loss(inner, &earlier, LossReason::NotOurs);
+    }
+    inner.warned_no_expiry.handle_granted(lease.key.on_server());
+    inner.events.totals.callers.sub(reply_tos.len() as u64);
+    inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
+    for reply_to in reply_tos {
+        // A caller that has gone drops the offer, and the offer gives the lease back.
+        reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), inner.clone(), contended)));
+    }
+}
+
+fn dismiss(inner: &Inner, leaving: Vec<Leaving<ReplyTo>>) {
+    inner.events.totals.callers.sub(leaving.len() as u64);
+    for Leaving { caller, refusal } in leaving {
+        caller.reply_to.send(Answer::Refused(refusal));
+    }
+}
+
+fn close(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: Option<UnconfirmedOwner>) {
+    if let Some(closing) = closing {
+        inner.reconciler.add(inner, key, closing);
+    }
+}
+
+/// If the driver ends in the middle, by a panic or with its runtime, nobody would ever serve its callers: they are told.
+struct DrainGuard {
+    inner: Arc<Inner>,
+    key: Arc<LockKey>,
+    armed: bool,
+}
+
+impl DrainGuard {
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for DrainGuard {
+    fn drop(&mut self) {
+        self.inner.events.totals.served.sub(1);
+        self.inner.contended_keys.leave(self.key.slot());
+        if !self.armed {
+            return;
+        }
+        let callers = self.inner.table.with(&self.key, |slot| {
+            (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+            slot.entry.depart_all()
+        });
+        // Dropped seats tell their callers that the engine has ended.
+        self.inner.events.totals.callers.sub(callers.len() as u64);
+    }
+}

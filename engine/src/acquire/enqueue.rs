@@ -1,0 +1,204 @@
+//! Queueing a caller for a key, and its leaving.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{
+    bulk_limiter::BulkPermit,
+    caller::{Caller, CallerId, Patience, ScopeId},
+    driver,
+    entry::ScopeView,
+    pending_grant::PendingGrant,
+    reply_to::ReplyTo,
+    table::{Answer, Slot},
+};
+use crate::{
+    clock::Instant,
+    error::{AcquireError, Invalid},
+    inner::Inner,
+    key::LockKey,
+    lease::shared::{LeaseCore, Terms},
+};
+
+/// What a caller asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) key: Arc<LockKey>,
+    pub(crate) terms: Terms,
+    pub(crate) asked: ExplicitTerms,
+    pub(crate) patience: Patience,
+    pub(crate) scope: Option<ScopeId>,
+    pub(crate) joined: Instant,
+}
+
+/// Which terms the caller named itself; inside a scope they must be those of the outer lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExplicitTerms {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) no_renewal: bool,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// What came of queueing.
+pub(crate) enum Enqueued {
+    /// In the queue; the answer comes here.
+    Queued(oneshot::Receiver<Answer>, QueueGuard),
+    /// The scope holds the lock already.
+    Shared(PendingGrant),
+    /// Somebody holds the lock, and the caller only tries.
+    Held,
+}
+
+/// A caller's place in the queue. Dropping it leaves the queue.
+pub(crate) struct QueueGuard {
+    inner: Arc<Inner>,
+    key: Arc<LockKey>,
+    id: CallerId,
+    answered: bool,
+}
+
+/// What came of it once the table is unlocked.
+pub(crate) enum Next {
+    Share(Arc<LeaseCore>),
+    Held,
+    Wait,
+    /// Whoever asked has gone; nothing was queued.
+    Gone,
+}
+
+/// Queues a caller; `ahead`: at the head, because a grant came too late for it.
+///
+/// # Errors
+/// Shutdown, limits, a lost scope, or terms that contradict those of the scope.
+pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enqueued, AcquireError> {
+    let (reply_to, answer) = oneshot::channel();
+    let id = CallerId(inner.next_id());
+    match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
+        Next::Share(lease) => Ok(Enqueued::Shared(PendingGrant::new(lease, inner.clone(), false))),
+        Next::Held => Ok(Enqueued::Held),
+        Next::Wait | Next::Gone => Ok(Enqueued::Queued(
+            answer,
+            QueueGuard { inner: inner.clone(), key: call.key.clone(), id, answered: false },
+        )),
+    }
+}
+
+/// The same with a seat of the caller's own, which is left to it unless it is needed. `room`: what its ask occupies until
+/// it is answered.
+///
+/// # Errors
+/// As [`join`].
+pub(crate) fn queue_up(
+    inner: &Arc<Inner>,
+    call: &Call,
+    (id, reply_to): (CallerId, &mut Option<ReplyTo>),
+    ahead: bool,
+    permit: Option<BulkPermit>,
+) -> Result<Next, AcquireError> {
+    let (next, start) = inner.table.with(&call.key, |slot| -> Result<(Next, bool), AcquireError> {
+        inner.check_open()?;
+        let terms = match admit(inner, call, slot)? {
+            Admitted::Queue(terms) => terms,
+            Admitted::Share(lease) => return Ok((Next::Share(lease), false)),
+            Admitted::Held => return Ok((Next::Held, false)),
+        };
+        // Under the lock, so that who goes at the same time either is not queued or finds its caller here.
+        let Some(reply_to) = reply_to.take_if(|reply_to| !reply_to.is_abandoned()) else {
+            return Ok((Next::Gone, false));
+        };
+        let Call { patience, joined, scope, .. } = *call;
+        inner.events.totals.callers.add(1);
+        slot.entry.join(Caller { id, terms, patience, joined, scope, reply_to }, ahead);
+        slot.poke();
+        Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
+    })?;
+    if start {
+        driver::start(inner, &call.key, permit);
+    }
+    Ok(next)
+}
+
+/// Takes a caller that does not wait for its answer any more out of the queue.
+pub(crate) fn leave(inner: &Inner, key: &Arc<LockKey>, id: CallerId) {
+    let left = inner.table.with(key, |slot| {
+        let caller = slot.entry.depart(id);
+        slot.poke();
+        caller
+    });
+    if left.is_some() {
+        inner.events.totals.callers.sub(1);
+    }
+}
+
+enum Admitted {
+    Queue(Terms),
+    Share(Arc<LeaseCore>),
+    Held,
+}
+
+fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+    match call.scope.map_or(ScopeView::Stranger, |scope| slot.entry.scope_view(scope)) {
+        ScopeView::Holds(lease) => {
+            call.asked.check_against(lease.terms())?;
+            lease.add_hold();
+            Ok(Admitted::Share(lease))
+        }
+        ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
+        ScopeView::Queued(terms) => {
+            call.asked.check_against(terms)?;
+            inner.check_limits(call.key.slot())?;
+            Ok(Admitted::Queue(Terms { class: call.terms.class, ..terms }))
+        }
+        ScopeView::Stranger
+            if call.patience == Patience::Try && slot.entry.is_known_held(inner.clock.now()) =>
+        {
+            Ok(Admitted::Held)
+        }
+        ScopeView::Stranger => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
+    }
+}
+
+impl ExplicitTerms {
+    fn check_against(self, outer: Terms) -> Result<(), AcquireError> {
+        let remedy =
+            |outer: String| format!("this scope holds or wants the lock with {outer}; leave it out here");
+        if let Some(ttl) = self.ttl.filter(|ttl| *ttl != outer.ttl) {
+            return Err(Invalid::new(
+                "ttl",
+                format_args!("{ttl:?}"),
+                remedy(format!("ttl = {:?}", outer.ttl)),
+            )
+            .into());
+        }
+        if self.no_renewal && outer.renewed {
+            return Err(Invalid::new("no_renewal", true, remedy("renewal".into())).into());
+        }
+        if let Some(time) = self.max_hold.filter(|time| Some(*time) != outer.max_hold) {
+            let outer = remedy(format!("max_hold = {:?}", outer.max_hold));
+            return Err(Invalid::new("max_hold", format_args!("{time:?}"), outer).into());
+        }
+        Ok(())
+    }
+}
+
+impl QueueGuard {
+    /// The caller has its answer: there is nothing to leave.
+    pub(crate) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for QueueGuard {
+    fn drop(&mut self) {
+        if !self.answered {
+            leave(&self.inner, &self.key, self.id);
+        }
+    }
+}
+
+impl From<Invalid> for AcquireError {
+    fn from(invalid: Invalid) -> Self {
+        AcquireError::Invalid(invalid)
+    }
+}

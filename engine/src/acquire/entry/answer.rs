@@ -1,0 +1,165 @@
+//! What an answer of the server means for an entry.
+
+use std::time::Duration;
+
+use super::{Cause, Entry, Pace};
+use crate::{
+    acquire::{
+        attempt::{Attempt, UnconfirmedOwner},
+        caller::{Caller, Leaving, Refusal, ScopeId},
+    },
+    clock::Instant,
+    lease::{shared::Granted, state, unanswered::UnansweredSends},
+    transport::{AcquireReply, Effect, Remaining, TransportError},
+};
+
+/// What came of an answer.
+#[derive(Debug)]
+pub(crate) struct Verdict<S> {
+    /// The grant and who gets it: the first of them decides the terms, the others share its scope.
+    pub(crate) grant: Option<Grant<S>>,
+    /// Who leaves without it.
+    pub(crate) leaving: Vec<Leaving<S>>,
+    /// An owner to be closed.
+    pub(crate) closing: Option<UnconfirmedOwner>,
+    /// A peer holds the lock without expiry, seen for the first time.
+    pub(crate) no_expiry: bool,
+}
+
+/// A grant that found its receiver.
+#[derive(Debug)]
+pub(crate) struct Grant<S> {
+    pub(crate) receiver: Caller<S>,
+    pub(crate) sharers: Vec<Caller<S>>,
+    pub(crate) granted: Granted,
+    pub(crate) open: UnansweredSends,
+}
+
+impl<S> Entry<S> {
+    /// The ask sent at `sent` was answered. `local` is told apart by the driver: an answer of an older epoch arrives here
+    /// as an unknown.
+    pub(crate) fn handle_answer(
+        &mut self,
+        answer: Result<AcquireReply, TransportError>,
+        sent: Instant,
+        execute_by: Instant,
+        now: Instant,
+        pace: &Pace,
+    ) -> Verdict<S> {
+        let mut verdict = Verdict { grant: None, leaving: Vec::new(), closing: None, no_expiry: false };
+        match answer {
+            Ok(AcquireReply::Granted { token, at }) => {
+                self.handle_clear();
+                if let Some(attempt) = self.attempt.take() {
+                    let granted = Granted {
+                        owner: attempt.owner,
+                        token,
+                        sent,
+                        execute_by,
+                        received: now,
+                        clock: at.clock,
+                    };
+                    self.handle_granted(attempt, granted, now, &mut verdict);
+                }
+            }
+            Ok(AcquireReply::Held { remaining, .. }) => {
+                self.handle_clear();
+                self.asked = Some(self.asking);
+                self.handle_held(remaining, now, pace, &mut verdict);
+            }
+            Ok(AcquireReply::TooLate { .. }) => self.handle_too_late(now),
+            Err(error) => {
+                self.asked = Some(self.asking);
+                self.handle_error(error, execute_by, now, &mut verdict);
+            }
+        }
+        verdict
+    }
+
+    fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
+        self.last_held = false;
+        self.ask_next(now, Cause::Retry);
+        let in_time = now < state::deadline(granted.sent, attempt.ttl);
+        let receiver = if in_time { self.callers.take_first(attempt.ttl) } else { None };
+        let Some(receiver) = receiver else {
+            verdict.closing = Some(attempt.into_give_back(granted.execute_by)); // nobody there, or too old to be of use
+            return;
+        };
+        self.fairness.handle_grant(now);
+        let sharers = self.take_sharers(receiver.scope);
+        verdict.leaving = self.refuse_tries();
+        verdict.grant = Some(Grant { receiver, sharers, granted, open: attempt.open });
+    }
+
+    fn take_sharers(&mut self, scope: Option<ScopeId>) -> Vec<Caller<S>> {
+        scope.map_or(Vec::new(), |scope| self.callers.take_scope(scope))
+    }
+
+    fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
+        (self.last_held, self.told_held) = (true, Some(self.callers.came()));
+        self.fairness.handle_held(now);
+        verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
+        verdict.leaving = self.refuse_tries();
+        verdict.no_expiry = remaining == Remaining::NoExpiry && !self.warned_no_expiry;
+        self.warned_no_expiry |= remaining == Remaining::NoExpiry;
+        match remaining {
+            Remaining::For(left) if left.saturating_add(PAST_EXPIRY) <= pace.safety_poll => {
+                self.ask_next(now + left + PAST_EXPIRY, Cause::Expiry)
+            }
+            Remaining::For(_) | Remaining::NoExpiry | Remaining::NotKnown => {
+                self.ask_next(now + pace.safety_poll, Cause::SafetyPoll)
+            }
+        }
+        match self.follow_up.take() {
+            Some(Cause::Notice) => self.follow_notice(now, pace),
+            Some(cause) => self.ask_next(now, cause),
+            None => {}
+        }
+    }
+
+    // Once in a row at once: the sample in the answer has put the offset right.
+    fn handle_too_late(&mut self, now: Instant) {
+        let delay = if self.failures == 0 { Duration::ZERO } else { backoff(self.failures) };
+        self.failures += 1;
+        self.ask_next(now + delay, Cause::Retry);
+    }
+
+    fn handle_error(
+        &mut self,
+        error: TransportError,
+        execute_by: Instant,
+        now: Instant,
+        verdict: &mut Verdict<S>,
+    ) {
+        if let (Effect::Unknown { not_after }, Some(attempt)) = (error.effect, &mut self.attempt) {
+            attempt.open.add(not_after, execute_by, attempt.ttl);
+        }
+        if error.kind.is_final() {
+            self.unclear = None;
+            verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
+            let leaving = |caller| Leaving { caller, refusal: Refusal::Failed(error.clone()) };
+            verdict.leaving = self.depart_all().into_iter().map(leaving).collect();
+            return;
+        }
+        self.ask_next(now + backoff(self.failures), Cause::Retry);
+        self.failures += 1;
+        if let Some(unclear) = &mut self.unclear {
+            unclear.last_error = Some(Box::new(error));
+        }
+    }
+
+    pub(super) fn refuse_tries(&mut self) -> Vec<Leaving<S>> {
+        let tries = self.callers.take_tries(|_| true);
+        tries.into_iter().map(|caller| Leaving { caller, refusal: Refusal::Held }).collect()
+    }
+}
+
+/// 10 ms, doubled with each trouble in a row, at most 200 ms: within a second of healing several asks go out.
+fn backoff(failures: u32) -> Duration {
+    (BACKOFF_MIN * 2u32.saturating_pow(failures.min(10))).min(BACKOFF_MAX)
+}
+
+/// A server counts whole milliseconds: one more, and the hold is gone.
+const PAST_EXPIRY: Duration = Duration::from_millis(1);
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_millis(200);

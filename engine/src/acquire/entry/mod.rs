@@ -1,0 +1,228 @@
+//! A key that somebody here wants: its callers, the one attempt to get it, and when to ask. Pure.
+//!
+//! Rules.
+//! - The attempt belongs to the key. It carries the ttl of the caller at the head when it starts; its grant goes to the
+//!   first queued caller with that ttl. A caller that leaves just leaves.
+//! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy).
+//! - An unanswered ask is repeated with the same owner for half a ttl; then its owner is closed and a new attempt
+//!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
+//! - A notice is a hint: it leads to one ask. Notices during an ask are remembered as one.
+//! - A caller whose wait is over is told that the lock was held only if that was known since it came: by a definite
+//!   answer, by the last one as far as it holds for who only tries, or by a lease of this engine. It leaves once it can
+//!   be told something, or one command timeout later.
+//! - `unavailable_after` runs from the first send without a definite answer, for each caller from its joining at most.
+//!
+//! It sends, sleeps and wakes nothing: `take_step` says what to do next, `handle_*` take what came in.
+
+mod answer;
+mod local;
+mod notices;
+mod step;
+mod timeouts;
+
+use std::sync::Arc;
+
+use super::{
+    attempt::Attempt,
+    caller::{Caller, CallerId, ScopeId},
+    caller_deadlines::Coming,
+    fairness::Fairness,
+    queue::Queue,
+};
+use crate::{
+    clock::Instant,
+    lease::shared::{LeaseCore, Terms},
+    transport::TransportError,
+};
+
+pub(crate) use answer::{Grant, Verdict};
+pub(crate) use step::{Ask, Cause, Pace, Step};
+
+/// How a scope stands to the key.
+#[derive(Debug)]
+pub(crate) enum ScopeView {
+    /// It has nothing to do with it.
+    Stranger,
+    /// It holds it.
+    Holds(Arc<LeaseCore>),
+    /// It held it, lost it, and has not dropped all its leases.
+    Lost(Arc<LeaseCore>),
+    /// It has a caller in the queue, with these terms.
+    Queued(Terms),
+}
+
+/// One key's entry.
+#[derive(Debug)]
+pub(crate) struct Entry<S> {
+    callers: Queue<S>,
+    local: Option<HeldGrant>,
+    lost: Vec<HeldGrant>,
+    attempt: Option<Attempt>,
+    next_ask: Instant,
+    cause: Cause,
+    /// The last definite answer was "held", and nothing has happened since.
+    last_held: bool,
+    /// The last caller that was there when the lock was known to be held, by a definite answer or by a lease of ours.
+    told_held: Option<Coming>,
+    /// The last caller that was there when the last ask was sent.
+    asking: Coming,
+    /// The same of the last ask that was told "held" or was not answered.
+    asked: Option<Coming>,
+    standing_back: bool,
+    warned_no_expiry: bool,
+    /// Why to ask again at once if the ask in flight is answered "held".
+    follow_up: Option<Cause>,
+    unclear: Option<Unclear>,
+    failures: u32,
+    fairness: Fairness,
+}
+
+/// A lease of this engine, and the scope it was taken in.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldGrant {
+    lease: Arc<LeaseCore>,
+    scope: Option<ScopeId>,
+}
+
+impl HeldGrant {
+    pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
+        &self.lease
+    }
+
+    #[cfg(test)]
+    pub(crate) fn new(lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Self {
+        Self { lease, scope }
+    }
+}
+
+/// No definite answer since.
+#[derive(Debug)]
+struct Unclear {
+    since: Instant,
+    last_error: Option<Box<TransportError>>,
+}
+
+impl<S> Default for Entry<S> {
+    fn default() -> Self {
+        Self {
+            callers: Queue::default(),
+            local: None,
+            lost: Vec::new(),
+            attempt: None,
+            next_ask: Instant::default(),
+            cause: Cause::Arrival,
+            last_held: false,
+            told_held: None,
+            asking: 0,
+            asked: None,
+            standing_back: false,
+            warned_no_expiry: false,
+            follow_up: None,
+            unclear: None,
+            failures: 0,
+            fairness: Fairness::default(),
+        }
+    }
+}
+
+impl<S> Entry<S> {
+    /// Whether it can be forgotten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.local.is_none() && self.is_idle_but_for_a_lease()
+    }
+
+    fn is_idle_but_for_a_lease(&self) -> bool {
+        self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn callers_len(&self) -> usize {
+        self.callers.len()
+    }
+
+    /// When the caller at the head came, who waits longest.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.callers.head().map(|caller| caller.joined)
+    }
+
+    /// Everybody who waits, in order.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller<S>> {
+        self.callers.iter()
+    }
+
+    /// The lease of this engine that holds the key.
+    pub(crate) fn local(&self) -> Option<&Arc<LeaseCore>> {
+        self.local.as_ref().map(|local| &local.lease)
+    }
+
+    /// The entry of a key that is held by a lease of this engine, with nothing else to remember.
+    pub(crate) fn of_held(HeldGrant { lease, scope }: HeldGrant) -> Self {
+        let fairness = Fairness::of_one_grant(lease.granted_at);
+        Self { local: Some(HeldGrant { lease, scope }), fairness, ..Self::default() }
+    }
+
+    /// The lease that holds the key, if [`Self::of_held`] makes the same entry of it: nobody waits, nothing is asked or
+    /// unclear, and the grant was the only turn.
+    pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
+        let local = self.local.as_ref()?;
+        let is_quiet = self.is_idle_but_for_a_lease()
+            && (self.follow_up, self.failures) == (None, 0)
+            && !(self.last_held || self.standing_back || self.warned_no_expiry)
+            && self.unclear.is_none()
+            && self.fairness == Fairness::of_one_grant(local.lease.granted_at);
+        is_quiet.then_some(local)
+    }
+
+    /// How a scope stands to the key.
+    pub(crate) fn scope_view(&self, scope: ScopeId) -> ScopeView {
+        let is_it = |local: &&HeldGrant| local.scope == Some(scope) && local.lease.holds() > 0;
+        if let Some(local) = self.lost.iter().find(is_it) {
+            return ScopeView::Lost(local.lease.clone());
+        }
+        match (self.local.iter().find(is_it), self.callers.of_scope(scope)) {
+            (Some(local), _) if local.lease.is_live() => ScopeView::Holds(local.lease.clone()),
+            (Some(local), _) => ScopeView::Lost(local.lease.clone()),
+            (None, Some(caller)) => ScopeView::Queued(caller.terms),
+            (None, None) => ScopeView::Stranger,
+        }
+    }
+
+    /// Whether a caller that only tries can be told "held" without a command: the last definite answer said so and
+    /// nothing is being asked, or a lease of this engine holds the key and is not in jeopardy.
+    pub(crate) fn is_known_held(&self, now: Instant) -> bool {
+        self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
+    }
+
+    /// Queues a caller; `ahead`: at the head, because its grant came too late to be taken.
+    pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) {
+        if ahead { self.callers.push_front(caller) } else { self.callers.push_back(caller) }
+    }
+
+    /// A caller was dropped.
+    pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
+        self.callers.take(id)
+    }
+
+    /// Every caller, at shutdown or when nobody is left to serve them.
+    pub(crate) fn depart_all(&mut self) -> Vec<Caller<S>> {
+        self.callers.take_all()
+    }
+
+    fn ask_next(&mut self, moment: Instant, cause: Cause) {
+        (self.next_ask, self.cause) = (moment, cause);
+    }
+
+    fn handle_clear(&mut self) {
+        self.unclear = None;
+        self.failures = 0;
+    }
+
+    fn is_surely_held_here(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now) && !local.lease.is_in_jeopardy())
+    }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

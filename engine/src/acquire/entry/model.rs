@@ -1,0 +1,653 @@
+//! Every interleaving of release, notice, ask and answer, for one entry and one foreign process.
+//!
+//! The world: a server that knows one hold; a connection that carries asks, releases and their answers in order; another
+//! one for notices, whose subscription comes in force when it likes and may be cut; a foreign process that releases and
+//! takes the lock again. A driver obeys the entry. Time stands still, but for the short waits an entry asks for itself
+//! (standing back, back-off): so what happens only after the safety poll never happens, and shows as a caller who
+//! waits for a free lock.
+//!
+//! Breadth first, each state once, so a failure shows a shortest path; a path is a list of choices that is played again
+//! from the beginning.
+
+use std::collections::{HashSet, VecDeque};
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    acquire::{
+        attempt::UnconfirmedOwner,
+        caller::{Leaving, Patience, Refusal},
+    },
+    fencing::FencingToken,
+    key::LockKey,
+    lease::state::LossReason,
+    owner::{Owner, OwnerMint},
+    routing::topology::{ClockId, NodeId},
+    transport::{AcquireReply, ErrorKind, Remaining, ServerTime, WatchState},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+const START: Instant = Instant::from_nanos(1_000_000_000);
+const PACE: Pace = Pace {
+    unavailable_after: Duration::from_secs(10),
+    command_timeout: Duration::from_secs(1),
+    safety_poll: Duration::from_secs(1),
+    round_trip: Duration::from_millis(1),
+};
+
+/// What may happen, how often, and which habits the driver has.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    callers: u64,
+    /// Callers that only try, who come while others wait.
+    tries: u64,
+    /// Callers with a wait of zero, who come while others wait.
+    zero_waits: u64,
+    foreign_takes: u32,
+    cuts: u32,
+    timeouts: u32,
+    departures: u32,
+    /// The driver looks at the notices also while an ask is in flight.
+    looks_in_flight: bool,
+    /// The subscription stays warm when the driver drops its watch.
+    warm: bool,
+    /// The process has had its row: it stands back after each release.
+    stands_back: bool,
+    /// Our leases are in jeopardy as soon as they are held, so tries ask.
+    jeopardy: bool,
+    /// How often our hold is deleted, without a notice.
+    deletions: u32,
+}
+
+const SMALL: Bounds = Bounds {
+    callers: 2,
+    tries: 0,
+    zero_waits: 0,
+    foreign_takes: 2,
+    cuts: 1,
+    timeouts: 0,
+    departures: 0,
+    looks_in_flight: true,
+    warm: true,
+    stands_back: false,
+    jeopardy: false,
+    deletions: 0,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Hold {
+    Free,
+    Foreign,
+    Ours(Owner),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Command {
+    Ask(Owner, u64),
+    Release(Owner),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    Granted(u64),
+    Held(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Subscription {
+    No,
+    /// On its way, or to be made again after a cut.
+    ExplicitTerms,
+    InForce,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Note {
+    Confirmed,
+    Notice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    CloserSends,
+    ServerTakesCommand,
+    AnswerArrives,
+    AskTimesOut,
+    ForeignReleases,
+    ForeignTakes,
+    SubscriptionTakesEffect,
+    NoteArrives,
+    NoticesAreCut,
+    OurHolderReleases,
+    OurHoldVanishes,
+    OurLossIsNoticed,
+    ShortWaitEnds,
+    TryComes,
+    ZeroWaitComes,
+    HeadDeparts,
+}
+
+/// What was heard since a caller with a wait of zero came.
+#[derive(Clone, Copy, Debug)]
+struct ZeroWait {
+    id: CallerId,
+    /// How many asks had been sent.
+    came_at: u64,
+    /// A server, or a lease of ours, said that the lock is held, or had said so when it came.
+    heard_held: bool,
+    /// An ask that was sent since was told "held" or was not answered.
+    asked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Driver {
+    InFlight(u64),
+    Waiting(Option<Instant>),
+    Resting,
+}
+
+struct World {
+    bounds: Bounds,
+    entry: Entry<()>,
+    mint: OwnerMint,
+    now: Instant,
+    hold: Hold,
+    /// Owners whose release another task sends when it comes to it.
+    closings: VecDeque<Owner>,
+    commands: VecDeque<Command>,
+    answers: VecDeque<Answer>,
+    subscription: Subscription,
+    notes: VecDeque<Note>,
+    watch: WatchState,
+    seen: Option<WatchState>,
+    driver: Driver,
+    owners: Vec<Owner>,
+    asks: u64,
+    hints: u64,
+    asks_by_hint: u64,
+    next_caller: u64,
+    zero_waits: Vec<ZeroWait>,
+    /// Asks that were told to have timed out; they may still be on their way.
+    abandoned: usize,
+}
+
+impl World {
+    fn new(bounds: Bounds) -> Self {
+        let mut world = Self {
+            bounds,
+            entry: Entry::default(),
+            mint: OwnerMint::new(),
+            now: START,
+            hold: Hold::Foreign,
+            closings: VecDeque::new(),
+            commands: VecDeque::new(),
+            answers: VecDeque::new(),
+            subscription: Subscription::No,
+            notes: VecDeque::new(),
+            watch: WatchState::default(),
+            seen: None,
+            driver: Driver::Resting,
+            owners: Vec::new(),
+            asks: 0,
+            hints: 0,
+            asks_by_hint: 0,
+            next_caller: 0,
+            zero_waits: Vec::new(),
+            abandoned: 0,
+        };
+        for _ in 0..bounds.callers {
+            world.join(Patience::Wait(None));
+        }
+        world.drive();
+        world
+    }
+
+    fn join(&mut self, patience: Patience) {
+        self.next_caller += 1;
+        let terms =
+            Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+        let id = CallerId(self.next_caller);
+        self.entry.join(Caller { id, terms, patience, joined: START, scope: None, reply_to: () }, false);
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        let may = |action: &Action| match action {
+            Action::CloserSends => !self.closings.is_empty(),
+            Action::ServerTakesCommand => !self.commands.is_empty(),
+            Action::AnswerArrives => !self.answers.is_empty(),
+            Action::AskTimesOut => matches!(self.driver, Driver::InFlight(_)) && self.bounds.timeouts > 0,
+            Action::ForeignReleases => self.hold == Hold::Foreign,
+            Action::ForeignTakes => self.hold == Hold::Free && self.bounds.foreign_takes > 0,
+            Action::SubscriptionTakesEffect => self.subscription == Subscription::ExplicitTerms,
+            Action::NoteArrives => !self.notes.is_empty(),
+            Action::NoticesAreCut => self.subscription == Subscription::InForce && self.bounds.cuts > 0,
+            Action::OurHolderReleases => self.entry.local().is_some(),
+            Action::OurHoldVanishes => self.bounds.deletions > 0 && self.holds_on_server(),
+            Action::OurLossIsNoticed => self.entry.local().is_some() && !self.holds_on_server(),
+            Action::ShortWaitEnds => self.short_wait().is_some(),
+            Action::TryComes => self.bounds.tries > 0,
+            Action::ZeroWaitComes => self.bounds.zero_waits > 0,
+            Action::HeadDeparts => self.bounds.departures > 0 && !self.entry.callers.is_empty(),
+        };
+        ACTIONS.into_iter().filter(may).collect()
+    }
+
+    fn holds_on_server(&self) -> bool {
+        self.entry.local().is_some_and(|lease| self.hold == Hold::Ours(lease.owner))
+    }
+
+    /// What the entry waits for by itself, other than the safety poll and the end of a foreign hold.
+    fn short_wait(&self) -> Option<Instant> {
+        let Driver::Waiting(until) = self.driver else { return None };
+        until.filter(|until| *until < self.now + PACE.safety_poll / 2)
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::CloserSends => {
+                self.commands.push_back(Command::Release(self.closings.pop_front().unwrap()))
+            }
+            Action::ServerTakesCommand => self.execute(),
+            Action::AnswerArrives => self.receive(),
+            Action::AskTimesOut => self.time_out(),
+            Action::ForeignReleases => self.free(),
+            Action::ForeignTakes => {
+                self.bounds.foreign_takes -= 1;
+                self.hold = Hold::Foreign;
+            }
+            Action::SubscriptionTakesEffect => {
+                self.subscription = Subscription::InForce;
+                self.notes.push_back(Note::Confirmed);
+            }
+            Action::NoteArrives => match self.notes.pop_front().unwrap() {
+                Note::Confirmed => self.watch.in_force = true,
+                Note::Notice => self.watch.notices += 1,
+            },
+            Action::NoticesAreCut => {
+                self.bounds.cuts -= 1;
+                self.notes.clear();
+                self.watch.gaps += 1;
+                self.watch.in_force = false;
+                self.subscription = Subscription::ExplicitTerms;
+            }
+            Action::OurHolderReleases => self.release(),
+            Action::OurHoldVanishes => {
+                self.bounds.deletions -= 1;
+                self.hold = Hold::Free;
+            }
+            Action::OurLossIsNoticed => {
+                let lease = self.entry.local().unwrap().clone();
+                assert!(lease.lose(LossReason::NotOurs));
+                self.entry.handle_local_loss(&lease, self.now, &PACE);
+            }
+            Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
+            Action::TryComes => {
+                self.bounds.tries -= 1;
+                if !self.entry.is_known_held(self.now) {
+                    self.join(Patience::Try);
+                }
+            }
+            Action::ZeroWaitComes => {
+                self.bounds.zero_waits -= 1;
+                let heard_held = self.is_known_held();
+                self.join(Patience::Wait(Some(self.now)));
+                let id = CallerId(self.next_caller);
+                self.zero_waits.push(ZeroWait { id, came_at: self.asks, heard_held, asked: false });
+            }
+            Action::HeadDeparts => {
+                self.bounds.departures -= 1;
+                let id = self.entry.callers.head().unwrap().id;
+                self.entry.depart(id);
+                self.zero_waits.retain(|caller| caller.id != id);
+            }
+        }
+        self.drive();
+        self.check();
+    }
+
+    fn free(&mut self) {
+        self.hold = Hold::Free;
+        if self.subscription == Subscription::InForce {
+            self.notes.push_back(Note::Notice);
+        }
+    }
+
+    fn execute(&mut self) {
+        match self.commands.pop_front().unwrap() {
+            Command::Ask(owner, ask) => {
+                if self.hold == Hold::Free {
+                    self.hold = Hold::Ours(owner);
+                }
+                let ours = self.hold == Hold::Ours(owner);
+                self.answers.push_back(if ours { Answer::Granted(ask) } else { Answer::Held(ask) });
+            }
+            Command::Release(owner) => {
+                if self.hold == Hold::Ours(owner) {
+                    self.free();
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let (ask, reply) = match self.answers.pop_front().unwrap() {
+            Answer::Granted(ask) => {
+                let token = FencingToken::at_server_micros(1);
+                (ask, AcquireReply::Granted { token, at: server() })
+            }
+            Answer::Held(ask) => (ask, AcquireReply::Held { remaining: Remaining::For(TTL), at: server() }),
+        };
+        if self.driver == Driver::InFlight(ask) {
+            self.answered(Ok(reply));
+        }
+    }
+
+    fn time_out(&mut self) {
+        self.bounds.timeouts -= 1;
+        self.abandoned += 1;
+        self.answered(Err(TransportError::unknown(ErrorKind::TimedOut, server(), "no answer")));
+    }
+
+    fn answered(&mut self, answer: Result<AcquireReply, TransportError>) {
+        self.driver = Driver::Waiting(None);
+        self.note_answer(&answer);
+        let execute_by = self.now + Duration::from_secs(1);
+        let verdict = self.entry.handle_answer(answer, self.now, execute_by, self.now, &PACE);
+        self.close(verdict.closing);
+        if let Some(grant) = verdict.grant {
+            self.zero_waits.retain(|caller| caller.id != grant.receiver.id);
+            self.install(grant);
+        }
+    }
+
+    fn note_answer(&mut self, answer: &Result<AcquireReply, TransportError>) {
+        let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
+        for caller in &mut self.zero_waits {
+            caller.asked |= !granted && caller.came_at < self.asks;
+            caller.heard_held |= answer.is_ok();
+        }
+    }
+
+    fn is_known_held(&self) -> bool {
+        self.entry.local().is_some() || self.entry.is_known_held(self.now)
+    }
+
+    /// Who leaves by its wait is told what is true since it came.
+    fn dismiss(&mut self) {
+        for Leaving { caller, refusal } in self.entry.take_overdue(self.now, &PACE) {
+            let place = self.zero_waits.iter().position(|zero| zero.id == caller.id);
+            let Some(place) = place else { continue };
+            let zero = self.zero_waits.remove(place);
+            match refusal {
+                Refusal::TimedOut => assert!(zero.heard_held, "held by hearsay: {zero:?}"),
+                Refusal::Unavailable { .. } => assert!(!zero.heard_held && zero.asked, "{zero:?}"),
+                Refusal::Held | Refusal::Failed(_) => panic!("{refusal:?}"),
+            }
+        }
+    }
+
+    fn install(&mut self, grant: Grant<()>) {
+        let key = LockKey::new("", "a").unwrap();
+        let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, 1);
+        let lease = Arc::new(lease);
+        if self.bounds.jeopardy {
+            lease.enter_jeopardy();
+        }
+        if let Some(earlier) = self.entry.install(lease, None) {
+            assert!(self.bounds.jeopardy && earlier.lose(LossReason::NotOurs), "two owners held");
+        }
+    }
+
+    fn close(&mut self, closing: Option<UnconfirmedOwner>) {
+        self.closings.extend(closing.map(|closing| closing.owner));
+    }
+
+    fn release(&mut self) {
+        let lease = self.entry.local().unwrap().clone();
+        assert!(lease.release());
+        if self.bounds.stands_back {
+            (0..super::super::fairness::STREAK_MAX).for_each(|_| self.entry.fairness.handle_grant(self.now));
+        }
+        let subscribed = self.seen.is_some() && self.watch.in_force;
+        self.entry.handle_local_release(&lease, self.now, subscribed, &PACE);
+        self.commands.push_back(Command::Release(lease.owner));
+    }
+
+    /// The driver's loop, until it has to wait for something.
+    fn drive(&mut self) {
+        loop {
+            if matches!(self.driver, Driver::InFlight(_)) {
+                if self.bounds.looks_in_flight {
+                    self.look();
+                }
+                return;
+            }
+            self.look();
+            self.dismiss();
+            let (step, closing) = self.entry.take_step(self.now, &self.mint, &PACE);
+            self.close(closing);
+            match step {
+                Step::Ask(ask) => self.send(ask),
+                Step::Wait { until, watch } => {
+                    self.driver = Driver::Waiting(until);
+                    if self.set_watch(watch) {
+                        continue;
+                    }
+                    return;
+                }
+                Step::Rest => {
+                    self.driver = Driver::Resting;
+                    self.set_watch(false);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, ask: Ask) {
+        self.asks += 1;
+        if matches!(ask.cause, Cause::Notice | Cause::Resync) {
+            self.asks_by_hint += 1;
+        }
+        if !self.owners.contains(&ask.owner) {
+            self.owners.push(ask.owner);
+        }
+        self.entry.note_sent(self.now);
+        self.commands.push_back(Command::Ask(ask.owner, self.asks));
+        self.driver = Driver::InFlight(self.asks);
+    }
+
+    /// `true`: a watch was opened that may have something to tell.
+    fn set_watch(&mut self, wanted: bool) -> bool {
+        match (wanted, self.seen) {
+            (true, None) => {
+                self.seen = Some(WatchState { in_force: false, ..self.watch });
+                if self.subscription == Subscription::No {
+                    self.subscription = Subscription::ExplicitTerms;
+                }
+                true
+            }
+            (false, Some(_)) => {
+                self.seen = None;
+                if !self.bounds.warm {
+                    (self.subscription, self.watch.in_force) = (Subscription::No, false);
+                    self.notes.clear();
+                }
+                false
+            }
+            (true, Some(_)) | (false, None) => false,
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(seen) = self.seen.replace(self.watch).or_else(|| self.seen.take()) else { return };
+        let notices = self.watch.notices - seen.notices;
+        let resync = self.watch.in_force && !seen.in_force || self.watch.gaps > seen.gaps;
+        if notices > 0 || resync {
+            self.hints += notices + u64::from(resync);
+            self.entry.handle_notices(notices, resync, self.now, &PACE);
+        }
+    }
+
+    fn check(&self) {
+        let asks = self.commands.iter().filter(|command| matches!(command, Command::Ask(..))).count();
+        let unanswered = asks + self.answers.len();
+        assert!(unanswered <= 1 + self.abandoned, "{unanswered} asks in flight");
+        assert!(self.asks_by_hint <= 2 * self.hints, "{} asks for {}", self.asks_by_hint, self.hints);
+        let listens = self.seen.is_some();
+        let news_ahead =
+            listens && (self.subscription == Subscription::ExplicitTerms || !self.notes.is_empty());
+        let talks = !(self.closings.is_empty() && self.commands.is_empty() && self.answers.is_empty());
+        let quiet = !(talks || news_ahead || matches!(self.driver, Driver::InFlight(_)));
+        if !quiet {
+            return;
+        }
+        let waits = !self.entry.callers.is_empty() && self.entry.local().is_none();
+        let polls = waits && self.short_wait().is_none();
+        assert!(
+            !polls || self.zero_waits.is_empty(),
+            "a caller stays behind its wait: {:?}",
+            self.zero_waits
+        );
+        assert!(!(polls && self.hold == Hold::Free), "a caller waits for a free lock");
+        if let Hold::Ours(owner) = self.hold {
+            let wanted = self.entry.local().is_some_and(|lease| lease.owner == owner)
+                || self.entry.attempt.as_ref().is_some_and(|attempt| attempt.owner == owner);
+            assert!(wanted, "a hold that nobody wants");
+        }
+    }
+
+    /// Everything that the future depends on; owners by the order of their coming.
+    fn fingerprint(&self) -> String {
+        let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
+            &self.entry;
+        let Entry { unclear, failures, fairness, local, asked, asking, told_held, .. } = &self.entry;
+        let came = self.entry.callers.came();
+        let since = |coming: u64| came - coming;
+        let known = (since(*asking), asked.map(since), told_held.map(since));
+        let zero_waits = self.zero_waits.iter().map(|zero| (zero.id.0, zero.heard_held, zero.asked));
+        let name = |owner: Owner| self.owners.iter().position(|known| *known == owner);
+        let hold = match self.hold {
+            Hold::Ours(owner) => Err(name(owner)),
+            Hold::Free => Ok(false),
+            Hold::Foreign => Ok(true),
+        };
+        let commands = self.commands.iter().map(|command| match command {
+            Command::Ask(owner, _) => (true, name(*owner)),
+            Command::Release(owner) => (false, name(*owner)),
+        });
+        let in_flight = |ask: &Answer| match ask {
+            Answer::Granted(ask) => (true, self.asks - ask),
+            Answer::Held(ask) => (false, self.asks - ask),
+        };
+        let driver = match self.driver {
+            Driver::InFlight(_) => Err(()),
+            Driver::Waiting(until) => Ok(Some(until)),
+            Driver::Resting => Ok(None),
+        };
+        let watch = self
+            .seen
+            .map(|seen| (seen.in_force, self.watch.notices - seen.notices, self.watch.gaps - seen.gaps));
+        format!(
+            "{:?}",
+            (
+                (callers.iter().map(|caller| caller.id.0).collect::<Vec<_>>(), next_ask, cause, last_held),
+                (standing_back, follow_up, unclear.is_some(), failures, fairness),
+                (attempt.as_ref().map(|it| name(it.owner)), local.as_ref().map(|it| name(it.lease.owner))),
+                (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
+                (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
+                (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
+                (known, zero_waits.collect::<Vec<_>>()),
+                (self.bounds, self.owners.len(), 2 * self.hints - self.asks_by_hint),
+            )
+        )
+    }
+}
+
+const ACTIONS: [Action; 16] = [
+    Action::CloserSends,
+    Action::ServerTakesCommand,
+    Action::AnswerArrives,
+    Action::AskTimesOut,
+    Action::ForeignReleases,
+    Action::ForeignTakes,
+    Action::SubscriptionTakesEffect,
+    Action::NoteArrives,
+    Action::NoticesAreCut,
+    Action::OurHolderReleases,
+    Action::OurHoldVanishes,
+    Action::OurLossIsNoticed,
+    Action::ShortWaitEnds,
+    Action::TryComes,
+    Action::ZeroWaitComes,
+    Action::HeadDeparts,
+];
+
+fn server() -> ServerTime {
+    ServerTime { micros: 1, clock: ClockId { node: NodeId(0), epoch: 1 } }
+}
+
+fn replay(bounds: Bounds, path: &[Action]) -> World {
+    let mut world = World::new(bounds);
+    path.iter().for_each(|action| world.act(*action));
+    world
+}
+
+/// Visits every state that can be reached, and says how many there are.
+fn explore(bounds: Bounds) -> usize {
+    let mut visited = HashSet::new();
+    let mut paths = VecDeque::from([Vec::new()]);
+    while let Some(path) = paths.pop_front() {
+        let outcome = std::panic::catch_unwind(|| {
+            let world = replay(bounds, &path);
+            (world.fingerprint(), world.actions())
+        });
+        let Ok((fingerprint, actions)) = outcome else { panic!("{bounds:?}: {path:?}") };
+        if visited.insert(fingerprint) {
+            paths.extend(actions.into_iter().map(|action| [&path[..], &[action]].concat()));
+        }
+    }
+    visited.len()
+}
+
+/// The same with every habit of the driver.
+fn explore_habits(bounds: Bounds) {
+    for habits in 0..8 {
+        let (looks_in_flight, warm, stands_back) = (habits & 1 > 0, habits & 2 > 0, habits & 4 > 0);
+        let states = explore(Bounds { looks_in_flight, warm, stands_back, ..bounds });
+        assert!(states > 100, "{states}");
+    }
+}
+
+#[test]
+fn l2_nobody_waits_for_a_free_lock_whatever_the_order_of_events() {
+    explore_habits(SMALL);
+}
+
+#[test]
+fn l2_nor_when_asks_are_not_answered() {
+    explore_habits(Bounds { timeouts: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l2_nor_when_callers_leave() {
+    explore_habits(Bounds { departures: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l2_nor_when_somebody_tries_in_jeopardy() {
+    explore_habits(Bounds { tries: 1, jeopardy: true, deletions: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l3_a_wait_of_zero_is_told_the_truth_whatever_the_order_of_events() {
+    explore_habits(Bounds { callers: 1, zero_waits: 2, cuts: 0, foreign_takes: 1, ..SMALL });
+    explore_habits(Bounds { callers: 1, zero_waits: 1, timeouts: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+    explore_habits(Bounds { callers: 1, zero_waits: 1, departures: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l3_a_wait_of_zero_alone_is_one_ask() {
+    explore_habits(Bounds { callers: 0, zero_waits: 2, timeouts: 1, cuts: 0, foreign_takes: 2, ..SMALL });
+}

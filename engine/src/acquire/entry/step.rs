@@ -1,0 +1,122 @@
+//! What an entry does next.
+
+use std::time::Duration;
+
+use super::{Entry, HeldGrant, Unclear};
+pub(crate) use crate::metrics::AskCause as Cause;
+use crate::{
+    acquire::attempt::{Attempt, UnconfirmedOwner},
+    clock::Instant,
+    lease::shared::Terms,
+    metrics::ClassId,
+    owner::{Owner, OwnerMint},
+};
+
+/// What the entry must know of the world to decide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// How long without a definite answer until callers are told.
+    pub(crate) unavailable_after: Duration,
+    /// How long the answer of an ask may take.
+    pub(crate) command_timeout: Duration,
+    /// How long until a waiting entry asks without any notice, jitter included.
+    pub(crate) safety_poll: Duration,
+    /// A recent round trip.
+    pub(crate) round_trip: Duration,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Ask the server.
+    Ask(Ask),
+    /// Wait for the first of: this moment, a poke, a notice. `watch`: notices are wanted.
+    Wait { until: Option<Instant>, watch: bool },
+    /// Nobody wants anything any more.
+    Rest,
+}
+
+/// One ask of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// That of the caller at the head.
+    pub(crate) class: ClassId,
+    pub(crate) owner: Owner,
+    pub(crate) ttl: Duration,
+    pub(crate) cause: Cause,
+    /// Since when the longest waiting caller waits.
+    pub(crate) oldest: Instant,
+    /// When the next caller leaves by the clock even if this ask is not answered by then.
+    pub(crate) give_up: Option<Instant>,
+}
+
+impl<S> Entry<S> {
+    /// What to do next.
+    pub(crate) fn take_step(
+        &mut self,
+        now: Instant,
+        mint: &OwnerMint,
+        pace: &Pace,
+    ) -> (Step, Option<UnconfirmedOwner>) {
+        let Some(head) = self.callers.head() else {
+            return (Step::Rest, self.rest(now));
+        };
+        if self.leaves_it_to_local() {
+            let closing = self.stop_asking();
+            return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
+        }
+        if now < self.next_ask {
+            let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
+            return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
+        }
+        let Terms { ttl, class, .. } = head.terms;
+        let closing = self.give_up_attempt(now);
+        let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
+        attempt.aim(ttl);
+        #[cfg(leasehold_fault)]
+        attempt.forget_owner(mint);
+        let ask = Ask {
+            class,
+            owner: attempt.owner,
+            ttl: attempt.ttl,
+            cause: self.cause,
+            oldest: self.oldest().unwrap_or(now),
+            give_up: self.next_give_up_in_flight(pace),
+        };
+        (self.follow_up, self.standing_back) = (None, false);
+        (Step::Ask(ask), closing)
+    }
+
+    // What is known grows old while nobody watches.
+    fn rest(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
+        if std::mem::take(&mut self.last_held) {
+            self.ask_next(now, Cause::Arrival);
+        }
+        self.stop_asking()
+    }
+
+    fn stop_asking(&mut self) -> Option<UnconfirmedOwner> {
+        self.handle_clear();
+        self.attempt.take().and_then(Attempt::into_closing)
+    }
+
+    // In jeopardy a caller that only tries wants the server's word.
+    fn leaves_it_to_local(&self) -> bool {
+        let wants_word = |local: &HeldGrant| self.callers.has_tries() && local.lease.is_in_jeopardy();
+        self.local.as_ref().is_some_and(|local| !wants_word(local))
+    }
+
+    fn give_up_attempt(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
+        let over = self.attempt.as_ref().is_some_and(|attempt| attempt.is_over(now));
+        if over { self.attempt.take().and_then(Attempt::into_closing) } else { None }
+    }
+
+    /// The ask is being sent.
+    pub(crate) fn note_sent(&mut self, sent: Instant) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.note_sent(sent);
+        }
+        self.asking = self.callers.came();
+        self.unclear.get_or_insert(Unclear { since: sent, last_error: None });
+    }
+}

@@ -1,0 +1,78 @@
+//! Whose patience is at its end, and when the next one's will be.
+
+use super::{Entry, Pace};
+use crate::{
+    acquire::caller::{Caller, Leaving, Refusal},
+    clock::Instant,
+    transport::TransportError,
+};
+
+impl<S> Entry<S> {
+    /// Callers whose wait is over, or who had no definite answer for too long; who only tries, as soon as a lease of ours
+    /// holds the key out of jeopardy.
+    ///
+    /// A caller whose wait is over leaves once it can be told something that is true since it came: that the lock is
+    /// held, or that an ask sent for it had no definite answer. Until then it stays, for one command timeout at most.
+    pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        let mut leaving = self.take_unanswered(now, pace);
+        if self.callers.has_tries() && self.is_surely_held_here(now) {
+            leaving.extend(self.refuse_tries());
+        }
+        leaving.extend(self.take_ended(now, pace));
+        leaving
+    }
+
+    fn take_unanswered(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        let is_over = |since: Instant| since + pace.unavailable_after <= now;
+        let mut callers = self.callers.take_tries(is_over);
+        if self.unclear_since().is_some_and(is_over) {
+            callers.extend(self.callers.take_waits(is_over));
+        }
+        let refusal = |last_error| Refusal::Unavailable { after: pace.unavailable_after, last_error };
+        callers.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.last_error()) }).collect()
+    }
+
+    fn take_ended(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        let (is_held, asked) = (self.is_known_held_to_waiters(now), self.asked);
+        let leaves = |coming| is_held || asked.is_some_and(|asked| coming <= asked);
+        let ended = self.callers.take_ended(now, pace.command_timeout, leaves);
+        let was_held = |coming| is_held || self.told_held.is_some_and(|told| coming <= told);
+        let refusal = |coming, caller: &Caller<S>| match was_held(coming) {
+            true => Refusal::TimedOut,
+            false => Refusal::Unavailable { after: now - caller.joined, last_error: self.last_error() },
+        };
+        let leaving = |(coming, caller)| Leaving { refusal: refusal(coming, &caller), caller };
+        ended.into_iter().map(leaving).collect()
+    }
+
+    // As to who only tries; and a lease of ours in jeopardy is still ours.
+    fn is_known_held_to_waiters(&self, now: Instant) -> bool {
+        self.local.as_ref().is_some_and(|local| local.lease.is_held(now)) || self.is_known_held(now)
+    }
+
+    fn last_error(&self) -> Option<TransportError> {
+        self.unclear.as_ref().and_then(|unclear| unclear.last_error.as_deref().cloned())
+    }
+
+    // Behind a lease of ours nobody waits for the server's word, except who only tries.
+    fn unclear_since(&self) -> Option<Instant> {
+        self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
+    }
+
+    /// When the next caller may leave by the clock.
+    pub(crate) fn next_give_up(&self, pace: &Pace) -> Option<Instant> {
+        let end = self.callers.first_end();
+        end.into_iter().chain(self.next_unanswered(pace)).min()
+    }
+
+    /// The same while an ask is in flight: a caller whose wait ends meanwhile stays for its answer.
+    pub(super) fn next_give_up_in_flight(&self, pace: &Pace) -> Option<Instant> {
+        self.callers.stayed_until().into_iter().chain(self.next_unanswered(pace)).min()
+    }
+
+    fn next_unanswered(&self, pace: &Pace) -> Option<Instant> {
+        let unclear =
+            self.unclear_since().zip(self.callers.first_wait()).map(|(since, came)| since.max(came));
+        self.callers.first_try().into_iter().chain(unclear).min().map(|since| since + pace.unavailable_after)
+    }
+}

@@ -1,0 +1,296 @@
+//! Whose turn is it: when this process asks again right behind its own release, and when it stands back. Pure.
+//!
+//! A process that releases is a round trip ahead of every other process, so without a rule one process keeps the lock for
+//! ever (measured: 0 changes of process in 41,421 grants). While no other client listens there is nobody to wait for.
+//! Otherwise a process asks behind its own release (or loss) for one row: [`STREAK_MAX`] grants, [`STREAK_TIME_MAX`] or a third
+//! of the ttl, whichever ends first. Then it stands back until a notice that is not its own, or for one pause.
+//!
+//! A notice reaches the listeners one after the other, always in the same order, so by these rules alone the first of
+//! them have most of the turns (measured: 4 processes, 9 % of the grants for the last). So a process that has had a row
+//! goes behind the others for one round: it asks one pause after a notice instead of at once. The round ends when the
+//! others have had as many grants as one row of each, which this process counts by their notices. It also ends after
+//! twice the time of a row of each: a listener may need as long to hear of a release as it holds the lock, and many of
+//! its short holds must not be waited for after one long hold. A row that no other client waited for is not paid for.
+//!
+//! A pause is a quarter of the time of the row, 2 to 16 ms, and one round trip. A listener with another client library
+//! needs milliseconds between the notice and its command (measured: Redisson 2.3 ms, 1 % above 9.3 ms), and a shorter
+//! pause takes the lock from it again and again. The price is a fifth of the time beside a listener that does not want
+//! the lock. Processes of our own ask at once and lose nothing in virtual time (on real servers: see `benches/README.md`).
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// Grants in a row after which a process stands back if others listen.
+pub(crate) const STREAK_MAX: u32 = 32;
+
+/// When to ask after a release of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    AtOnce,
+    StandBack,
+}
+
+/// The turns of one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fairness {
+    streak: u32,
+    streak_since: Instant,
+    streak_until: Instant,
+    nobody_listens: bool,
+    /// Who listened besides ourselves to our last release, as far as it is known.
+    others: u32,
+    /// The round in which the others go first ends then, or with this many of their grants.
+    behind_until: Instant,
+    behind_grants: u32,
+    own_notices: u64,
+    /// The time from the first grant of our last complete row to its end.
+    streak_time: Duration,
+    /// Notices of others since the server's last "held".
+    noticed: bool,
+}
+
+impl Fairness {
+    /// How long others are given before this process asks.
+    pub(crate) fn pause(&self, round_trip: Duration) -> Duration {
+        (self.streak_time / 4).clamp(PAUSE_MIN, PAUSE_MAX) + round_trip
+    }
+
+    /// Of a key that nothing is known of but this grant.
+    pub(crate) fn of_one_grant(at: Instant) -> Self {
+        let mut fairness = Self::default();
+        fairness.handle_grant(at);
+        fairness
+    }
+
+    pub(crate) fn handle_grant(&mut self, now: Instant) {
+        if self.streak == 0 {
+            self.streak_since = now;
+        }
+        self.streak = self.streak.saturating_add(1);
+    }
+
+    /// Another client had a turn.
+    pub(crate) fn handle_held(&mut self, now: Instant) {
+        // Its notice has counted, or will never come.
+        if !std::mem::take(&mut self.noticed) {
+            self.behind_grants = self.behind_grants.saturating_sub(1);
+        }
+        if self.streak > 0 {
+            self.end_streak(now);
+        }
+    }
+
+    fn end_streak(&mut self, now: Instant) {
+        let others = self.others.clamp(1, OTHERS_MAX);
+        self.streak_time = self.streak_until - self.streak_since;
+        self.behind_until = self.behind_until.max(now + self.streak_time * 2 * others);
+        self.behind_grants = self.behind_grants.max(self.streak.clamp(1, STREAK_MAX) * others);
+        self.streak = 0;
+    }
+
+    /// A release of ours goes out; `subscribed`: its notice will reach ourselves too.
+    pub(crate) fn handle_release(&mut self, now: Instant, ttl: Duration, subscribed: bool) -> Precedence {
+        self.own_notices += u64::from(subscribed);
+        self.next(now, ttl)
+    }
+
+    /// A lease of ours was lost. Whoever closes its owner is as far ahead as who releases. Whether that publishes
+    /// anything is not known here, so no notice is taken for our own.
+    pub(crate) fn handle_loss(&mut self, now: Instant, ttl: Duration) -> Precedence {
+        self.next(now, ttl)
+    }
+
+    fn next(&mut self, now: Instant, ttl: Duration) -> Precedence {
+        self.streak_until = now;
+        let in_a_row = self.streak < STREAK_MAX && now - self.streak_since < STREAK_TIME_MAX.min(ttl / 3);
+        if self.nobody_listens || in_a_row {
+            return Precedence::AtOnce;
+        }
+        self.end_streak(now);
+        Precedence::StandBack
+    }
+
+    /// How long to wait behind a notice, so that those who had no turn yet go first.
+    pub(crate) fn delay_after_notice(&self, now: Instant, round_trip: Duration) -> Duration {
+        let is_behind = now < self.behind_until && self.behind_grants > 0 && !self.nobody_listens;
+        if is_behind { self.pause(round_trip) } else { Duration::ZERO }
+    }
+
+    /// The release told how many listeners its notice reached; `None`: not known.
+    pub(crate) fn handle_listeners(&mut self, listeners: Option<u32>, subscribed: bool) {
+        self.nobody_listens = listeners.is_some_and(|count| count <= u32::from(subscribed));
+        self.others = listeners.map_or(0, |count| count.saturating_sub(u32::from(subscribed)));
+        if self.nobody_listens {
+            (self.streak, self.streak_since) = (self.streak.min(1), self.streak_until);
+        }
+    }
+
+    /// Whether the notice of our last release reached no other client.
+    pub(crate) fn nobody_listens(&self) -> bool {
+        self.nobody_listens
+    }
+
+    /// Some notice of ours may never come: stop expecting any.
+    pub(crate) fn forget_own_notices(&mut self) {
+        self.own_notices = 0;
+    }
+
+    /// How many of these notices are not our own.
+    pub(crate) fn take_foreign(&mut self, notices: u64) -> u64 {
+        let own = notices.min(self.own_notices);
+        self.own_notices -= own;
+        let foreign = notices - own;
+        if foreign > 0 {
+            self.noticed = true;
+            self.behind_grants =
+                self.behind_grants.saturating_sub(u32::try_from(foreign).unwrap_or(u32::MAX));
+        }
+        foreign
+    }
+}
+
+/// After which a row ends if others listen: they wait for less than a second, however long a hold lasts.
+const STREAK_TIME_MAX: Duration = Duration::from_millis(100);
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(16);
+/// Not all who listen want the lock: a round does not get longer than that many rows.
+const OTHERS_MAX: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+    const RTT: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn release(fairness: &mut Fairness, ms: u64) -> Precedence {
+        fairness.handle_grant(at(ms));
+        fairness.handle_release(at(ms), TTL, true)
+    }
+
+    #[test]
+    fn it_stands_back_after_32_grants_in_a_row() {
+        let mut fairness = Fairness::default();
+        for _ in 1..STREAK_MAX {
+            assert_eq!(release(&mut fairness, 5), Precedence::AtOnce);
+        }
+        assert_eq!(release(&mut fairness, 5), Precedence::StandBack);
+        assert_eq!(release(&mut fairness, 5), Precedence::AtOnce, "a new row");
+    }
+
+    #[test]
+    fn it_stands_back_after_100_ms_or_a_third_of_the_ttl() {
+        for (ttl, longest) in [(TTL, 100), (Duration::from_millis(90), 30)] {
+            let mut fairness = Fairness::default();
+            fairness.handle_grant(at(1));
+            assert_eq!(fairness.handle_release(at(longest), ttl, true), Precedence::AtOnce);
+            fairness.handle_grant(at(longest));
+            assert_eq!(fairness.handle_release(at(longest + 1), ttl, true), Precedence::StandBack);
+        }
+    }
+
+    #[test]
+    fn it_never_stands_back_for_nobody() {
+        let mut fairness = Fairness::default();
+        fairness.handle_listeners(Some(1), true);
+        assert!((0..1000).all(|_| release(&mut fairness, 1) == Precedence::AtOnce));
+        for listeners in [Some(2), None] {
+            let mut fairness = fairness.clone();
+            fairness.handle_listeners(listeners, true);
+            assert_eq!(release(&mut fairness, 1), Precedence::StandBack);
+        }
+    }
+
+    #[test]
+    fn another_holder_begins_a_new_row() {
+        let mut fairness = Fairness::default();
+        for _ in 1..STREAK_MAX {
+            release(&mut fairness, 1);
+        }
+        fairness.handle_held(at(1));
+        assert_eq!(release(&mut fairness, 1), Precedence::AtOnce);
+    }
+
+    /// One row of 20 ms with 4 grants, and 2 others listen. It ends at 20 ms.
+    fn behind_two_others() -> Fairness {
+        let mut fairness = Fairness::default();
+        fairness.handle_listeners(Some(3), true);
+        for ms in [0, 5, 10, 15] {
+            fairness.handle_grant(at(ms));
+            assert_eq!(fairness.handle_release(at(ms + 5), TTL, false), Precedence::AtOnce);
+            assert_eq!(fairness.delay_after_notice(at(ms + 5), RTT), Duration::ZERO, "its row goes on");
+        }
+        fairness.handle_held(at(20));
+        fairness
+    }
+
+    #[test]
+    fn a_row_is_paid_back_with_a_row_of_each_other() {
+        let mut fairness = behind_two_others();
+        for _ in 0..8 {
+            assert_eq!(fairness.delay_after_notice(at(21), RTT), 5 * RTT + RTT, "a quarter of the row");
+            assert_eq!(fairness.take_foreign(1), 1);
+            fairness.handle_held(at(21));
+        }
+        assert_eq!(fairness.delay_after_notice(at(21), RTT), Duration::ZERO, "2 others, 4 grants each");
+    }
+
+    #[test]
+    fn a_row_is_paid_back_after_twice_the_time_of_each_other() {
+        let mut fairness = behind_two_others();
+        assert_eq!(fairness.delay_after_notice(at(99), RTT), 6 * RTT);
+        assert_eq!(fairness.delay_after_notice(at(100), RTT), Duration::ZERO);
+        fairness.handle_held(at(110));
+        assert_eq!(fairness.delay_after_notice(at(110), RTT), Duration::ZERO, "no turn of ours since");
+    }
+
+    #[test]
+    fn a_row_that_took_no_time_is_not_paid_back() {
+        let mut fairness = Fairness::default();
+        let turned: Vec<_> = (0..STREAK_MAX).map(|_| release(&mut fairness, 60)).collect();
+        assert_eq!(turned.last(), Some(&Precedence::StandBack));
+        assert_eq!(fairness.delay_after_notice(at(60), RTT), Duration::ZERO);
+    }
+
+    #[test]
+    fn l5_one_long_hold_is_paid_back_with_one_grant_of_each_other() {
+        let mut fairness = Fairness::default();
+        fairness.handle_listeners(Some(4), true);
+        fairness.handle_grant(at(0));
+        fairness.handle_release(at(600_000), TTL, true);
+        for _ in 0..3 {
+            assert_eq!(fairness.delay_after_notice(at(600_001), RTT), PAUSE_MAX + RTT);
+            fairness.handle_held(at(600_001));
+        }
+        assert_eq!(fairness.delay_after_notice(at(600_001), RTT), Duration::ZERO, "3 others had the lock");
+    }
+
+    #[test]
+    fn l5_a_row_that_nobody_waited_for_is_not_paid_for() {
+        let mut fairness = Fairness::default();
+        for second in 0..20 {
+            release(&mut fairness, second * 1000);
+            fairness.handle_listeners(Some(1), true);
+        }
+        release(&mut fairness, 20_000);
+        fairness.handle_listeners(Some(2), true);
+        fairness.handle_held(at(20_001));
+        assert_eq!(fairness.delay_after_notice(at(20_002), RTT), PAUSE_MAX + RTT, "for the last second");
+        assert_eq!(fairness.delay_after_notice(at(22_001), RTT), Duration::ZERO);
+    }
+
+    #[test]
+    fn only_what_we_released_is_our_own_notice() {
+        let mut fairness = Fairness::default();
+        release(&mut fairness, 1);
+        assert_eq!((fairness.take_foreign(1), fairness.take_foreign(2)), (0, 2));
+        release(&mut fairness, 1);
+        fairness.forget_own_notices();
+        assert_eq!(fairness.take_foreign(1), 1);
+    }
+}

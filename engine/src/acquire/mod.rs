@@ -1,0 +1,23 @@
+//! Acquiring a key: the callers queued for it, the one attempt to get it, and fairness towards other processes.
+//!
+//! `entry`, `queue`, `queue_index`, `caller_deadlines`, `fairness`, `attempt` and `caller` are pure. `table` keeps the
+//! entries, `enqueue` adds and removes callers, `driver` serves one entry while it has callers. `bulk_limiter` limits how
+//! many calls of `acquire_all` and `release_all` are unanswered on one node.
+
+pub(crate) mod attempt;
+pub(crate) mod bulk_limiter;
+pub(crate) mod caller;
+mod caller_deadlines;
+pub(crate) mod contended_keys;
+pub(crate) mod driver;
+pub(crate) mod enqueue;
+pub(crate) mod entry;
+pub(crate) mod fairness;
+pub(crate) mod pending_grant;
+mod queue;
+mod queue_index;
+pub(crate) mod reply_to;
+pub(crate) mod table;
+pub(crate) mod wait;
+pub(crate) mod warn_once;
+mod watch_cursor;

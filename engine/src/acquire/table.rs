@@ -1,0 +1,235 @@
+//! The entries of all keys that somebody here wants or holds. An entry is made by its first reference and gone with
+//! its last.
+//!
+//! Most keys of a busy engine are held and wanted by nobody else. Of those only the lease is kept, a tenth of an entry;
+//! the entry is made of it again when something happens to the key.
+
+use std::{
+    collections::HashMap,
+    hash::BuildHasherDefault,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    caller::Refusal,
+    entry::{Entry, HeldGrant},
+    pending_grant::PendingGrant,
+    reply_to::ReplyTo,
+};
+use crate::{
+    key::{LockKey, PrehashedHasher},
+    lease::shared::LeaseCore,
+};
+
+/// What a queued caller is told.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    PendingGrant(PendingGrant),
+    Refused(Refusal),
+}
+
+/// An entry and what the drivers keep beside it.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) entry: Entry<ReplyTo>,
+    /// A driver task serves the entry.
+    pub(crate) driven: bool,
+    /// Wakes that driver where it waits.
+    pub(crate) poke: Option<Arc<Notify>>,
+    /// The driver's watch is in force, so our own notices reach us too.
+    pub(crate) subscribed: bool,
+    /// Releases of this key that are not answered yet. They keep the entry: who comes meanwhile goes behind them.
+    pub(crate) releases: u32,
+}
+
+type Map = HashMap<Arc<LockKey>, Kept, BuildHasherDefault<PrehashedHasher>>;
+
+/// What is kept of a key.
+#[derive(Debug)]
+enum Kept {
+    Held(HeldGrant),
+    Busy(Box<Slot>),
+}
+
+/// All entries, in parts with a lock each.
+#[derive(Debug)]
+pub(crate) struct Table {
+    parts: Box<[Mutex<Map>]>,
+}
+
+impl Slot {
+    fn of_held(local: HeldGrant) -> Self {
+        Self { entry: Entry::of_held(local), ..Self::default() }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_unserved() && self.entry.is_idle()
+    }
+
+    fn as_held(&self) -> Option<&HeldGrant> {
+        if self.is_unserved() && self.poke.is_none() && !self.subscribed {
+            self.entry.as_held()
+        } else {
+            None
+        }
+    }
+
+    fn is_unserved(&self) -> bool {
+        !self.driven && self.releases == 0
+    }
+
+    /// Wakes the driver if there is one, wherever it waits.
+    pub(crate) fn poke(&self) {
+        if let Some(poke) = &self.poke {
+            poke.notify_one();
+        }
+    }
+}
+
+impl Kept {
+    fn of(slot: Slot) -> Self {
+        match slot.as_held() {
+            Some(local) => Self::Held(local.clone()),
+            None => Self::Busy(Box::new(slot)),
+        }
+    }
+
+    fn lease(&self) -> Option<&Arc<LeaseCore>> {
+        match self {
+            Kept::Held(local) => Some(local.lease()),
+            Kept::Busy(slot) => slot.entry.local(),
+        }
+    }
+
+    /// Inner on the slot; the second of both: nothing of it needs to be kept.
+    fn with<R>(&mut self, work: impl FnOnce(&mut Slot) -> R) -> (R, bool) {
+        match self {
+            Kept::Held(local) => {
+                let mut slot = Slot::of_held(local.clone());
+                let result = work(&mut slot);
+                let is_idle = slot.is_idle();
+                *self = Self::of(slot);
+                (result, is_idle)
+            }
+            Kept::Busy(slot) => {
+                let result = work(slot);
+                let (is_idle, held) = (slot.is_idle(), slot.as_held().cloned());
+                if let Some(local) = held {
+                    *self = Self::Held(local);
+                }
+                (result, is_idle)
+            }
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new() -> Self {
+        Self { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Inner on the key's slot, making it if needed. Nothing may block or wake inside: collect, return, then act.
+    pub(crate) fn with<R>(&self, key: &Arc<LockKey>, work: impl FnOnce(&mut Slot) -> R) -> R {
+        let mut map = self.part(key);
+        let Some(kept) = map.get_mut(key) else {
+            let mut slot = Slot::default();
+            let result = work(&mut slot);
+            if !slot.is_idle() {
+                map.insert(key.clone(), Kept::of(slot));
+            }
+            return result;
+        };
+        let (result, is_idle) = kept.with(work);
+        if is_idle {
+            map.remove(key);
+        }
+        result
+    }
+
+    /// Visits every slot that is more than a lease, part by part; new ones may appear behind the visit.
+    pub(crate) fn for_each_busy(&self, mut visit: impl FnMut(&Arc<LockKey>, &mut Slot)) {
+        for part in &self.parts {
+            lock(part).retain(|key, kept| match kept {
+                Kept::Held(_) => true,
+                Kept::Busy(_) => !kept.with(|slot| visit(key, slot)).1,
+            });
+        }
+    }
+
+    /// Visits every lease that holds its key, part by part; new ones may appear behind the visit.
+    pub(crate) fn for_each_lease(&self, mut visit: impl FnMut(&Arc<LeaseCore>)) {
+        for part in &self.parts {
+            lock(part).values().filter_map(Kept::lease).for_each(&mut visit);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().map(|part| lock(part).len()).sum()
+    }
+
+    fn part(&self, key: &LockKey) -> MutexGuard<'_, Map> {
+        // The map itself uses the lowest and the highest bits of the hash.
+        lock(&self.parts[(key.hash_value() >> 32) as usize % PARTS])
+    }
+}
+
+// An entry is whole after every method of it; a panic in between is a fault of ours that must not spread.
+fn lock(part: &Mutex<Map>) -> MutexGuard<'_, Map> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Enough that two threads rarely meet, few enough to visit.
+const PARTS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Instant,
+        fencing::FencingToken,
+        lease::shared::{Granted, Terms},
+        owner::OwnerMint,
+        routing::topology::{ClockId, NodeId},
+    };
+
+    fn lease(key: &Arc<LockKey>) -> Arc<LeaseCore> {
+        let clock = ClockId { node: NodeId(0), epoch: 0 };
+        let (owner, token, at) =
+            (OwnerMint::new().mint(), FencingToken::at_server_micros(7), Instant::from_nanos(9));
+        let granted = Granted { owner, token, sent: at, execute_by: at, received: at, clock };
+        let terms = Terms {
+            ttl: std::time::Duration::from_secs(1),
+            renewed: true,
+            max_hold: None,
+            class: Default::default(),
+        };
+        Arc::new(LeaseCore::new(key.clone(), terms, granted, Default::default(), 1))
+    }
+
+    #[test]
+    fn of_a_key_that_is_only_held_little_is_kept_and_nothing_forgotten() {
+        let (table, key) = (Table::new(), LockKey::new("", "k").unwrap());
+        let lease = lease(&key);
+        table.with(&key, |slot| *slot = Slot::of_held(HeldGrant::new(lease.clone(), None)));
+        assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
+        assert!(size_of::<Kept>() <= 16, "{}", size_of::<Kept>());
+        table.with(&key, |slot| {
+            assert!(slot.entry.local().is_some_and(|held| Arc::ptr_eq(held, &lease)));
+            slot.releases += 1;
+        });
+        assert!(matches!(table.part(&key).get(&key), Some(Kept::Busy(_))));
+        table.with(&key, |slot| slot.releases -= 1);
+        assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
+    }
+
+    #[test]
+    fn what_is_idle_is_gone() {
+        let (table, key) = (Table::new(), LockKey::new("", "k").unwrap());
+        table.with(&key, |slot| slot.releases += 1);
+        assert_eq!(table.len(), 1);
+        table.with(&key, |slot| slot.releases -= 1);
+        assert_eq!(table.len(), 0);
+    }
+}

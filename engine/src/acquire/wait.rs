@@ -1,0 +1,114 @@
+//! One acquire call, from its begin to what it was told. It is told once, whatever becomes of it.
+
+use std::sync::Arc;
+
+use tracing::field::Empty;
+
+use super::{enqueue::Call, pending_grant::AcceptedLease};
+use crate::{clock::Instant, error::AcquireError, inner::Inner, key::LockKey, log::Span, metrics::ClassId};
+
+/// A call that is not over. Dropping it tells that it was cancelled.
+pub(crate) struct Wait<'a> {
+    inner: &'a Inner,
+    key: Arc<LockKey>,
+    class: ClassId,
+    since: Instant,
+    over: bool,
+    span: Span,
+}
+
+impl<'a> Wait<'a> {
+    pub(crate) fn begin(inner: &'a Inner, call: &Call) -> Self {
+        let class = call.terms.class;
+        inner.events.wait_started(inner.events.class(class));
+        let span = Span::new(|| {
+            tracing::debug_span!(
+                "lock.acquire",
+                otel.kind = "client",
+                otel.status_code = Empty,
+                lock.class = inner.events.class(class).name(),
+                lock.name = call.key.name(),
+                lock.outcome = Empty,
+                lock.wait_ms = Empty,
+                lock.contended = Empty,
+                lock.fencing_token = Empty,
+            )
+        });
+        Self { inner, key: call.key.clone(), class, since: call.joined, over: false, span }
+    }
+
+    /// What the call does happens in this span.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// The call is over.
+    pub(crate) fn end(mut self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
+        self.over = true;
+        self.tell_span(outcome);
+        tell_end(self.inner, &self.key, self.class, self.since, outcome);
+    }
+
+    fn tell_span(&self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
+        if !self.span.is_wanted() {
+            return;
+        }
+        let word = match outcome {
+            Ok(Some(taken)) => {
+                self.span.record("lock.wait_ms", (taken.at - self.since).as_secs_f64() * 1e3);
+                self.span.record("lock.contended", taken.contended);
+                if let Some(token) = taken.token() {
+                    self.span.record("lock.fencing_token", tracing::field::display(token));
+                }
+                if taken.first { "acquired" } else { "reentrant" }
+            }
+            Ok(None) => "busy",
+            Err(AcquireError::TimedOut { .. }) => "timeout",
+            Err(_) => {
+                self.span.record("otel.status_code", "ERROR");
+                "error"
+            }
+        };
+        self.span.record("lock.outcome", word);
+    }
+}
+
+/// Tells everybody what came of an acquire that began to wait at `since`.
+pub(crate) fn tell_end(
+    inner: &Inner,
+    key: &LockKey,
+    class: ClassId,
+    since: Instant,
+    outcome: &Result<Option<AcceptedLease>, AcquireError>,
+) {
+    let events = &inner.events;
+    let class = events.class(class);
+    match outcome {
+        Ok(Some(taken)) if taken.first => {
+            let waited = taken.at - since;
+            if taken.contended {
+                inner.hot.note(key, waited);
+            }
+            events.totals.granted.add(1);
+            events.granted(class, waited, taken.contended);
+        }
+        Ok(Some(_)) => events.shared(class),
+        Ok(None) => events.refused(class),
+        Err(AcquireError::TimedOut { waited }) => {
+            inner.hot.note(key, *waited);
+            events.timed_out(class, *waited);
+        }
+        Err(AcquireError::Unavailable { last_error, .. }) => events.failed(class, last_error.as_ref()),
+        Err(AcquireError::Refused(last_error)) => events.failed(class, Some(last_error)),
+        Err(_) => events.failed(class, None),
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.span.record("lock.outcome", "cancelled");
+            self.inner.events.cancelled(self.inner.events.class(self.class));
+        }
+    }
+}

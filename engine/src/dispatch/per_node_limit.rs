@@ -1,0 +1,93 @@
+//! How many requests of one kind are unanswered on each node, and whose has to wait for that. Pure.
+//!
+//! A node that does not answer keeps its own room full and nobody else's.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::routing::topology::NodeId;
+
+/// The rooms, by node; slots without a node have one together. `T` waits in front of a full one.
+#[derive(Debug)]
+pub(crate) struct PerNodeLimit<T> {
+    most: usize,
+    of: HashMap<Option<NodeId>, NodeLimit<T>>,
+}
+
+#[derive(Debug)]
+struct NodeLimit<T> {
+    in_flight: usize,
+    waiting: VecDeque<T>,
+}
+
+impl<T> PerNodeLimit<T> {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, of: HashMap::new() }
+    }
+
+    /// Gives it back if there is room, and counts it; otherwise it waits.
+    pub(crate) fn enter(&mut self, node: Option<NodeId>, item: T) -> Option<T> {
+        let node_limit =
+            self.of.entry(node).or_insert_with(|| NodeLimit { in_flight: 0, waiting: VecDeque::new() });
+        if node_limit.in_flight < self.most {
+            node_limit.in_flight += 1;
+            return Some(item);
+        }
+        node_limit.waiting.push_back(item);
+        None
+    }
+
+    /// One has left, and who waits longest may try again: its node may be another one by now.
+    pub(crate) fn leave(&mut self, node: Option<NodeId>) -> Option<T> {
+        let node_limit = self.of.get_mut(&node)?;
+        node_limit.in_flight = node_limit.in_flight.saturating_sub(1);
+        let next = node_limit.waiting.pop_front();
+        if node_limit.in_flight == 0 && node_limit.waiting.is_empty() {
+            self.of.remove(&node);
+        }
+        next
+    }
+
+    /// Whether nobody is in there.
+    pub(crate) fn is_empty(&self, node: Option<NodeId>) -> bool {
+        self.of.get(&node).is_none_or(|node_limit| node_limit.in_flight == 0)
+    }
+
+    /// Everybody who waits in front of this one.
+    pub(crate) fn take_waiting_at(&mut self, node: Option<NodeId>) -> Vec<T> {
+        self.of.get_mut(&node).map_or(Vec::new(), |node_limit| node_limit.waiting.drain(..).collect())
+    }
+
+    /// Everybody who waits may try again: the slots have moved.
+    pub(crate) fn take_waiting(&mut self) -> Vec<T> {
+        self.of.values_mut().flat_map(|node_limit| node_limit.waiting.drain(..)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: Option<NodeId> = Some(NodeId(0));
+    const GOOD: Option<NodeId> = Some(NodeId(1));
+
+    #[test]
+    fn a_full_ward_keeps_nobody_out_of_another() {
+        let mut per_node = PerNodeLimit::new(2);
+        assert_eq!([1, 2, 3, 4].map(|item| per_node.enter(BAD, item)), [Some(1), Some(2), None, None]);
+        assert_eq!(per_node.enter(GOOD, 5), Some(5));
+        assert_eq!((per_node.leave(BAD), per_node.enter(BAD, 3)), (Some(3), Some(3)));
+        assert_eq!(per_node.enter(BAD, 6), None, "full again");
+        assert_eq!(per_node.take_waiting(), [4, 6]);
+    }
+
+    #[test]
+    fn an_empty_ward_is_forgotten() {
+        let mut per_node = PerNodeLimit::new(1);
+        assert_eq!(
+            [per_node.enter(BAD, 1), per_node.enter(None, 2), per_node.enter(BAD, 3)],
+            [Some(1), Some(2), None]
+        );
+        assert_eq!([per_node.leave(BAD), per_node.leave(None)], [Some(3), None]);
+        assert!(per_node.of.is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! A lane as the engine keeps it: open or not yet, with its topology and the last trouble of opening it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::{
+    clock::Instant,
+    routing::{
+        slot::Slot,
+        topology::{ClockId, Topology},
+    },
+    transport::{ErrorKind, Lane, LaneStats, OpenLane, Transport, TransportError},
+};
+
+/// One of the engine's two lanes.
+#[derive(Default)]
+pub(crate) struct LaneSlot {
+    open: watch::Sender<Option<OpenedLane>>,
+    last_error: Mutex<Option<TransportError>>,
+}
+
+#[derive(Clone)]
+struct OpenedLane {
+    lane: Arc<dyn Lane>,
+    topology: watch::Receiver<Arc<Topology>>,
+}
+
+impl LaneSlot {
+    /// The lane, once it is open and until the engine ends.
+    pub(crate) fn lane(&self) -> Option<Arc<dyn Lane>> {
+        self.open.borrow().as_ref().map(|opened| opened.lane.clone())
+    }
+
+    /// What it knows of its servers; nothing while it is not open.
+    pub(crate) fn stats(&self) -> LaneStats {
+        self.lane().map_or_else(LaneStats::default, |lane| lane.stats())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.borrow().is_some()
+    }
+
+    /// The present topology.
+    pub(crate) fn topology(&self) -> Option<Arc<Topology>> {
+        self.open.borrow().as_ref().map(|opened| opened.topology.borrow().clone())
+    }
+
+    /// Whether an answer with this clock comes from the server that is there now.
+    pub(crate) fn is_current(&self, clock: ClockId) -> bool {
+        self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_current(clock))
+    }
+
+    /// Whether the server with this clock is there now and serves the slot.
+    pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
+        self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_serving(clock, slot))
+    }
+
+    /// Waits for the next change of the topology, or for the lane to open.
+    pub(crate) async fn topology_changed(&self) {
+        let mut seat = self.open.subscribe();
+        let topology = seat.borrow_and_update().as_ref().map(|opened| opened.topology.clone());
+        let changed = match topology {
+            Some(mut topology) => {
+                topology.mark_unchanged();
+                topology.changed().await.is_ok()
+            }
+            None => seat.changed().await.is_ok(),
+        };
+        if !changed {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Why there is no lane.
+    pub(crate) fn last_error(&self) -> TransportError {
+        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last_error.unwrap_or_else(|| {
+            TransportError::without_effect(ErrorKind::Unreachable, None, "the connection is not open yet")
+        })
+    }
+
+    /// Opens the lane; asks again after trouble that may pass, until `until` (for ever without one).
+    ///
+    /// # Errors
+    /// The trouble that does not pass by itself, or the last one before `until`.
+    pub(crate) async fn open(
+        &self,
+        transport: &dyn Transport,
+        how: OpenLane,
+        until: Option<Instant>,
+    ) -> Result<(), TransportError> {
+        loop {
+            let last_error = match transport.open(how).await {
+                Ok(lane) => {
+                    let topology = lane.topology();
+                    self.open.send_replace(Some(OpenedLane { lane, topology }));
+                    return Ok(());
+                }
+                Err(last_error) => last_error,
+            };
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(last_error.clone());
+            let next = how.clock.now() + REOPEN_AFTER;
+            if until.is_some_and(|until| last_error.kind.is_final() || next >= until) {
+                return Err(last_error);
+            }
+            how.clock.sleep_until(next).await;
+        }
+    }
+
+    /// Drops the lane: its connections close.
+    pub(crate) fn close(&self) {
+        self.open.send_replace(None);
+    }
+}
+
+impl std::fmt::Debug for LaneSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LaneSlot({:?})", self.topology())
+    }
+}
+
+const REOPEN_AFTER: std::time::Duration = std::time::Duration::from_millis(200);

@@ -1,0 +1,96 @@
+//! The release of a lease that has ended, sent again until a server has answered or the caller's time is over: one
+//! command timeout from the first send.
+//!
+//! A connection that is about to be there again, a server that loads its data, a slot that is just being moved: for a
+//! release that had no effect there the next try has a definite answer most of the time, and the caller hears "it was
+//! ours to the end" instead of "unknown". A send that may have been executed is repeated too; if the repeat is told
+//! "not yours" then, nobody can tell the earlier send's release from a loss. The lease is not held meanwhile (S11).
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    acquire::driver,
+    clock::Instant,
+    inner::Inner,
+    metrics::Operation,
+    transport::{Effect, Release, ReleaseReply, TransportError},
+};
+
+/// What came of all sends of one release.
+pub(crate) struct Told {
+    pub(crate) reply: Result<ReleaseReply, TransportError>,
+    /// An earlier send was not answered and may have been executed.
+    pub(crate) unsure: bool,
+}
+
+/// Sends a release until it is answered, for at most one command timeout.
+pub(crate) async fn send(inner: &Arc<Inner>, release: &Release) -> Told {
+    let give_up = inner.clock.now() + inner.config.command_timeout();
+    let told = Told { reply: send_once(inner, release.clone()).await, unsure: false };
+    match told.reply {
+        Ok(_) => told,
+        // Boxed: it is rare, and would make the task of every release larger.
+        Err(_) => Box::pin(insist(inner, release, give_up, told)).await,
+    }
+}
+
+async fn insist(inner: &Arc<Inner>, release: &Release, give_up: Instant, mut told: Told) -> Told {
+    let mut pause = PAUSE_MIN;
+    while let Err(last_error) = &told.reply {
+        let next = inner.clock.now() + pause;
+        if last_error.kind.is_final() || next >= give_up {
+            break;
+        }
+        if last_error.effect != Effect::None {
+            told.unsure = true;
+        }
+        tokio::select! {
+            () = inner.clock.sleep_until(next) => {}
+            () = inner.calls.topology_changed() => {}
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+        match send_again(inner, release, give_up).await {
+            Some(reply) => told.reply = reply,
+            None => break,
+        }
+    }
+    told
+}
+
+// The caller's time may end before that of this send. It goes on without being heard then: the closer has its owner.
+async fn send_again(
+    inner: &Arc<Inner>,
+    release: &Release,
+    give_up: Instant,
+) -> Option<Result<ReleaseReply, TransportError>> {
+    let (tell, told) = oneshot::channel();
+    let (sender, release) = (inner.clone(), release.clone());
+    inner.spawn(async move { drop(tell.send(send_once(&sender, release).await)) });
+    tokio::select! {
+        biased;
+        told = told => told.ok(),
+        () = inner.clock.sleep_until(give_up) => None,
+    }
+}
+
+async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, TransportError> {
+    let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
+    #[cfg(leasehold_fault)]
+    if crate::faults::Fault::BlindRelease.is_on() {
+        let _ = lane.force_release(&release.key).await;
+    }
+    let sent = inner.clock.now();
+    let reply = lane.release(release).await;
+    inner.events.answered(Operation::Release, inner.clock.now() - sent, reply.as_ref().err());
+    let reply = reply?;
+    let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
+    driver::check_epoch(inner, at)?;
+    inner.reconciler.handle_answer_of(inner, at.clock.node);
+    Ok(reply)
+}
+
+/// Most reconnections and moves of a slot are over within a few of them.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(200);

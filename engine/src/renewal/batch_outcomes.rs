@@ -1,0 +1,74 @@
+//! How the members of answered batches fared. Pure.
+
+use crate::{
+    metrics::{ClassId, RenewalOutcome},
+    transport::TransportError,
+};
+
+/// How the members of one answered batch fared.
+#[derive(Debug, Default)]
+pub(crate) struct BatchOutcomes {
+    pub(crate) renewed: u64,
+    pub(crate) not_yours: u64,
+    pub(crate) too_late: u64,
+    pub(crate) failed: u64,
+    /// The same by class, those of one kind in a row together.
+    pub(crate) outcomes: Vec<(ClassId, RenewalOutcome, u64)>,
+    /// Of each that was confirmed: the share of its ttl that was left.
+    pub(crate) margins: Vec<(ClassId, f64)>,
+    /// The first reason why there was no answer.
+    pub(crate) last_error: Option<TransportError>,
+    class: ClassId,
+}
+
+impl BatchOutcomes {
+    /// Forgets everything, and keeps its room.
+    pub(crate) fn clear(&mut self) {
+        let Self { mut outcomes, mut margins, .. } = std::mem::take(self);
+        outcomes.clear();
+        margins.clear();
+        *self = Self { outcomes, margins, ..Self::default() };
+    }
+
+    /// How many members were answered at all.
+    pub(crate) fn answered(&self) -> u64 {
+        self.renewed + self.not_yours + self.too_late
+    }
+
+    /// What is counted next is of this class; of none if its lease is gone.
+    pub(crate) fn turn_to(&mut self, class: Option<ClassId>) {
+        self.class = class.unwrap_or_default();
+    }
+
+    pub(crate) fn count_renewed(&mut self) {
+        self.renewed += 1;
+        self.count(RenewalOutcome::Renewed);
+    }
+
+    pub(crate) fn count_not_ours(&mut self) {
+        self.not_yours += 1;
+        self.count(RenewalOutcome::NotOurs);
+    }
+
+    pub(crate) fn count_too_late(&mut self) {
+        self.too_late += 1;
+        self.count(RenewalOutcome::TooLate);
+    }
+
+    pub(crate) fn count_failed(&mut self, last_error: &TransportError) {
+        self.failed += 1;
+        self.count(RenewalOutcome::Failed(last_error.kind));
+        self.last_error.get_or_insert_with(|| last_error.clone());
+    }
+
+    pub(crate) fn note_margin(&mut self, share: f64) {
+        self.margins.push((self.class, share));
+    }
+
+    fn count(&mut self, outcome: RenewalOutcome) {
+        match self.outcomes.last_mut() {
+            Some((class, last, count)) if (*class, *last) == (self.class, outcome) => *count += 1,
+            _ => self.outcomes.push((self.class, outcome, 1)),
+        }
+    }
+}

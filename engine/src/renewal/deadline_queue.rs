@@ -1,0 +1,103 @@
+//! Ready leases in the order of their deadlines. Pure.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+};
+
+use super::batch::Ready;
+use crate::{clock::Instant, routing::slot::Slot};
+
+/// Ready leases, the most urgent last. The wheel gives them out in that order most of the time, and sorting what is
+/// nearly sorted costs less than a heap's way down for each.
+#[derive(Debug, Default)]
+pub(crate) struct DeadlineQueue {
+    ready: Vec<Ready>,
+    earliest: Option<Instant>,
+    is_mixed: bool,
+}
+
+impl DeadlineQueue {
+    pub(crate) fn push(&mut self, ready: Ready) {
+        let is_first = self.earliest.is_none_or(|earliest| ready.deadline <= earliest);
+        self.is_mixed |= !is_first;
+        if is_first {
+            self.earliest = Some(ready.deadline);
+        }
+        self.ready.push(ready);
+    }
+
+    /// Takes the most urgent.
+    pub(crate) fn pop(&mut self) -> Option<Ready> {
+        if std::mem::take(&mut self.is_mixed) {
+            self.ready.sort_by_key(|ready| Reverse(ready.deadline));
+        }
+        let first = self.ready.pop();
+        self.earliest = self.ready.last().map(|next| next.deadline);
+        first
+    }
+
+    /// The deadline of the most urgent.
+    fn earliest(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(crate) fn into_ready(self) -> impl Iterator<Item = Ready> {
+        self.ready.into_iter()
+    }
+}
+
+/// A pile for each slot, for a node that takes one call per slot. `order` has each pile at least once under the deadline
+/// of its most urgent lease; whatever else it has is passed over.
+#[derive(Debug, Default)]
+pub(crate) struct SlotQueues {
+    queues: HashMap<Slot, DeadlineQueue>,
+    order: BinaryHeap<Reverse<(Instant, Slot)>>,
+    len: usize,
+}
+
+impl SlotQueues {
+    pub(crate) fn push(&mut self, ready: Ready) {
+        let queue = self.queues.entry(ready.slot).or_default();
+        if queue.earliest().is_none_or(|earliest| ready.deadline < earliest) {
+            self.order.push(Reverse((ready.deadline, ready.slot)));
+        }
+        queue.push(ready);
+        self.len += 1;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes one after the other until `take` says that this was the last, or nothing is left: the slot with the most
+    /// urgent lease first, and whole.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Ready) -> bool) {
+        while let Some(Reverse((deadline, slot))) = self.order.pop() {
+            let Some(queue) = self.queues.get_mut(&slot) else { continue };
+            if queue.earliest() != Some(deadline) {
+                continue;
+            }
+            while let Some(first) = queue.pop() {
+                self.len -= 1;
+                if take(first) {
+                    continue;
+                }
+                match queue.earliest() {
+                    Some(next) => self.order.push(Reverse((next, slot))),
+                    None => drop(self.queues.remove(&slot)),
+                }
+                return;
+            }
+            self.queues.remove(&slot);
+        }
+    }
+
+    pub(crate) fn into_ready(self) -> impl Iterator<Item = Ready> {
+        self.queues.into_values().flat_map(DeadlineQueue::into_ready)
+    }
+}

@@ -1,0 +1,129 @@
+//! Renewals by hand: who wants a lease renewed beyond its regular renewals, and who hears of which answer. Pure.
+//!
+//! A wish that is spoken while a renewal of its lease is in flight goes out with the next one; only then its answer
+//! counts for it.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{guard, lease::state::LossReason, transport::TransportError};
+
+/// The answer to a renewal by hand.
+#[derive(Clone, Debug)]
+pub(crate) enum ManualOutcome {
+    Renewed,
+    Lost(LossReason),
+    /// The lease was released meanwhile.
+    Released,
+    Failed(TransportError),
+}
+
+impl ManualOutcome {
+    /// The answer for a lease that has ended: lost for this reason, or released.
+    pub(crate) fn ended(loss: Option<LossReason>) -> Self {
+        loss.map_or(ManualOutcome::Released, ManualOutcome::Lost)
+    }
+}
+
+/// Where that answer goes.
+pub(crate) type AnswerTo = oneshot::Sender<ManualOutcome>;
+
+/// The wishes of one shard, by the ticket of their lease.
+#[derive(Debug, Default)]
+pub(crate) struct ManualRenewals {
+    of: HashMap<u64, ManualRenewal>,
+}
+
+#[derive(Debug, Default)]
+struct ManualRenewal {
+    /// The largest of them.
+    ttl: Duration,
+    waiting: Vec<AnswerTo>,
+    /// Answered with the renewal that is in flight.
+    sent: Vec<AnswerTo>,
+}
+
+impl ManualRenewals {
+    /// Somebody wants at least this ttl.
+    pub(crate) fn request(&mut self, ticket: u64, ttl: Duration, answer_to: AnswerTo) {
+        let request = self.of.entry(ticket).or_default();
+        request.ttl = request.ttl.max(ttl);
+        request.waiting.push(answer_to);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    pub(crate) fn is_any(&self, ticket: u64) -> bool {
+        self.of.contains_key(&ticket)
+    }
+
+    /// A renewal of the lease goes out: the ttl that is wished for with it.
+    pub(crate) fn send(&mut self, ticket: u64) -> Option<Duration> {
+        let request = self.of.get_mut(&ticket)?;
+        request.sent.append(&mut request.waiting);
+        Some(request.ttl)
+    }
+
+    /// The renewal that was in flight is answered. `true`: more wishes wait for the next one.
+    pub(crate) fn answer_sent(&mut self, ticket: u64, answer: &ManualOutcome) -> bool {
+        let Some(request) = self.of.get_mut(&ticket) else { return false };
+        request.sent.drain(..).for_each(|answer_to| tell(answer_to, answer.clone()));
+        let more = !request.waiting.is_empty();
+        if !more {
+            self.of.remove(&ticket);
+        }
+        more
+    }
+
+    /// The lease is gone.
+    pub(crate) fn answer_all(&mut self, ticket: u64, answer: &ManualOutcome) {
+        if let Some(request) = self.of.remove(&ticket) {
+            request
+                .sent
+                .into_iter()
+                .chain(request.waiting)
+                .for_each(|answer_to| tell(answer_to, answer.clone()));
+        }
+    }
+}
+
+/// Answers. It wakes the holder, whose waker is user code.
+pub(crate) fn tell(answer_to: AnswerTo, answer: ManualOutcome) {
+    let _ = guard::call(|| answer_to.send(answer));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        sync::Arc,
+        task::{Context, Wake, Waker},
+    };
+
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("a waker that panics"));
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_other_holder_from_its_answer() {
+        let mut manual = ManualRenewals::default();
+        let ((one_to, one), (two_to, mut two)) = (oneshot::channel(), oneshot::channel());
+        let mut one = pin!(one);
+        assert!(one.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
+        manual.request(7, Duration::from_secs(1), one_to);
+        manual.request(7, Duration::from_secs(1), two_to);
+        manual.answer_all(7, &ManualOutcome::Renewed);
+        assert!(matches!(two.try_recv(), Ok(ManualOutcome::Renewed)));
+    }
+}
