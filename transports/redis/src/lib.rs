@@ -3,11 +3,11 @@
 mod audit;
 mod config;
 mod connection;
-#[cfg(test)]
-mod dice;
+mod discovery;
 mod lane;
 mod notices;
-mod routing;
+#[cfg(test)]
+mod test_rng;
 mod transport;
 mod wire;
 

@@ -10,9 +10,9 @@ use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, T
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
-    connection::sparse::Sparse,
+    connection::warn_interval::WarnInterval,
+    discovery::deployment::Deployment,
     lane::RedisLane,
-    routing::atlas::Atlas,
 };
 
 /// Locks on a Redis or Valkey server. Cheap to make and to clone; connects when an engine opens its lanes.
@@ -20,15 +20,15 @@ use crate::{
 /// Clones share what they know of the server (which run of it is the present one), nothing else.
 #[derive(Clone)]
 pub struct RedisTransport {
-    atlas: Arc<Atlas>,
-    failures: Arc<Mutex<Sparse>>,
+    deployment: Arc<Deployment>,
+    failures: Arc<Mutex<WarnInterval>>,
 }
 
 impl RedisTransport {
     /// A transport with this configuration. A setting that cannot work is told when a lane is opened, or before by
     /// [`RedisConfig::check`].
     pub fn new(config: RedisConfig) -> Self {
-        Self { atlas: Arc::new(Atlas::new(config)), failures: Arc::default() }
+        Self { deployment: Arc::new(Deployment::new(config)), failures: Arc::default() }
     }
 
     /// A transport with everything by default but what the URL says; see [`RedisConfig::from_url`].
@@ -57,8 +57,8 @@ impl Transport for RedisTransport {
 
 impl RedisTransport {
     async fn open_lane(&self, lane: OpenLane) -> Result<RedisLane, TransportError> {
-        self.atlas.config.check().map_err(misconfigured)?;
-        RedisLane::open(self.atlas.clone(), lane).await
+        self.deployment.config.check().map_err(misconfigured)?;
+        RedisLane::open(self.deployment.clone(), lane).await
     }
 
     // An engine that waits for its servers tries again and again; its caller hears of it in the end only, or never.
@@ -79,7 +79,7 @@ impl RedisTransport {
 
 impl fmt::Debug for RedisTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let config = &self.atlas.config;
+        let config = &self.deployment.config;
         let addresses: Vec<_> = config.addresses.iter().map(Address::to_string).collect();
         write!(f, "RedisTransport({:?}, {})", config.topology, addresses.join(", "))
     }

@@ -23,12 +23,12 @@ use crate::{
     config::{Address, RedisConfig, RedisTopology},
     connection::{
         Batches, Connection,
-        check::time,
-        dialling::{LinkKind, Login, Target},
+        connect::{LinkKind, Login, Target},
+        handshake::time,
         link::{Failure, Link},
     },
+    discovery::{ask_sentinels, survey, try_sentinels},
     lane::Nodes,
-    routing::{ask_sentinels, survey, try_sentinels},
     wire::{
         names::lock_channel,
         reply,
@@ -40,7 +40,7 @@ use crate::{
 /// Asks all servers of the map, all at once.
 pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditContext) -> Vec<Finding> {
     let (connections, mut findings) = reachable(nodes);
-    let config = &nodes.atlas().config;
+    let config = &nodes.deployment().config;
     let facts = join_all(connections.iter().map(|connection| ask(connection, config, lane, &terms))).await;
     let watchers = watchers(nodes, &connections, &facts, lane).await;
     findings.extend(facts.iter().flat_map(|facts| judge_server(facts, config, &terms)));
@@ -51,7 +51,7 @@ pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditContext) ->
 
 fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
     let (mut connections, mut findings) = (Vec::new(), Vec::new());
-    for server in &nodes.atlas().map().servers {
+    for server in &nodes.deployment().map().servers {
         match nodes.connection(server.id) {
             Ok(connection) => connections.push(connection),
             Err(error) => findings.push(
@@ -157,7 +157,7 @@ async fn watchers(
     facts: &[Facts],
     lane: OpenLane,
 ) -> Watchers {
-    match nodes.atlas().config.topology {
+    match nodes.deployment().config.topology {
         RedisTopology::Single => Watchers::default(),
         RedisTopology::Sentinel => sentinel_watchers(nodes, lane).await,
         RedisTopology::Cluster => cluster_watchers(nodes, connections, facts, lane).await,
@@ -165,7 +165,7 @@ async fn watchers(
 }
 
 async fn sentinel_watchers(nodes: &Nodes, lane: OpenLane) -> Watchers {
-    let answer = ask_sentinels(nodes.atlas(), lane).await;
+    let answer = ask_sentinels(nodes.deployment(), lane).await;
     let settings = answer.as_ref().and_then(SentinelSettings::read);
     Watchers {
         detection: settings.as_ref().map(|settings| settings.down_after),
@@ -175,9 +175,9 @@ async fn sentinel_watchers(nodes: &Nodes, lane: OpenLane) -> Watchers {
 }
 
 async fn sentinels(nodes: &Nodes, lane: OpenLane) -> Vec<Finding> {
-    match nodes.atlas().config.topology {
+    match nodes.deployment().config.topology {
         RedisTopology::Sentinel => {
-            let troubles = try_sentinels(nodes.atlas(), lane).await;
+            let troubles = try_sentinels(nodes.deployment(), lane).await;
             troubles.iter().map(|(sentinel, last_error)| judge_sentinel(sentinel, last_error)).collect()
         }
         RedisTopology::Single | RedisTopology::Cluster => Vec::new(),

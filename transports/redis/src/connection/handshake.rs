@@ -1,140 +1,181 @@
-//! Why a TLS handshake failed, and what to do. Pure.
+//! What a new connection must show before its first command: the role of a master, which run of the server it is, since
+//! when it is up, and its clock.
 //!
-//! fred passes on what rustls says only as text, so it is looked up in that text; tests against real servers hold the two
-//! together. What is not in the table is a connection that failed for now, and is tried again; what is in it stays wrong
-//! until somebody changes something. A handshake that fails is never followed by a plain connection.
+//! In a cluster it is asked what it can do beyond the oldest version, too.
+//!
+//! A proxy or an ACL rule may keep some of that from us. A role that is not told is taken for a master's, a run id that
+//! is not told makes every reconnection a new run, an uptime that is not told stays unknown. The clock is needed.
 
-use leasehold::transport::ErrorKind;
+use std::time::Duration;
 
-use crate::wire::refusal::Refusal;
+use fred::types::{Resp3Frame as Frame, Value};
+use leasehold::{
+    clock::Clock,
+    transport::{ErrorKind, TransportError},
+};
 
-/// Looks up what fred says to a connection that failed. `None`: nothing final.
-pub(crate) fn refusal(details: &str) -> Option<Refusal> {
-    let &(code, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
-    Some(Refusal { code, kind, remedy })
+use super::{
+    features::Features,
+    identity::Findings,
+    link::{Failure, Link},
+    offset::Sample,
+    plain_error,
+};
+use crate::{
+    config::RedisTopology,
+    wire::{
+        error_reply::{refusal, refused},
+        reply,
+        shown::shown,
+    },
+};
+
+/// A connection that may be used.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) findings: Findings,
+    pub(crate) sample: Sample,
+    pub(crate) features: Features,
 }
 
-/// What rustls says, without what the operating system's error type puts around it.
-pub(crate) fn shown(details: &str) -> &str {
-    let inner = details.split_once("error: ").map_or(details, |(_, inner)| inner);
-    inner.strip_suffix(" }").unwrap_or(inner)
+/// Why a connection may not be used.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// The server has another role.
+    NotMaster(TransportError),
+    /// It does not answer, or refuses.
+    Other(TransportError),
 }
 
-/// What may be meant by a failure that proves nothing.
-pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
-    match (tls, timed_out) {
-        (true, true) => {
-            ", and whether this is its port for TLS (`tls-port`): a plain one does not answer a handshake"
-        }
-        (false, false) if details.contains("ConnectionReset") || details.contains("UnexpectedEof") => {
-            ", and whether this is a port for TLS: then write [redis.tls], or rediss://"
-        }
-        (_, false) if ["Connection closed", "BrokenPipe"].iter().any(|end| details.contains(end)) => {
-            ", and whether this is a proxy that closes connections at commands it does not know: twemproxy cannot be \
-             used, name the server behind it"
-        }
-        (true, false) | (false, true | false) => "",
+/// Asks for everything at once; takes one round trip, at most `step`.
+pub(crate) async fn check(
+    link: &Link,
+    name: &'static str,
+    address: &str,
+    topology: RedisTopology,
+    clock: Clock,
+    step: Duration,
+) -> Result<Checked, Unfit> {
+    let ask = |command, args: &[&'static str]| {
+        let args = args.iter().map(|arg| Value::from_static_str(arg)).collect();
+        async move { told(link.request(command, 0, args, step).await) }
+    };
+    let (named, role, replication, info, features, sample) = tokio::join!(
+        ask("CLIENT", &["SETNAME", name]),
+        ask("ROLE", &[]),
+        ask("INFO", &["replication"]),
+        ask("INFO", &["server"]),
+        features(link, topology, step),
+        time(link, clock, step),
+    );
+    let at = |failure| Unfit::Other(explain(address, failure, step));
+    // A name that is refused costs an operator a look at CLIENT LIST, nothing else.
+    named.map_err(at)?;
+    must_be_master(address, role.map_err(at)?.as_ref(), replication.map_err(at)?.as_ref())?;
+    let info = info.map_err(at)?;
+    must_fit(address, topology, info.as_ref())?;
+    let findings = findings(info.as_ref());
+    Ok(Checked { findings, sample: sample.map_err(at)?, features: features.map_err(at)? })
+}
+
+async fn features(link: &Link, topology: RedisTopology, step: Duration) -> Result<Features, Failure> {
+    match topology {
+        RedisTopology::Cluster => Features::probe(link, step).await,
+        RedisTopology::Single | RedisTopology::Sentinel => Ok(Features::default()),
     }
 }
 
-/// By a part of the text; the first that fits. Ours refuses the server: `Misconfigured`. The server refuses us: `Denied`.
-const TABLE: &[(&str, ErrorKind, &str)] = &[
-    (
-        "InvalidCertificate(Expired",
-        ErrorKind::Misconfigured,
-        "the server's certificate has expired; renew it, or correct the clock of this machine",
-    ),
-    (
-        "InvalidCertificate(NotValidYet",
-        ErrorKind::Misconfigured,
-        "the server's certificate is not valid yet; correct the clock of this machine",
-    ),
-    (
-        "InvalidCertificate(NotValidForName",
-        ErrorKind::Misconfigured,
-        "the server's certificate is for another name; name it in `addresses` as its certificate does, or set `tls.server_name`",
-    ),
-    ("InvalidCertificate(UnknownIssuer", ErrorKind::Misconfigured, UNKNOWN_CA),
-    // The authority has the name of a trusted one, but another key.
-    ("InvalidCertificate(BadSignature", ErrorKind::Misconfigured, UNKNOWN_CA),
-    (
-        "CaUsedAsEndEntity",
-        ErrorKind::Misconfigured,
-        "the server shows an authority's certificate as its own; give it one that the authority has signed",
-    ),
-    (
-        "InvalidCertificate(Revoked",
-        ErrorKind::Misconfigured,
-        "the server's certificate was revoked; give it another",
-    ),
-    (
-        "InvalidCertificate(",
-        ErrorKind::Misconfigured,
-        "the server's certificate cannot be verified; give it one that rustls can",
-    ),
-    (
-        "InvalidMessage(InvalidContentType",
-        ErrorKind::Misconfigured,
-        "the server does not speak TLS on this port; name its port for TLS (`tls-port`) in `addresses`",
-    ),
-    ("AlertReceived(CertificateRequired", ErrorKind::Denied, CERTIFICATE_WANTED),
-    // TLS 1.2 has no word of its own for a certificate that is missing.
-    ("AlertReceived(HandshakeFailure", ErrorKind::Denied, CERTIFICATE_WANTED),
-    (
-        "AlertReceived(UnknownCA",
-        ErrorKind::Denied,
-        "the server does not know the authority of our certificate; give one to `tls.cert` that its authority has signed",
-    ),
-    (
-        "AlertReceived(CertificateExpired",
-        ErrorKind::Denied,
-        "our certificate has expired, says the server; renew the file of `tls.cert`",
-    ),
-    ("AlertReceived(BadCertificate", ErrorKind::Denied, CERTIFICATE_REFUSED),
-    ("AlertReceived(UnsupportedCertificate", ErrorKind::Denied, CERTIFICATE_REFUSED),
-    ("AlertReceived(CertificateRevoked", ErrorKind::Denied, CERTIFICATE_REFUSED),
-    ("AlertReceived(CertificateUnknown", ErrorKind::Denied, CERTIFICATE_REFUSED),
-    ("AlertReceived(AccessDenied", ErrorKind::Denied, CERTIFICATE_REFUSED),
-    ("AlertReceived(ProtocolVersion", ErrorKind::Misconfigured, VERSIONS),
-    ("PeerIncompatible(", ErrorKind::Misconfigured, VERSIONS),
-];
+/// Reads the server's clock.
+pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result<Sample, Failure> {
+    let sent = clock.now();
+    let frame = link.request("TIME", 0, Vec::new(), timeout).await?;
+    let received = clock.now();
+    let server_micros = reply::server_micros(&frame).ok_or_else(|| misread("TIME"))?;
+    Ok(Sample { sent, received, server_micros })
+}
 
-const UNKNOWN_CA: &str = "no trusted authority has signed the server's certificate; set `tls.ca` to the certificate of the one that has";
-const CERTIFICATE_WANTED: &str =
-    "the server wants a certificate of ours (tls-auth-clients); set `tls.cert` and `tls.key`";
-const CERTIFICATE_REFUSED: &str = "the server refuses our certificate; give another to `tls.cert`";
-const VERSIONS: &str =
-    "no version or cipher in common; let the server offer TLS 1.2 or 1.3 (`tls-protocols`)";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_handshake_that_stays_wrong_is_final_and_others_are_not() {
-        let details = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
-        let refused = refusal(details).expect("in the table");
-        assert!(refused.kind.is_final() && refused.remedy.contains("tls.ca"));
-        assert_eq!(shown(details), "InvalidCertificate(UnknownIssuer)");
-        for row in TABLE {
-            assert!(row.1.is_final(), "{}", row.0);
-        }
-        for passing in [
-            "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
-            "Request timed out.",
-            "closed",
-        ] {
-            assert_eq!(refusal(passing), None, "{passing}");
-        }
-        assert_eq!(shown("closed"), "closed");
+/// A refusal tells nothing, and is no fault of the connection.
+fn told(reply: Result<Frame, Failure>) -> Result<Option<Frame>, Failure> {
+    match reply {
+        Ok(frame) => Ok(Some(frame)),
+        Err(Failure::Refused(_)) => Ok(None),
+        Err(failure) => Err(failure),
     }
+}
 
-    #[test]
-    fn a_port_of_the_other_kind_is_hinted_at() {
-        assert!(hint("Request timed out.", true, true).contains("tls-port"));
-        assert!(hint("Os { code: 104, kind: ConnectionReset }", false, false).contains("[redis.tls]"));
-        assert_eq!(hint("Os { code: 111, kind: ConnectionRefused }", false, false), "");
-        assert_eq!(hint("Request timed out.", true, false), "");
-        assert!(hint("Connection closed.", false, false).contains("twemproxy"));
+fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Frame>) -> Result<(), Unfit> {
+    let by_role = role.and_then(reply::role);
+    let by_info = || replication.and_then(|info| reply::info_field(info, "role"));
+    match by_role.or_else(by_info) {
+        None | Some("master") => Ok(()),
+        Some("sentinel") => Err(Unfit::Other(TransportError::without_effect(
+            ErrorKind::Misconfigured,
+            None,
+            format!("redis {address} is a sentinel, not a server; point `addresses` at the master"),
+        ))),
+        Some(role) => Err(Unfit::NotMaster(TransportError::without_effect(
+            ErrorKind::NotReady,
+            None,
+            format!("redis {address} is no master (role {role}); point `addresses` at the master"),
+        ))),
     }
+}
+
+/// A node of a cluster serves its own slots only: as the one server it would refuse the locks of all others.
+fn must_fit(address: &str, topology: RedisTopology, info: Option<&Frame>) -> Result<(), Unfit> {
+    // Valkey calls the field otherwise.
+    let mode =
+        |info| reply::info_field(info, "redis_mode").or_else(|| reply::info_field(info, "server_mode"));
+    let is_node = info.and_then(mode) == Some("cluster");
+    let topology = match topology {
+        RedisTopology::Single if is_node => "single",
+        RedisTopology::Sentinel if is_node => "sentinel",
+        RedisTopology::Single | RedisTopology::Sentinel | RedisTopology::Cluster => return Ok(()),
+    };
+    Err(Unfit::Other(without_effect(
+        ErrorKind::Misconfigured,
+        format!(
+            "redis {address} is a node of a cluster, but `topology` is \"{topology}\": set topology = \"cluster\", or \
+             write redis-cluster:// in the URL"
+        ),
+    )))
+}
+
+fn findings(info: Option<&Frame>) -> Findings {
+    let field = |name| info.and_then(|info| reply::info_field(info, name));
+    let seconds = field("uptime_in_seconds").and_then(|text| text.parse().ok());
+    Findings { run_id: field("run_id").map(str::to_owned), uptime: seconds.map(Duration::from_secs) }
+}
+
+fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
+    match failure {
+        Failure::Refused(text) => match refusal(&text) {
+            Some(refusal) => refused(address, refusal, &text),
+            None => without_effect(
+                ErrorKind::NotReady,
+                format!("redis {address} refused its check: {}", shown(&text)),
+            ),
+        },
+        Failure::TimedOut => without_effect(
+            ErrorKind::TimedOut,
+            format!("redis {address}: no answer to its check within {} ms", step.as_millis()),
+        ),
+        Failure::Lost(error) => {
+            let detail = format!(
+                "redis {address}: lost during its check: {}; a proxy that closes connections at commands it does not \
+                 know cannot be used (twemproxy): name the server behind it",
+                plain_error::shown(&error)
+            );
+            without_effect(ErrorKind::Unreachable, detail)
+        }
+    }
+}
+
+fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
+    TransportError::without_effect(kind, None, detail)
+}
+
+fn misread(command: &str) -> Failure {
+    let text = format!("{command} was answered in another shape than Redis's");
+    Failure::Lost(fred::error::Error::new(fred::error::ErrorKind::Protocol, text))
 }

@@ -36,7 +36,7 @@ use tokio::{
 };
 
 use super::{
-    dialling::{LinkKind, Router, Target, dial},
+    connect::{LinkKind, Router, Target, dial},
     relay::{Cause, Heard},
 };
 

@@ -9,16 +9,16 @@ use leasehold::{
 };
 
 use super::{
-    batches::Batches,
-    checked::Connection,
-    denial::Denial,
-    evaluation::Manner,
-    limit::Limit,
+    batching::Batches,
+    call_error::CallError,
+    deadline::Limit,
+    node_connection::Connection,
     offset::Sample,
     requests::{micros, millis, text},
+    script_call::Asking,
 };
 use crate::wire::{
-    pack::Pack,
+    msgpack::Pack,
     reply::{Found, Renewed},
     scripts::{self, Script},
 };
@@ -29,15 +29,15 @@ impl Connection {
     ///
     /// # Errors
     /// The whole command must go elsewhere.
-    pub(crate) async fn renew(&self, form: Batches, members: &mut [Renewal]) -> Result<(), Denial> {
-        self.renew_by(script_of(form), members, Manner::Plain).await
+    pub(crate) async fn renew(&self, form: Batches, members: &mut [Renewal]) -> Result<(), CallError> {
+        self.renew_by(script_of(form), members, Asking::Plain).await
     }
 
     /// The same for members of one slot, which is served as long as its keys are there.
     ///
     /// # Errors
     /// The whole command must go elsewhere.
-    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], manner: Manner) -> Result<(), Denial> {
+    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], manner: Asking) -> Result<(), CallError> {
         self.renew_by(DECLARED, members, manner).await
     }
 
@@ -45,13 +45,13 @@ impl Connection {
         &self,
         renewal: RenewalScript,
         members: &mut [Renewal],
-        manner: Manner,
-    ) -> Result<(), Denial> {
+        manner: Asking,
+    ) -> Result<(), CallError> {
         // One latest time for all: the earliest, which can only be too early for the others.
         let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
         match self.ask_to_renew(renewal, members, execute_by, manner).await {
             Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
-            Err(Denial::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
+            Err(CallError::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
             Err(elsewhere) => return Err(elsewhere),
         }
         Ok(())
@@ -62,8 +62,8 @@ impl Connection {
         (script, arguments): RenewalScript,
         members: &[Renewal],
         execute_by: Instant,
-        manner: Manner,
-    ) -> Result<(Renewed, Limit), Denial> {
+        manner: Asking,
+    ) -> Result<(Renewed, Limit), CallError> {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let slot = members[0].key.slot().number();

@@ -12,9 +12,9 @@ use leasehold::{
 use tracing::Level;
 
 use super::{
-    checked::Connection,
-    denial::{Denial, without_any_effect},
-    evaluation::Manner,
+    call_error::{CallError, without_any_effect},
+    node_connection::Connection,
+    script_call::Asking,
 };
 use crate::wire::{
     names::lock_channel,
@@ -23,7 +23,7 @@ use crate::wire::{
 };
 
 impl Connection {
-    pub(crate) async fn acquire(&self, request: &Acquire, manner: Manner) -> Result<AcquireReply, Denial> {
+    pub(crate) async fn acquire(&self, request: &Acquire, manner: Asking) -> Result<AcquireReply, CallError> {
         let Acquire { key, owner, ttl, fencing, execute_by } = request;
         let execute_by = *execute_by;
         let _permit = self.permit(execute_by).await?;
@@ -48,7 +48,7 @@ impl Connection {
         Ok(self.acquired(answer.value, *fencing))
     }
 
-    pub(crate) async fn release(&self, request: &Release, manner: Manner) -> Result<ReleaseReply, Denial> {
+    pub(crate) async fn release(&self, request: &Release, manner: Asking) -> Result<ReleaseReply, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
@@ -84,7 +84,7 @@ impl Connection {
         })
     }
 
-    pub(crate) async fn inspect(&self, key: &LockKey, manner: Manner) -> Result<Inspection, Denial> {
+    pub(crate) async fn inspect(&self, key: &LockKey, manner: Asking) -> Result<Inspection, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
@@ -100,7 +100,7 @@ impl Connection {
         Ok(Inspection { holds, remaining, at: self.at(now) })
     }
 
-    pub(crate) async fn force_release(&self, key: &LockKey, manner: Manner) -> Result<bool, Denial> {
+    pub(crate) async fn force_release(&self, key: &LockKey, manner: Asking) -> Result<bool, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;

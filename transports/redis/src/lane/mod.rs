@@ -1,11 +1,11 @@
 //! A lane: its nodes, its board, and the tasks that keep the map up to date; ended by dropping it.
 
-mod board;
 mod node;
 mod nodes;
 mod renewals;
 mod route;
 mod task;
+mod topology_publisher;
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
     config::RedisTopology,
+    discovery::{deployment::Deployment, find_cluster, find_master, keep_listening, keep_surveyed},
     notices::{Subscriber, no_watch},
-    routing::{atlas::Atlas, find_cluster, find_master, keep_listening, keep_surveyed},
 };
 
 /// One lane to all servers of a deployment.
@@ -38,22 +38,24 @@ pub(crate) struct RedisLane {
 
 impl RedisLane {
     /// Finds the servers and connects everything the lane needs.
-    pub(crate) async fn open(atlas: Arc<Atlas>, lane: OpenLane) -> Result<Self, TransportError> {
-        let topology = atlas.config.topology;
+    pub(crate) async fn open(deployment: Arc<Deployment>, lane: OpenLane) -> Result<Self, TransportError> {
+        let topology = deployment.config.topology;
         match topology {
             RedisTopology::Single => {}
-            RedisTopology::Sentinel => find_master(&atlas, lane).await?,
-            RedisTopology::Cluster => find_cluster(&atlas, lane).await?,
+            RedisTopology::Sentinel => find_master(&deployment, lane).await?,
+            RedisTopology::Cluster => find_cluster(&deployment, lane).await?,
         }
         let subscriber =
-            (lane.purpose == LanePurpose::Calls).then(|| Arc::new(Subscriber::new(lane, atlas.clone())));
-        let nodes = Arc::new(Nodes::new(lane, atlas.clone(), subscriber));
+            (lane.purpose == LanePurpose::Calls).then(|| Arc::new(Subscriber::new(lane, deployment.clone())));
+        let nodes = Arc::new(Nodes::new(lane, deployment.clone(), subscriber));
         nodes.open().await?;
-        let mut tasks = vec![Task::spawn(nodes.clone().keep_following(atlas.changes()))];
+        let mut tasks = vec![Task::spawn(nodes.clone().keep_following(deployment.changes()))];
         match topology {
             RedisTopology::Single => {}
-            RedisTopology::Sentinel => tasks.push(Task::spawn(keep_listening(atlas, lane, nodes.clone()))),
-            RedisTopology::Cluster => tasks.push(Task::spawn(keep_surveyed(atlas, lane, nodes.clone()))),
+            RedisTopology::Sentinel => {
+                tasks.push(Task::spawn(keep_listening(deployment, lane, nodes.clone())))
+            }
+            RedisTopology::Cluster => tasks.push(Task::spawn(keep_surveyed(deployment, lane, nodes.clone()))),
         }
         Ok(Self { lane, nodes, _tasks: tasks })
     }
@@ -66,7 +68,7 @@ impl RedisLane {
 
 impl Lane for RedisLane {
     fn topology(&self) -> watch::Receiver<Arc<Topology>> {
-        self.nodes.board().topology()
+        self.nodes.topology_publisher().topology()
     }
 
     fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
@@ -77,7 +79,7 @@ impl Lane for RedisLane {
             loop {
                 match route.connection.acquire(&request, route.manner).await {
                     Ok(answer) => return Ok(answer),
-                    Err(denial) => route.follow(denial).await?,
+                    Err(call_error) => route.follow(call_error).await?,
                 }
             }
         })
@@ -90,7 +92,7 @@ impl Lane for RedisLane {
             loop {
                 match route.connection.release(&request, route.manner).await {
                     Ok(answer) => return Ok(told_everywhere(answer, &route, &request.key).await),
-                    Err(denial) => route.follow(denial).await?,
+                    Err(call_error) => route.follow(call_error).await?,
                 }
             }
         })
@@ -114,7 +116,7 @@ impl Lane for RedisLane {
             loop {
                 match route.connection.inspect(&key, route.manner).await {
                     Ok(answer) => return Ok(answer),
-                    Err(denial) => route.follow(denial).await?,
+                    Err(call_error) => route.follow(call_error).await?,
                 }
             }
         })
@@ -134,7 +136,7 @@ impl Lane for RedisLane {
                         }
                         return Ok(freed);
                     }
-                    Err(denial) => route.follow(denial).await?,
+                    Err(call_error) => route.follow(call_error).await?,
                 }
             }
         })

@@ -18,27 +18,27 @@ use leasehold::{
 use tokio::sync::watch;
 use tracing::Level;
 
-use super::board::Board;
+use super::topology_publisher::TopologyPublisher;
 use crate::{
     config::RedisTopology,
     connection::{
         Connection, Terms,
         backoff::{Backoff, downs_in_a_row},
-        batches::Inquiry,
-        dialling::LinkKind,
+        batching::Inquiry,
+        connect::LinkKind,
         identity::Run,
         link::Link,
-        sparse::Sparse,
+        warn_interval::WarnInterval,
     },
-    routing::{Server, atlas::Atlas},
+    discovery::{Server, deployment::Deployment},
 };
 
 /// One lane's way to one server.
 pub(crate) struct Node {
     server: Arc<Server>,
     lane: OpenLane,
-    atlas: Arc<Atlas>,
-    board: Arc<Board>,
+    deployment: Arc<Deployment>,
+    topology_publisher: Arc<TopologyPublisher>,
     present: Mutex<Present>,
     connections: watch::Sender<u64>,
     /// How many connections in a row have ended because the cluster is down.
@@ -52,10 +52,15 @@ enum Present {
 }
 
 impl Node {
-    pub(crate) fn new(server: Arc<Server>, lane: OpenLane, atlas: Arc<Atlas>, board: Arc<Board>) -> Self {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        lane: OpenLane,
+        deployment: Arc<Deployment>,
+        topology_publisher: Arc<TopologyPublisher>,
+    ) -> Self {
         let present = Mutex::new(Present::Broken("not connected yet".into()));
         let (connections, downs) = (watch::Sender::default(), AtomicU32::default());
-        Self { server, lane, atlas, board, present, connections, downs }
+        Self { server, lane, deployment, topology_publisher, present, connections, downs }
     }
 
     /// Connects, and connects again whenever the connection ends, for ever.
@@ -117,8 +122,8 @@ impl Node {
         }
         *self.lock() = Present::Broken("the connection was lost".into());
         self.server.lost(connection.clock_id().epoch, self.now());
-        self.board.draw_disconnected(self.server.id);
-        self.atlas.doubt();
+        self.topology_publisher.set_disconnected(self.server.id);
+        self.deployment.request_refresh();
         let (server, lane) = (self.server.name.clone(), self.lane.purpose);
         log::line(Level::WARN, move || tracing::warn!(%server, ?lane, "lost the connection to redis"));
     }
@@ -131,7 +136,7 @@ impl Node {
     }
 
     async fn reconnect(&self, mut backoff: Backoff) -> Arc<Connection> {
-        let mut sparse = Sparse::default();
+        let mut warn_interval = WarnInterval::default();
         loop {
             self.wait(backoff.next_delay(self.now())).await;
             match self.connect().await {
@@ -145,7 +150,7 @@ impl Node {
                         backoff.refused();
                     }
                     *self.lock() = Present::Broken(error.detail.clone());
-                    self.tell(error, sparse.is_due(self.now()));
+                    self.tell(error, warn_interval.is_due(self.now()));
                 }
             }
         }
@@ -168,7 +173,7 @@ impl Node {
         if !self.is_doubted_down() {
             return tokio::time::sleep(delay).await;
         }
-        let mut changes = self.atlas.changes();
+        let mut changes = self.deployment.changes();
         tokio::time::sleep(delay.min(DOWN_LEAST)).await;
         let _ = tokio::time::timeout(delay.saturating_sub(DOWN_LEAST), changes.changed()).await;
     }
@@ -197,7 +202,7 @@ impl Node {
         let (link, run, checked) = self.server.connect(LinkKind::Commands, self.lane).await?;
         self.must_be_up(&link).await?;
         let config = self.server.config();
-        let is_open = checked.abilities.is_to_be_asked_again(config);
+        let is_open = checked.features.is_to_be_asked_again(config);
         let terms = Terms {
             address: self.server.address.clone(),
             name: self.server.name.clone(),
@@ -206,20 +211,20 @@ impl Node {
             command_timeout: self.lane.command_timeout,
             in_flight_max: config.in_flight_max,
             in_cluster: config.topology == RedisTopology::Cluster,
-            kinds: checked.abilities.kinds(config),
-            batches: checked.abilities.batches(config),
+            kinds: checked.features.kinds(config),
+            batches: checked.features.batches(config),
             batch_limit: self.server.batch_limit.clone(),
             inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
         let connection = Arc::new(Connection::new(link, terms, checked.sample));
         // First the board, then the connection: nobody may use a run that was not told.
-        self.board.draw_connected(self.drawn(run, connection.batches().for_engine()));
+        self.topology_publisher.set_connected(self.published(run, connection.batches().for_engine()));
         *self.lock() = Present::Connected(connection.clone());
         self.connections.send_modify(|count| *count += 1);
         Ok(connection)
     }
 
-    fn drawn(&self, run: Run, batching: Batching) -> NodeState {
+    fn published(&self, run: Run, batching: Batching) -> NodeState {
         NodeState {
             id: self.server.id,
             address: self.server.name.to_string(),

@@ -18,27 +18,27 @@ use leasehold::{
 use tokio::{runtime::Handle, sync::watch};
 use tracing::Level;
 
-use super::{board::Board, node::Node, task::Task};
+use super::{node::Node, task::Task, topology_publisher::TopologyPublisher};
 use crate::{
     config::RedisTopology,
     connection::Connection,
-    notices::Subscriber,
-    routing::{
+    discovery::{
         Server,
-        atlas::{Atlas, Map},
+        deployment::{Deployment, Routes},
         most_helpful,
     },
+    notices::Subscriber,
     wire::redirect::RedirectKind,
 };
 
 /// All nodes of one lane.
 pub(crate) struct Nodes {
     lane: OpenLane,
-    atlas: Arc<Atlas>,
-    board: Arc<Board>,
+    deployment: Arc<Deployment>,
+    topology_publisher: Arc<TopologyPublisher>,
     subscriber: Option<Arc<Subscriber>>,
     runtime: Handle,
-    seats: Mutex<HashMap<NodeId, Seat>>,
+    handles: Mutex<HashMap<NodeId, NodeHandle>>,
     followed: Followed,
 }
 
@@ -49,28 +49,40 @@ struct Followed {
     asked: AtomicU64,
 }
 
-struct Seat {
+struct NodeHandle {
     node: Arc<Node>,
     _tasks: Vec<Task>,
 }
 
 impl Nodes {
     /// No nodes yet. Their tasks will live on the present runtime.
-    pub(crate) fn new(lane: OpenLane, atlas: Arc<Atlas>, subscriber: Option<Arc<Subscriber>>) -> Self {
-        let (board, seats, followed) = (Arc::default(), Mutex::default(), Followed::default());
-        Self { lane, atlas, board, subscriber, runtime: Handle::current(), seats, followed }
+    pub(crate) fn new(
+        lane: OpenLane,
+        deployment: Arc<Deployment>,
+        subscriber: Option<Arc<Subscriber>>,
+    ) -> Self {
+        let (topology_publisher, handles, followed) = (Arc::default(), Mutex::default(), Followed::default());
+        Self {
+            lane,
+            deployment,
+            topology_publisher,
+            subscriber,
+            runtime: Handle::current(),
+            handles,
+            followed,
+        }
     }
 
-    pub(crate) fn board(&self) -> &Board {
-        &self.board
+    pub(crate) fn topology_publisher(&self) -> &TopologyPublisher {
+        &self.topology_publisher
     }
 
     pub(crate) fn subscriber(&self) -> Option<&Arc<Subscriber>> {
         self.subscriber.as_ref()
     }
 
-    pub(crate) fn atlas(&self) -> &Arc<Atlas> {
-        &self.atlas
+    pub(crate) fn deployment(&self) -> &Arc<Deployment> {
+        &self.deployment
     }
 
     /// Connects to every server of the map at once. A server that cannot be used is tried again in the background.
@@ -78,11 +90,11 @@ impl Nodes {
     /// # Errors
     /// Not one of the servers that serve slots can be used.
     pub(crate) async fn open(&self) -> Result<(), TransportError> {
-        let map = self.atlas.map();
-        self.board.draw_map(&map);
+        let map = self.deployment.map();
+        self.topology_publisher.set_map(&map);
         let mut attempts = tokio::task::JoinSet::new();
         for server in &map.servers {
-            attempts.spawn(self.seat(server.clone()));
+            attempts.spawn(self.handle(server.clone()));
         }
         let mut reached = Vec::new();
         let mut errors = Vec::new();
@@ -102,20 +114,20 @@ impl Nodes {
         if let (false, Some(error)) = (is_usable, most_helpful(errors)) {
             return Err(error);
         }
-        let mut seats = self.lock();
-        for (id, seat) in reached {
-            seats.insert(id, seat);
+        let mut handles = self.lock();
+        for (id, handle) in reached {
+            handles.insert(id, handle);
         }
-        drop(seats);
+        drop(handles);
         self.follow();
         Ok(())
     }
 
     // Both connections, each once.
-    fn seat(
+    fn handle(
         &self,
         server: Arc<Server>,
-    ) -> impl Future<Output = Result<(NodeId, Seat), TransportError>> + Send + use<> {
+    ) -> impl Future<Output = Result<(NodeId, NodeHandle), TransportError>> + Send + use<> {
         let node = self.node(server.clone());
         let subscriber = self.subscriber.clone();
         async move {
@@ -133,33 +145,33 @@ impl Nodes {
                 subscriber
                     .map(|subscriber| Task::spawn(subscriber.keep_subscribed(server.clone(), subscribed))),
             );
-            Ok((server.id, Seat { node, _tasks: tasks }))
+            Ok((server.id, NodeHandle { node, _tasks: tasks }))
         }
     }
 
     fn node(&self, server: Arc<Server>) -> Arc<Node> {
-        Arc::new(Node::new(server, self.lane, self.atlas.clone(), self.board.clone()))
+        Arc::new(Node::new(server, self.lane, self.deployment.clone(), self.topology_publisher.clone()))
     }
 
     /// Makes the nodes those of the map.
     pub(crate) fn follow(&self) {
-        let mut seats = self.lock();
+        let mut handles = self.lock();
         // Read under the lock: who comes second must not go back to an older one.
-        let map = self.atlas.map();
-        let left: Vec<NodeId> = seats.keys().copied().filter(|id| map.server(*id).is_none()).collect();
-        let gone: Vec<Option<Seat>> = left.iter().map(|id| seats.remove(id)).collect();
-        self.board.draw_map(&map);
+        let map = self.deployment.map();
+        let left: Vec<NodeId> = handles.keys().copied().filter(|id| map.server(*id).is_none()).collect();
+        let gone: Vec<Option<NodeHandle>> = left.iter().map(|id| handles.remove(id)).collect();
+        self.topology_publisher.set_map(&map);
         for server in &map.servers {
-            seats.entry(server.id).or_insert_with(|| self.take_in(server.clone()));
+            handles.entry(server.id).or_insert_with(|| self.take_in(server.clone()));
         }
         if let Some(subscriber) = &self.subscriber {
             subscriber.follow(&map);
         }
-        drop(seats);
+        drop(handles);
         drop(gone);
     }
 
-    fn take_in(&self, server: Arc<Server>) -> Seat {
+    fn take_in(&self, server: Arc<Server>) -> NodeHandle {
         let node = self.node(server.clone());
         let mut tasks = vec![Task::spawn_on(&self.runtime, node.clone().keep_connected(None))];
         tasks.extend(
@@ -167,11 +179,11 @@ impl Nodes {
                 .clone()
                 .map(|subscriber| Task::spawn_on(&self.runtime, subscriber.keep_subscribed(server, None))),
         );
-        Seat { node, _tasks: tasks }
+        NodeHandle { node, _tasks: tasks }
     }
 
     /// Follows every change of the map, for ever.
-    pub(crate) async fn keep_following(self: Arc<Self>, mut changes: watch::Receiver<Arc<Map>>) {
+    pub(crate) async fn keep_following(self: Arc<Self>, mut changes: watch::Receiver<Arc<Routes>>) {
         loop {
             changes.mark_unchanged();
             self.follow();
@@ -183,7 +195,7 @@ impl Nodes {
 
     /// The connection to who serves a slot.
     pub(crate) fn serving(&self, slot: Slot) -> Result<Arc<Connection>, TransportError> {
-        match self.atlas.map().serving(slot) {
+        match self.deployment.map().serving(slot) {
             Some(id) => self.node_with(id)?.connection(),
             None => Err(self.nobody(slot)),
         }
@@ -200,7 +212,7 @@ impl Nodes {
         server: &Server,
         until: Instant,
     ) -> Result<Arc<Connection>, TransportError> {
-        let seated = self.lock().get(&server.id).map(|seat| seat.node.clone());
+        let seated = self.lock().get(&server.id).map(|handle| handle.node.clone());
         let node = match seated {
             Some(node) => node,
             None => {
@@ -221,7 +233,7 @@ impl Nodes {
 
     /// Whether every server that serves slots has a connection, and every slot a server.
     pub(crate) fn is_whole(&self) -> bool {
-        let map = self.atlas.map();
+        let map = self.deployment.map();
         let stands = |server: &Arc<Server>| self.connection(server.id).is_ok();
         map.is_whole() && map.servers.iter().filter(|server| map.serves(server.id)).all(stands)
     }
@@ -247,13 +259,13 @@ impl Nodes {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        self.lock().values().map(|seat| seat.node.clone()).collect()
+        self.lock().values().map(|handle| handle.node.clone()).collect()
     }
 
     // Another lane may have left the server a moment ago: the map decides, not the seat.
     fn node_with(&self, id: NodeId) -> Result<Arc<Node>, TransportError> {
-        let is_in_use = self.atlas.map().server(id).is_some();
-        let node = self.lock().get(&id).filter(|_| is_in_use).map(|seat| seat.node.clone());
+        let is_in_use = self.deployment.map().server(id).is_some();
+        let node = self.lock().get(&id).filter(|_| is_in_use).map(|handle| handle.node.clone());
         node.ok_or_else(|| {
             let detail = "redis: this server is not in use any more";
             TransportError::without_effect(ErrorKind::Unreachable, Some(id), detail)
@@ -261,7 +273,7 @@ impl Nodes {
     }
 
     fn nobody(&self, slot: Slot) -> TransportError {
-        let detail = match self.atlas.config.topology {
+        let detail = match self.deployment.config.topology {
             RedisTopology::Cluster => {
                 format!("redis: slot {} is served by nobody at the moment; see CLUSTER INFO", slot.number())
             }
@@ -272,7 +284,7 @@ impl Nodes {
         TransportError::without_effect(ErrorKind::NotReady, None, detail)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, Seat>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, NodeHandle>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

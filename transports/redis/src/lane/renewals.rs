@@ -30,7 +30,7 @@ impl Nodes {
             }
         };
         let form = connection.batches();
-        self.board().draw_batching(node, form.for_engine());
+        self.topology_publisher().set_batching(node, form.for_engine());
         match form {
             Batches::OneByOne => join_all(members.into_iter().map(|member| self.renew_alone(member))).await,
             Batches::BySlot => self.renew_by_slot_and_inquire(&connection, members).await,
@@ -133,8 +133,8 @@ impl Nodes {
 
     async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(denial) = route.connection.renew_slot(members, route.manner).await {
-            route.follow(denial).await?;
+        while let Err(call_error) = route.connection.renew_slot(members, route.manner).await {
+            route.follow(call_error).await?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use leasehold::{
 use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
-    connection::{Connection, Denial, Manner},
+    connection::{Asking, CallError, Connection},
     wire::{names::lock_channel, redirect::RedirectKind},
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct Route<'a> {
     hops: usize,
     asked_by: Option<Arc<Connection>>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) manner: Manner,
+    pub(crate) manner: Asking,
 }
 
 impl Route<'_> {
@@ -35,22 +35,22 @@ impl Route<'_> {
     ///
     /// # Errors
     /// The denial is a definite one, or this goes in circles.
-    pub(crate) async fn follow(&mut self, denial: Denial) -> Result<(), TransportError> {
-        let redirect = match denial {
-            Denial::Failed(error) => return Err(error),
-            Denial::Elsewhere(redirect) => redirect,
+    pub(crate) async fn follow(&mut self, call_error: CallError) -> Result<(), TransportError> {
+        let redirect = match call_error {
+            CallError::Failed(error) => return Err(error),
+            CallError::Elsewhere(redirect) => redirect,
         };
         let by = self.connection.clock_id();
         if self.hops == HOPS_MAX {
             return Err(went_in_circles(self.slot, by));
         }
         self.nodes.count_followed(redirect.kind);
-        let to = self.nodes.atlas().handle_redirect(&redirect, by.node, self.connection.now());
+        let to = self.nodes.deployment().handle_redirect(&redirect, by.node, self.connection.now());
         let before = std::mem::replace(&mut self.connection, self.nodes.named(&to, self.until).await?);
         self.hops += 1;
         (self.manner, self.asked_by) = match redirect.kind {
-            RedirectKind::Moved => (Manner::Plain, None),
-            RedirectKind::Ask => (Manner::Asking, Some(before)),
+            RedirectKind::Moved => (Asking::Plain, None),
+            RedirectKind::Ask => (Asking::Asking, Some(before)),
         };
         Ok(())
     }
@@ -70,12 +70,12 @@ impl Nodes {
     /// Begins at who serves `slot`.
     pub(crate) fn route(&self, slot: Slot, until: Instant) -> Result<Route<'_>, TransportError> {
         let connection = self.serving(slot)?;
-        Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Manner::Plain })
+        Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Asking::Plain })
     }
 
     /// On a cluster all names of a lock must fall into one slot.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
-        if self.atlas().config.topology != RedisTopology::Cluster {
+        if self.deployment().config.topology != RedisTopology::Cluster {
             return Ok(());
         }
         let channel = lock_channel(key.on_server());

@@ -34,15 +34,15 @@ use tracing::Level;
 use super::table::{Changes, Notices};
 use crate::{
     connection::{
-        abilities::Kinds,
         backoff::Backoff,
-        dialling::LinkKind,
+        connect::LinkKind,
+        features::Kinds,
         link::{Failure, Link, is_redirect},
         watchdog::{Probe, watch_over},
     },
-    routing::{
+    discovery::{
         Server,
-        atlas::{Atlas, Map},
+        deployment::{Deployment, Routes},
     },
     wire::{names::lock_channel, reply, shown::shown},
 };
@@ -50,9 +50,9 @@ use crate::{
 /// The watches of one lane, and the connections that serve them: one for each node.
 pub(crate) struct Subscriber {
     lane: OpenLane,
-    atlas: Arc<Atlas>,
+    deployment: Arc<Deployment>,
     notices: Mutex<Notices>,
-    bells: Mutex<HashMap<NodeId, Arc<Notify>>>,
+    wakers: Mutex<HashMap<NodeId, Arc<Notify>>>,
 }
 
 /// A subscriber connection that was checked.
@@ -74,9 +74,9 @@ enum End {
 }
 
 impl Subscriber {
-    pub(crate) fn new(lane: OpenLane, atlas: Arc<Atlas>) -> Self {
-        let notices = Notices::new(atlas.config.notices_warm(), atlas.config.notices_warm_max);
-        Self { lane, atlas, notices: Mutex::new(notices), bells: Mutex::default() }
+    pub(crate) fn new(lane: OpenLane, deployment: Arc<Deployment>) -> Self {
+        let notices = Notices::new(deployment.config.notices_warm(), deployment.config.notices_warm_max);
+        Self { lane, deployment, notices: Mutex::new(notices), wakers: Mutex::default() }
     }
 
     /// Watches a lock's channel.
@@ -84,7 +84,7 @@ impl Subscriber {
         let channel = Str::from(lock_channel(key.on_server()));
         let (state, is_new, seat) = self.watch_at_its_seat(&channel, key);
         if let (true, Some(node)) = (is_new, seat) {
-            self.bell(node).notify_one();
+            self.waker(node).notify_one();
         }
         Watch::new(state, Interest { subscriber: self.clone(), channel })
     }
@@ -97,7 +97,7 @@ impl Subscriber {
         let mut notices = self.lock();
         // Read under the lock: whoever follows a newer map either has done so before, and then this one is as new, or
         // moves this channel too. A seat read before could stay with a server that was left.
-        let seat = self.atlas.map().serving(key.slot());
+        let seat = self.deployment.map().serving(key.slot());
         let (state, is_new) = notices.watch(channel, key.slot(), seat);
         (state, is_new, seat)
     }
@@ -105,19 +105,19 @@ impl Subscriber {
     /// Connects to a server and checks it.
     pub(crate) async fn connect(&self, server: &Server) -> Result<Subscribed, TransportError> {
         let (link, run, checked) = server.connect(LinkKind::Notices, self.lane).await?;
-        let kinds = checked.abilities.kinds(server.config());
+        let kinds = checked.features.kinds(server.config());
         Ok(Subscribed { link, node: server.id, epoch: run.epoch, kinds, pings: AtomicU64::new(0) })
     }
 
     /// Follows another map: who serves a slot serves its channels.
-    pub(crate) fn follow(&self, map: &Map) {
+    pub(crate) fn follow(&self, map: &Routes) {
         let mut notices = self.lock();
         notices.reseat(|slot| map.serving(slot));
         let is_in_use = |node| map.server(node).is_some();
         notices.retain_nodes(is_in_use);
-        let mut bells = self.bells();
-        bells.retain(|node, _| is_in_use(*node));
-        bells.values().for_each(|bell| bell.notify_one());
+        let mut wakers = self.wakers();
+        wakers.retain(|node, _| is_in_use(*node));
+        wakers.values().for_each(|waker| waker.notify_one());
     }
 
     /// Serves the channels of one node for ever, over one connection after the other.
@@ -187,11 +187,11 @@ impl Subscriber {
 
     /// Keeps the server's subscriptions equal to the wanted ones.
     async fn subscribe_wanted(&self, subscribed: &Subscribed) -> End {
-        let (step, bell) = (self.lane.command_timeout, self.bell(subscribed.node));
+        let (step, waker) = (self.lane.command_timeout, self.waker(subscribed.node));
         loop {
             let changes = self.lock().take_changes(subscribed.node, BATCH_MAX, self.clock().now());
             if changes == Changes::default() {
-                self.wait_for_changes(&bell).await;
+                self.wait_for_changes(&waker).await;
                 continue;
             }
             let wanted = changes.wanted.clone();
@@ -212,12 +212,12 @@ impl Subscriber {
             notices.confirm(node, wanted);
         }
         if is_elsewhere {
-            self.atlas.doubt();
+            self.deployment.request_refresh();
             tokio::time::sleep(ELSEWHERE_PAUSE).await;
         }
     }
 
-    async fn wait_for_changes(&self, bell: &Notify) {
+    async fn wait_for_changes(&self, waker: &Notify) {
         let next_expiry = self.lock().next_expiry();
         let expiry = async {
             match next_expiry {
@@ -226,7 +226,7 @@ impl Subscriber {
             }
         };
         tokio::select! {
-            _ = bell.notified() => {}
+            _ = waker.notified() => {}
             _ = expiry => {}
         }
     }
@@ -261,12 +261,12 @@ impl Subscriber {
     }
 
     /// Rung when there is something to do for a node.
-    fn bell(&self, node: NodeId) -> Arc<Notify> {
-        self.bells().entry(node).or_default().clone()
+    fn waker(&self, node: NodeId) -> Arc<Notify> {
+        self.wakers().entry(node).or_default().clone()
     }
 
-    fn bells(&self) -> MutexGuard<'_, HashMap<NodeId, Arc<Notify>>> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wakers(&self) -> MutexGuard<'_, HashMap<NodeId, Arc<Notify>>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Notices> {
@@ -354,7 +354,7 @@ impl Drop for Interest {
         let now = self.subscriber.clock().now();
         let must_look = self.subscriber.lock().unwatch(&self.channel, now);
         if must_look {
-            self.subscriber.bells().values().for_each(|bell| bell.notify_one());
+            self.subscriber.wakers().values().for_each(|waker| waker.notify_one());
         }
     }
 }
@@ -388,13 +388,13 @@ mod tests {
     #[test]
     fn l2_a_watch_that_meets_a_failover_is_wanted_at_the_new_master() {
         let sentinel = Address::new("sentinel", 26_379);
-        let atlas = Arc::new(Atlas::new(RedisConfig::sentinel([sentinel.clone()], "m")));
+        let deployment = Arc::new(Deployment::new(RedisConfig::sentinel([sentinel.clone()], "m")));
         let lane = OpenLane {
             purpose: LanePurpose::Calls,
             clock: Clock::Boot,
             command_timeout: Duration::from_secs(1),
         };
-        let subscriber = Arc::new(Subscriber::new(lane, atlas.clone()));
+        let subscriber = Arc::new(Subscriber::new(lane, deployment.clone()));
         for round in 0..ROUNDS {
             let key = LockKey::new("", &round.to_string()).unwrap();
             let promoted = MasterWord { address: Address::new("m", 1 + round % 2), epoch: round.into() };
@@ -402,15 +402,15 @@ mod tests {
             let watch = thread::scope(|scope| {
                 let failover = scope.spawn(|| {
                     together.wait();
-                    atlas.handle_word(&(&sentinel).into(), promoted, 1, Default::default());
-                    subscriber.follow(&atlas.map());
+                    deployment.handle_word(&(&sentinel).into(), promoted, 1, Default::default());
+                    subscriber.follow(&deployment.map());
                 });
                 together.wait();
                 let watch = subscriber.watch(&key);
                 failover.join().unwrap();
                 watch
             });
-            let master = atlas.map().servers[0].id;
+            let master = deployment.map().servers[0].id;
             let wanted = subscriber.lock().take_changes(master, BATCH_MAX, Instant::default()).wanted;
             assert_eq!(wanted.len(), 1, "round {round}");
             subscriber.lock().confirm(master, &wanted);
@@ -422,15 +422,15 @@ mod tests {
     #[tokio::test]
     async fn l6_names_that_come_and_go_while_notices_cannot_be_reached_are_forgotten() {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let atlas = Arc::new(Atlas::new(RedisConfig::single("127.0.0.1", closed.port())));
+        let deployment = Arc::new(Deployment::new(RedisConfig::single("127.0.0.1", closed.port())));
         let (purpose, clock) = (LanePurpose::Calls, Clock::Boot);
         let lane = OpenLane { purpose, clock, command_timeout: Duration::from_secs(1) };
-        let subscriber = Arc::new(Subscriber::new(lane, atlas.clone()));
+        let subscriber = Arc::new(Subscriber::new(lane, deployment.clone()));
         for number in 0..1_000 {
             drop(subscriber.watch(&LockKey::new("", &number.to_string()).unwrap()));
         }
         assert!(subscriber.lock().next_expiry().is_some(), "kept warm at first");
-        let task = Task::spawn(subscriber.clone().keep_subscribed(atlas.map().servers[0].clone(), None));
+        let task = Task::spawn(subscriber.clone().keep_subscribed(deployment.map().servers[0].clone(), None));
         let forgotten = async {
             while subscriber.lock().next_expiry().is_some() {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -274,6 +274,6 @@ impl Notices {
 const CONFIRMED_WITHIN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
-mod chance;
+mod random_tests;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::RangeInclusive};
 use fred::types::Resp3Frame as Frame;
 use leasehold::routing::slot::SLOTS;
 
-use super::{place::plain, reply};
+use super::{host_port::plain, reply};
 use crate::config::Address;
 
 /// One node as another one describes it.
@@ -131,7 +131,7 @@ fn endpoint<'a>(node: &'a Frame, asked: &Address) -> Option<(&'a str, Address)> 
 }
 
 #[cfg(test)]
-mod chance;
+mod random_tests;
 
 #[cfg(test)]
 mod tests {

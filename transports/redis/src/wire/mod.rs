@@ -2,11 +2,11 @@
 
 pub(crate) mod cluster_nodes;
 pub(crate) mod depth;
+pub(crate) mod error_reply;
+mod host_port;
+pub(crate) mod msgpack;
 pub mod names;
-pub(crate) mod pack;
-mod place;
 pub(crate) mod redirect;
-pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod scripts;
 pub(crate) mod sentinel;

@@ -2,7 +2,7 @@
 
 use leasehold::routing::slot::Slot;
 
-use super::place::{place, plain};
+use super::host_port::{place, plain};
 use crate::config::Address;
 
 /// Where a node of a cluster sends a request to.
@@ -41,7 +41,7 @@ impl Redirect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
+    use crate::test_rng::TestRng;
 
     fn read(text: &str) -> Option<Redirect> {
         Redirect::read(text, &Address::new("10.0.0.9", 7000))
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn damage_leads_nowhere_else() {
-        let mut dice = Dice::thrown();
+        let mut test_rng = TestRng::from_env();
         let mut followed = 0;
         for _ in 0..ROUNDS {
-            let text = ["MOVED 3999 10.0.0.1:6381", "ASK 12 ?:6381"][dice.below(2)];
-            let damaged = dice.damage(text);
+            let text = ["MOVED 3999 10.0.0.1:6381", "ASK 12 ?:6381"][test_rng.below(2)];
+            let damaged = test_rng.damage(text);
             let Some(redirect) = read(&damaged) else { continue };
             followed += 1;
             let Address { host, port } = &redirect.to;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fred::types::Resp3Frame as Frame;
 use leasehold::transport::{Hold, Remaining};
 
-use super::pack::{Item, unpack};
+use super::msgpack::{Item, unpack};
 
 /// What acquire answered, with the server's time in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
 
-use super::{place::place, reply};
+use super::{host_port::place, reply};
 use crate::config::Address;
 
 /// The master as one sentinel knows it.

@@ -1,0 +1,99 @@
+//! Why a request was not answered, and what that says of its effect.
+
+use std::sync::atomic::Ordering;
+
+use leasehold::transport::{Effect, ErrorKind, TransportError};
+
+use super::{deadline::Limit, link::Failure, node_connection::Connection, plain_error};
+use crate::wire::{
+    error_reply::{refusal, refused},
+    redirect::Redirect,
+    shown::shown,
+};
+
+/// Why a request was not answered.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// Certainly not executed: another node is to be asked.
+    Elsewhere(Redirect),
+    /// For a reason of its own.
+    Failed(TransportError),
+}
+
+impl From<TransportError> for CallError {
+    fn from(error: TransportError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Connection {
+    pub(super) fn deny(&self, failure: Failure, limit: Limit) -> CallError {
+        if let (Failure::Refused(text), true) = (&failure, self.terms.in_cluster) {
+            if let Some(redirect) = Redirect::read(text, &self.terms.address) {
+                return CallError::Elsewhere(redirect);
+            }
+        }
+        CallError::Failed(self.explain(failure, limit))
+    }
+
+    fn explain(&self, failure: Failure, limit: Limit) -> TransportError {
+        let address = &self.terms.name;
+        match failure {
+            Failure::Refused(text) => self.explain_refusal(&text, limit),
+            Failure::TimedOut => {
+                self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
+            }
+            Failure::Lost(error) => {
+                let why = plain_error::shown(&error);
+                self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {why}"))
+            }
+        }
+    }
+
+    pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
+        let refusal = refusal(text);
+        if refusal.is_some_and(|refusal| refusal.code == "READONLY") {
+            // The role has changed under this connection: the node leaves the server when it has ended.
+            self.lost_role.store(true, Ordering::SeqCst);
+            self.kill();
+        }
+        match refusal {
+            Some(refusal) => self.of_node(refused(&self.terms.name, refusal, text)),
+            None => self.unknown(
+                ErrorKind::Protocol,
+                limit,
+                format!("redis {} answered: {}", self.terms.name, shown(text)),
+            ),
+        }
+    }
+
+    /// A reply of another shape: whatever else this connection says belongs to nobody knows whom.
+    pub(crate) fn misread(&self, limit: Limit) -> TransportError {
+        self.kill();
+        let detail = format!(
+            "redis {} answered in a shape that makes no sense; the connection was closed",
+            self.terms.name
+        );
+        self.unknown(ErrorKind::Protocol, limit, detail)
+    }
+
+    fn unknown(&self, kind: ErrorKind, limit: Limit, detail: String) -> TransportError {
+        TransportError::unknown(kind, limit.not_after, detail)
+    }
+
+    pub(super) fn without_effect(&self, kind: ErrorKind, why: &str) -> TransportError {
+        let detail = format!("redis {}: {why}", self.terms.name);
+        self.of_node(TransportError::without_effect(kind, None, detail))
+    }
+
+    fn of_node(&self, error: TransportError) -> TransportError {
+        TransportError { node: Some(self.terms.clock_id.node), ..error }
+    }
+}
+
+pub(super) fn without_any_effect(call_error: CallError) -> CallError {
+    match call_error {
+        CallError::Failed(error) => CallError::Failed(TransportError { effect: Effect::None, ..error }),
+        elsewhere => elsewhere,
+    }
+}

@@ -1,0 +1,310 @@
+//! Connecting to a server: as whom, with which secrets and certificates, and what is said when it fails.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    error::{Error as FredError, ErrorKind as FredKind},
+    interfaces::{ClientLike, EventInterface},
+    types::config::{Config, ConnectionConfig, PerformanceConfig, ServerConfig},
+};
+use leasehold::transport::{ErrorKind, TransportError};
+use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::SockRef;
+use tokio::{
+    net::TcpStream,
+    task::{AbortHandle, JoinHandle},
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    plain_error,
+    relay::{Cause, Heard, Relay},
+    tls_errors,
+};
+use crate::{
+    config::{Address, Password, RedisConfig, TlsConfig},
+    wire::{
+        error_reply::{refusal, refused, refused_login},
+        shown::shown,
+    },
+};
+
+/// What a link is for: what it needs of fred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Requests and their replies.
+    Commands,
+    /// Subscriptions.
+    Notices,
+}
+
+/// As whom to authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// `username` and `password`.
+    Server,
+    /// `sentinel_username` and `sentinel_password`.
+    Sentinel,
+}
+
+/// Where a link leads, and as whom.
+pub(crate) struct Target<'a> {
+    pub(crate) config: &'a RedisConfig,
+    pub(crate) address: &'a Address,
+    pub(crate) login: Login,
+}
+
+/// A client that is connected and authenticated. A plain connection takes at most `step`; what takes several round trips,
+/// a handshake of TLS and the login, at most twice as long each.
+pub(super) async fn dial(
+    target: &Target<'_>,
+    kind: LinkKind,
+    step: Duration,
+    heard: Heard,
+) -> Result<(Client, Router), TransportError> {
+    let password = read_password(target.setting("password"), target.password(), step).await?;
+    let tls =
+        read_tls(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
+    let relay =
+        connect(target, tls, step, heard).await.map_err(|error| cannot_connect(target, &error, step))?;
+    let client = client(target, kind, (relay.path(), password), step);
+    let mut up = client.reconnect_rx();
+    let mut router = Router { task: client.connect(), relay };
+    // fred tells a failed first connection only by the end of its router task.
+    tokio::select! {
+        ended = &mut router.task => {
+            let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
+            let error = if is_said_by_the_server(&error) { error } else { router.cause().or(error) };
+            return Err(cannot_connect(target, &error, step));
+        }
+        _ = up.recv() => {}
+    }
+    Ok((client, router))
+}
+
+async fn connect(
+    target: &Target<'_>,
+    tls: Option<ClientConfig>,
+    step: Duration,
+    heard: Heard,
+) -> Result<Relay, FredError> {
+    let late = |_| FredError::new(FredKind::Timeout, "no answer");
+    let socket = timeout(step, connect_socket(target)).await.map_err(late)??;
+    let Some(tls) = tls else { return Ok(Relay::start(socket, heard)?) };
+    let name = ServerName::try_from(target.server_name())?;
+    let tls_errors = TlsConnector::from(Arc::new(tls)).connect(name, socket);
+    let stream = timeout(step * SLOW_STEP, tls_errors).await.map_err(late)??;
+    Ok(Relay::start(stream, heard)?)
+}
+
+async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect((target.address.host.as_str(), target.address.port)).await?;
+    socket.set_nodelay(true)?;
+    let user_timeout = Duration::from_millis(target.config.tcp_user_timeout_ms);
+    SockRef::from(&socket).set_tcp_user_timeout(Some(user_timeout))?;
+    Ok(socket)
+}
+
+/// fred's task and what stands between it and the server; dropping this ends both.
+pub(super) struct Router {
+    pub(super) task: JoinHandle<Result<(), FredError>>,
+    relay: Relay,
+}
+
+impl Router {
+    /// Ends both, whatever is still to be written.
+    pub(super) fn abort_handles(&self) -> [AbortHandle; 2] {
+        [self.relay.abort_handle(), self.task.abort_handle()]
+    }
+
+    /// What has ended the connection, where fred does not know it.
+    pub(super) fn cause(&self) -> Cause {
+        self.relay.cause()
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Target<'_> {
+    fn username(&self) -> Option<&str> {
+        match self.login {
+            Login::Server => self.config.username.as_deref(),
+            Login::Sentinel => self.config.sentinel_username.as_deref(),
+        }
+    }
+
+    fn password(&self) -> Option<&Password> {
+        match self.login {
+            Login::Server => self.config.password.as_ref(),
+            Login::Sentinel => self.config.sentinel_password.as_ref(),
+        }
+    }
+
+    /// The setting that this login has for `username` or `password`.
+    fn setting(&self, name: &str) -> String {
+        match self.login {
+            Login::Server => name.to_owned(),
+            Login::Sentinel => format!("sentinel_{name}"),
+        }
+    }
+
+    // Sentinels have no databases.
+    fn database(&self) -> Option<u8> {
+        (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
+    }
+
+    /// The name that the server's certificate must bear.
+    fn server_name(&self) -> String {
+        let named = self.tls().and_then(|tls| tls.server_name);
+        named.unwrap_or_else(|| self.address.host.clone())
+    }
+
+    fn tls(&self) -> Option<TlsConfig> {
+        match self.login {
+            Login::Server => self.config.tls.clone(),
+            Login::Sentinel => self.config.tls_to_sentinels(),
+        }
+    }
+
+    /// A text about TLS that names the section of this login.
+    fn in_its_section(&self, text: &str) -> String {
+        let has_its_own = self.login == Login::Sentinel && self.config.sentinel_tls.is_some();
+        if has_its_own { text.replace("`tls.", "`sentinel_tls.") } else { text.to_owned() }
+    }
+
+    /// Names who asked, and where the password came from, never the password.
+    fn credentials(&self) -> String {
+        let username = format!("`{}` {}", self.setting("username"), self.username().unwrap_or("default"));
+        match (self.setting("password"), self.password()) {
+            (setting, Some(password)) => format!("{username}, `{setting}` {password}"),
+            (setting, None) => format!("{username}, no `{setting}`"),
+        }
+    }
+}
+
+fn client(
+    target: &Target<'_>,
+    kind: LinkKind,
+    (path, password): (&Path, Option<String>),
+    step: Duration,
+) -> Client {
+    // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
+    let server = ServerConfig::Unix { path: path.to_owned() };
+    let username = target.username().map(str::to_owned);
+    let fred = Config { username, password, server, database: target.database(), ..Config::default() };
+    Client::new(fred, Some(performance(kind, step)), Some(connection(step)), None)
+}
+
+fn performance(kind: LinkKind, step: Duration) -> PerformanceConfig {
+    let broadcast_channel_capacity = match kind {
+        LinkKind::Commands => EVENTS_MAX,
+        LinkKind::Notices => MESSAGES_MAX,
+    };
+    PerformanceConfig {
+        default_command_timeout: step,
+        broadcast_channel_capacity,
+        ..PerformanceConfig::default()
+    }
+}
+
+fn connection(step: Duration) -> ConnectionConfig {
+    ConnectionConfig {
+        connection_timeout: step,
+        internal_command_timeout: step * SLOW_STEP,
+        max_command_attempts: 1,
+        max_redirections: 0,
+        ..ConnectionConfig::default()
+    }
+}
+
+async fn read_password(
+    setting: String,
+    password: Option<&Password>,
+    step: Duration,
+) -> Result<Option<String>, TransportError> {
+    let Some(password) = password.cloned() else { return Ok(None) };
+    let text = match password {
+        Password::File(_) => {
+            read_files(&format!("`{setting}` file"), move || password.read(&setting), step).await
+        }
+        Password::Value(_) | Password::Env(_) => password.read(&setting),
+    };
+    text.map(Some).map_err(misconfigured)
+}
+
+async fn read_tls(tls: Option<TlsConfig>, step: Duration) -> Result<Option<ClientConfig>, String> {
+    let Some(tls) = tls else { return Ok(None) };
+    read_files("`tls` files", move || tls.read(), step).await.map(Some)
+}
+
+/// On a thread of its own: a file system that hangs must not hang the lane.
+async fn read_files<T: Send + 'static>(
+    what: &str,
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+    step: Duration,
+) -> Result<T, String> {
+    tokio::time::timeout(step, tokio::task::spawn_blocking(read))
+        .await
+        .map_err(|_| format!("{what}: no answer from the file system; use a local one"))
+        .and_then(|read| read.unwrap_or_else(|error| Err(format!("{what}: {error}"))))
+}
+
+fn misconfigured(fault: String) -> TransportError {
+    TransportError::without_effect(ErrorKind::Misconfigured, None, fault)
+}
+
+fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
+    let (address, details) = (target.address.to_string(), error.details());
+    if is_said_by_the_server(error) && target.password().is_some() {
+        return refused_login(&address, details, &target.credentials());
+    }
+    if let Some(refusal) = refusal(details) {
+        return refused(&address, refusal, &format!("{} ({})", shown(details), target.credentials()));
+    }
+    if let Some(refusal) = tls_errors::refusal(details) {
+        let said = tls_errors::shown(details);
+        let remedy = target.in_its_section(refusal.remedy);
+        let detail = format!("redis {address}: TLS failed: {said}; {remedy}");
+        return TransportError::without_effect(refusal.kind, None, detail);
+    }
+    let (kind, why) = match error.kind() {
+        FredKind::Timeout => {
+            (ErrorKind::TimedOut, format!("no answer within {} ms", (step * SLOW_STEP).as_millis()))
+        }
+        _ => (ErrorKind::Unreachable, plain_error::shown(error)),
+    };
+    let timed_out = kind == ErrorKind::TimedOut;
+    let hint = tls_errors::hint(details, timed_out, target.tls().is_some());
+    let detail = format!(
+        "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
+    );
+    TransportError::without_effect(kind, None, detail)
+}
+
+/// Whether the error is a reply, or made of one, rather than fred's own word.
+fn is_said_by_the_server(error: &FredError) -> bool {
+    !matches!(
+        error.kind(),
+        FredKind::IO
+            | FredKind::Tls
+            | FredKind::Timeout
+            | FredKind::Canceled
+            | FredKind::Protocol
+            | FredKind::Parse
+    )
+}
+
+/// fred counts all commands of its setup as one (PING or AUTH, SELECT, CLIENT ID, INFO, one after the other), and a
+/// handshake of TLS is up to two round trips: at 440 ms each that is more than a second.
+const SLOW_STEP: u32 = 2;
+
+// fred allocates its nine event channels at once and for good; on a command link none of them carries anything.
+const EVENTS_MAX: usize = 4;
+// A burst beyond it is told to every watch as a gap.
+const MESSAGES_MAX: usize = 16_384;

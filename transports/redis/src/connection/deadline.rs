@@ -1,0 +1,65 @@
+//! How long a request may take: a latest execution time is translated here, at the moment at which the command is handed
+//! over.
+
+use leasehold::{
+    clock::Instant,
+    transport::{ErrorKind, ServerTime, TransportError},
+};
+use tokio::sync::SemaphorePermit;
+
+use super::node_connection::Connection;
+
+/// How long a request may take, and the server time beyond which it cannot be executed any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    /// Our clock.
+    pub(super) until: Instant,
+    pub(crate) not_after: ServerTime,
+}
+
+impl Connection {
+    /// Waits for its turn, at most until `until`.
+    pub(crate) async fn permit(&self, until: Instant) -> Result<SemaphorePermit<'_>, TransportError> {
+        if let Ok(permit) = self.in_flight.try_acquire() {
+            return Ok(permit);
+        }
+        let turn = tokio::time::timeout(until - self.now(), self.in_flight.acquire());
+        match turn.await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(self
+                .without_effect(ErrorKind::Unreachable, "the connection was lost before the request's turn")),
+            Err(_elapsed) => {
+                Err(self
+                    .without_effect(ErrorKind::NotReady, "`in_flight_max` requests are in flight already"))
+            }
+        }
+    }
+
+    /// Translates `execute_by`, now.
+    pub(crate) fn limit(&self, execute_by: Instant) -> Result<Limit, TransportError> {
+        let now = self.now();
+        if execute_by <= now {
+            return Err(self.without_effect(ErrorKind::TimedOut, "its time was over before it was sent"));
+        }
+        let not_after = self.at(self.translate(execute_by, now)?);
+        Ok(Limit { until: execute_by, not_after })
+    }
+
+    /// Of a request without a latest execution time: the command timeout from now.
+    pub(super) fn limit_of_timeout(&self) -> Limit {
+        Limit { until: self.now() + self.terms.command_timeout, not_after: self.at(0) }
+    }
+
+    /// The same, sent now.
+    pub(super) fn sent_now(&self, limit: Limit) -> Result<Limit, TransportError> {
+        let now = self.now();
+        Ok(Limit { not_after: self.at(self.translate(now, now)?), ..limit })
+    }
+
+    fn translate(&self, moment: Instant, now: Instant) -> Result<u64, TransportError> {
+        let translated = self.with_offset(|offset| offset.translate(moment, now));
+        translated.ok_or_else(|| {
+            self.without_effect(ErrorKind::NotReady, "the server's clock was not read for a minute")
+        })
+    }
+}

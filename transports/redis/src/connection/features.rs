@@ -1,0 +1,184 @@
+//! What a server of a cluster can do beyond the oldest version: asked once per connection, and decided together with
+//! the configuration. Pure but for the asking.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use super::{
+    batching::Batches,
+    link::{Failure, Link},
+};
+use crate::config::{Batching, NoticeKind, RedisConfig, RedisTopology};
+
+/// What the server was found to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// SPUBLISH and SSUBSCRIBE.
+    pub(crate) sharded: bool,
+    /// Scripts over keys of several slots.
+    pub(crate) across_slots: Told,
+}
+
+/// What the server says to a question about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    Yes,
+    No,
+    /// It refused to answer, for now or for good.
+    #[default]
+    Nothing,
+}
+
+/// Which kinds of notices are in use on a connection; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub(crate) classic: bool,
+    pub(crate) sharded: bool,
+}
+
+impl Features {
+    /// Asks the server. Two commands, at once; only of use on a cluster.
+    pub(crate) async fn probe(link: &Link, step: Duration) -> Result<Self, Failure> {
+        let ask = |command, args: Vec<Value>| async move {
+            match link.request(command, 0, args, step).await {
+                Ok(_) => Ok(true),
+                Err(Failure::Refused(text)) => Ok(is_withheld(&text) && command == "PUBSUB"),
+                Err(failure) => Err(failure),
+            }
+        };
+        let word = Value::from_static_str;
+        let (sharded, across_slots) =
+            tokio::try_join!(ask("PUBSUB", vec![word("SHARDNUMSUB")]), may_span_slots(link, step))?;
+        Ok(Self { sharded, across_slots })
+    }
+
+    pub(crate) fn kinds(self, config: &RedisConfig) -> Kinds {
+        let (classic, sharded) = match config.notices {
+            NoticeKind::Auto => (!self.sharded, self.sharded),
+            NoticeKind::Classic => (true, false),
+            NoticeKind::Sharded => (false, true),
+            // Outside of a cluster a server tells the sharded ones too, if it knows them.
+            NoticeKind::Both => (true, self.sharded),
+        };
+        Kinds { classic, sharded }
+    }
+
+    pub(crate) fn batches(self, config: &RedisConfig) -> Batches {
+        match (config.batching, config.topology) {
+            (Batching::BySlot, _) => Batches::BySlot,
+            (Batching::Auto, RedisTopology::Single | RedisTopology::Sentinel) => Batches::Declared,
+            (Batching::Auto, RedisTopology::Cluster) if self.across_slots == Told::Yes => {
+                Batches::AcrossSlots
+            }
+            (Batching::Auto, RedisTopology::Cluster) => Batches::BySlot,
+        }
+    }
+
+    /// Whether another answer would change how batches go.
+    pub(crate) fn is_to_be_asked_again(self, config: &RedisConfig) -> bool {
+        let decides = config.batching == Batching::Auto && config.topology == RedisTopology::Cluster;
+        decides && self.across_slots == Told::Nothing
+    }
+}
+
+/// Whether the server knows `PUBSUB SHARDNUMSUB` and withholds it: then the right is missed when it is needed, with its
+/// name. Servers since Redis 7 name the subcommand that is not allowed; before, they know neither it nor its kind.
+fn is_withheld(refusal: &str) -> bool {
+    refusal.starts_with("NOPERM") && refusal.contains("'pubsub|shardnumsub'")
+}
+
+impl Kinds {
+    /// As the scripts spell it.
+    pub(crate) fn spelling(self) -> &'static str {
+        match (self.classic, self.sharded) {
+            (true, true) => "both",
+            (false, true) => "spublish",
+            (_, false) => "publish",
+        }
+    }
+}
+
+/// Asks the server whether a script may work on keys of several slots.
+pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Told, Failure> {
+    let args = vec![Value::from_static_str(ACROSS_SLOTS_PROBE), Value::Integer(0)];
+    match link.request("EVAL", 0, args, step).await {
+        Ok(_) => Ok(Told::Yes),
+        Err(Failure::Refused(text)) => Ok(told_by_refusal(&text)),
+        Err(failure) => Err(failure),
+    }
+}
+
+// Before Redis 7 the first line is no Lua; after it the flag may be unknown. Any other refusal has another cause.
+fn told_by_refusal(text: &str) -> Told {
+    let is_about_flags = text.contains("Unexpected flag") || text.contains("Error compiling script");
+    if is_about_flags { Told::No } else { Told::Nothing }
+}
+
+/// The flags but the last keep it from being refused for what the server lacks at the moment: memory, replicas, a disk, a
+/// master.
+const ACROSS_SLOTS_PROBE: &str =
+    "#!lua flags=no-writes,allow-oom,allow-stale,allow-cross-slot-keys\nreturn 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Address;
+
+    const NEW: Features = Features { sharded: true, across_slots: Told::Yes };
+    const OLD: Features = Features { sharded: false, across_slots: Told::No };
+
+    fn cluster() -> RedisConfig {
+        RedisConfig::cluster([Address::new("a", 1)])
+    }
+
+    #[test]
+    fn notices_are_those_that_redisson_would_use() {
+        let spelling =
+            |features: Features, notices| features.kinds(&RedisConfig { notices, ..cluster() }).spelling();
+        assert_eq!(spelling(NEW, NoticeKind::Auto), "spublish");
+        assert_eq!(spelling(OLD, NoticeKind::Auto), "publish");
+        assert_eq!(spelling(NEW, NoticeKind::Classic), "publish");
+        assert_eq!(spelling(OLD, NoticeKind::Sharded), "spublish");
+        assert_eq!(spelling(NEW, NoticeKind::Both), "both");
+        assert_eq!(spelling(OLD, NoticeKind::Both), "publish");
+    }
+
+    #[test]
+    fn only_a_server_that_names_the_subcommand_knows_it() {
+        assert!(is_withheld("NOPERM this user has no permissions to run the 'pubsub|shardnumsub' command"));
+        assert!(is_withheld("NOPERM User app has no permissions to run the 'pubsub|shardnumsub' command"));
+        assert!(!is_withheld(
+            "NOPERM this user has no permissions to run the 'pubsub' command or its subcommand"
+        ));
+        assert!(!is_withheld("ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'"));
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_flags_is_a_no() {
+        for (text, expected) in [
+            ("ERR Unexpected flag in script shebang: allow-cross-slot-keys", Told::No),
+            (
+                "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
+                Told::No,
+            ),
+            ("NOREPLICAS Not enough good replicas to write.", Told::Nothing),
+            ("BUSY Redis is busy running a script.", Told::Nothing),
+            ("ERR for redis cluster, eval/evalsha number of keys can't be negative or zero", Told::Nothing),
+        ] {
+            assert_eq!(told_by_refusal(text), expected, "{text}");
+        }
+        let unknown = Features { across_slots: Told::Nothing, ..NEW };
+        assert!(unknown.is_to_be_asked_again(&cluster()) && !OLD.is_to_be_asked_again(&cluster()));
+        assert!(!unknown.is_to_be_asked_again(&RedisConfig::single("a", 1)));
+        assert_eq!(unknown.batches(&cluster()), Batches::BySlot);
+    }
+
+    #[test]
+    fn batches_go_across_slots_where_the_server_can() {
+        assert_eq!(NEW.batches(&cluster()), Batches::AcrossSlots);
+        assert_eq!(OLD.batches(&cluster()), Batches::BySlot);
+        assert_eq!(OLD.batches(&RedisConfig::single("a", 1)), Batches::Declared);
+        assert_eq!(NEW.batches(&RedisConfig { batching: Batching::BySlot, ..cluster() }), Batches::BySlot);
+    }
+}

@@ -1,0 +1,198 @@
+//! A checked command connection. It knows which clock its answers come from, how far that clock is ahead of ours, and what
+//! may be in flight.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold::{
+    clock::{Clock, Instant},
+    routing::topology::ClockId,
+    transport::{ClockReading, ServerTime},
+};
+use tokio::sync::Semaphore;
+
+use super::{
+    batching::{BatchLimit, Batches, Inquiry},
+    features::{Kinds, Told, may_span_slots},
+    handshake,
+    link::{Failure, Link},
+    offset::{Offset, Sample},
+    watchdog::{Probe, watch_over},
+};
+use crate::{config::Address, wire::scripts};
+
+/// One checked connection of one lane.
+pub(crate) struct Connection {
+    pub(super) link: Arc<Link>,
+    pub(super) terms: Terms,
+    offset: Mutex<Offset>,
+    pub(super) in_flight: Semaphore,
+    pub(super) told: scripts::Told,
+    pub(super) lost_role: AtomicBool,
+    /// That scripts may span slots was told after the connection was made.
+    spans_slots: AtomicBool,
+}
+
+/// What a connection needs to know from its node.
+pub(crate) struct Terms {
+    pub(crate) address: Address,
+    /// The same as text.
+    pub(crate) name: Arc<str>,
+    pub(crate) clock: Clock,
+    pub(crate) clock_id: ClockId,
+    pub(crate) command_timeout: Duration,
+    pub(crate) in_flight_max: usize,
+    /// Whether the server is a node of a cluster, which may send requests elsewhere.
+    pub(crate) in_cluster: bool,
+    pub(crate) kinds: Kinds,
+    /// As the server's version and the configuration have it.
+    pub(crate) batches: Batches,
+    /// What its answers have shown.
+    pub(crate) batch_limit: Arc<BatchLimit>,
+    /// Whether and when to ask again for what it has not told of batches.
+    pub(crate) inquiry: Inquiry,
+}
+
+impl Connection {
+    pub(crate) fn new(link: Arc<Link>, terms: Terms, first: Sample) -> Self {
+        let mut offset = Offset::default();
+        offset.observe(first);
+        let in_flight = Semaphore::new(terms.in_flight_max);
+        Self {
+            link,
+            terms,
+            offset: Mutex::new(offset),
+            in_flight,
+            told: scripts::Told::default(),
+            spans_slots: AtomicBool::default(),
+            lost_role: AtomicBool::default(),
+        }
+    }
+
+    /// Waits until this connection has ended or is to be given up.
+    pub(crate) async fn ended(&self) {
+        tokio::select! {
+            _ = self.link.ended() => {}
+            _ = watch_over(self, self.clock()) => {}
+        }
+    }
+
+    pub(crate) fn kill(&self) {
+        self.link.kill();
+        self.in_flight.close();
+    }
+
+    /// Whether the server has said on it that it is no master any more.
+    pub(crate) fn has_lost_role(&self) -> bool {
+        self.lost_role.load(Ordering::SeqCst)
+    }
+
+    /// Whether it ended because the cluster is down.
+    pub(crate) fn has_met_cluster_down(&self) -> bool {
+        self.link.has_ended_by_cluster_down()
+    }
+
+    pub(crate) fn clock_id(&self) -> ClockId {
+        self.terms.clock_id
+    }
+
+    /// How renewals go to the server at the moment.
+    pub(crate) fn batches(&self) -> Batches {
+        let spans_slots = self.spans_slots.load(Ordering::SeqCst);
+        let batches = if spans_slots { Batches::AcrossSlots } else { self.terms.batches };
+        self.terms.batch_limit.apply(batches, self.now())
+    }
+
+    /// Asks the server again whether scripts may span slots, if it has not told and it is time.
+    pub(crate) async fn inquire(&self) {
+        if !self.terms.inquiry.is_due(self.now()) {
+            return;
+        }
+        match may_span_slots(&self.link, self.terms.command_timeout).await {
+            Ok(Told::Nothing) | Err(_) => {}
+            Ok(told) => {
+                self.spans_slots.store(told == Told::Yes, Ordering::SeqCst);
+                self.terms.inquiry.close();
+            }
+        }
+    }
+
+    /// Whether its answers have shown that it needs smaller batches.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.terms.batch_limit.is_in_force(self.now())
+    }
+
+    /// A batch in this form was answered wrongly, or refused, and its members alone were not.
+    pub(crate) fn refute(&self, form: Batches) {
+        let Some(instead) = self.terms.batch_limit.refute(form, self.now()) else { return };
+        tracing::warn!(
+            server = %self.terms.name,
+            ?instead,
+            "renewals go to redis in smaller batches: a batch was answered wrongly or refused, and its members alone were \
+             not. A proxy that sends a script to the server of its first key does that; set `batching` to \"by_slot\""
+        );
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.terms.address
+    }
+
+    pub(crate) fn publishes_sharded(&self) -> bool {
+        self.terms.kinds.sharded
+    }
+
+    /// How notices are published: as the scripts spell it.
+    pub(crate) fn publishes(&self) -> &'static str {
+        self.terms.kinds.spelling()
+    }
+
+    /// For questions about the server.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn clock(&self) -> Clock {
+        self.terms.clock
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock().now()
+    }
+
+    pub(crate) fn at(&self, micros: u64) -> ServerTime {
+        ServerTime { micros, clock: self.terms.clock_id }
+    }
+
+    /// Takes the times of a reply in.
+    pub(crate) fn observe(&self, sample: Sample, too_late: bool) {
+        self.with_offset(|offset| if too_late { offset.restart(sample) } else { offset.observe(sample) });
+    }
+
+    /// How its server's clock stands to ours, if it was read in the last minute.
+    pub(crate) fn clock_sighting(&self) -> Option<ClockReading> {
+        let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
+        Some(ClockReading { node: self.terms.clock_id.node, ahead_micros })
+    }
+
+    pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {
+        work(&mut self.offset.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The probe is TIME: it costs what a ping costs, and keeps the estimate of the server's clock fresh.
+impl Probe for Connection {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+        let sample = handshake::time(&self.link, self.clock(), timeout).await?;
+        self.observe(sample, false);
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a TLS handshake failed, and what to do. Pure.
+//!
+//! fred passes on what rustls says only as text, so it is looked up in that text; tests against real servers hold the two
+//! together. What is not in the table is a connection that failed for now, and is tried again; what is in it stays wrong
+//! until somebody changes something. A handshake that fails is never followed by a plain connection.
+
+use leasehold::transport::ErrorKind;
+
+use crate::wire::error_reply::ErrorReply;
+
+/// Looks up what fred says to a connection that failed. `None`: nothing final.
+pub(crate) fn refusal(details: &str) -> Option<ErrorReply> {
+    let &(code, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
+    Some(ErrorReply { code, kind, remedy })
+}
+
+/// What rustls says, without what the operating system's error type puts around it.
+pub(crate) fn shown(details: &str) -> &str {
+    let inner = details.split_once("error: ").map_or(details, |(_, inner)| inner);
+    inner.strip_suffix(" }").unwrap_or(inner)
+}
+
+/// What may be meant by a failure that proves nothing.
+pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
+    match (tls, timed_out) {
+        (true, true) => {
+            ", and whether this is its port for TLS (`tls-port`): a plain one does not answer a handshake"
+        }
+        (false, false) if details.contains("ConnectionReset") || details.contains("UnexpectedEof") => {
+            ", and whether this is a port for TLS: then write [redis.tls], or rediss://"
+        }
+        (_, false) if ["Connection closed", "BrokenPipe"].iter().any(|end| details.contains(end)) => {
+            ", and whether this is a proxy that closes connections at commands it does not know: twemproxy cannot be \
+             used, name the server behind it"
+        }
+        (true, false) | (false, true | false) => "",
+    }
+}
+
+/// By a part of the text; the first that fits. Ours refuses the server: `Misconfigured`. The server refuses us: `Denied`.
+const TABLE: &[(&str, ErrorKind, &str)] = &[
+    (
+        "InvalidCertificate(Expired",
+        ErrorKind::Misconfigured,
+        "the server's certificate has expired; renew it, or correct the clock of this machine",
+    ),
+    (
+        "InvalidCertificate(NotValidYet",
+        ErrorKind::Misconfigured,
+        "the server's certificate is not valid yet; correct the clock of this machine",
+    ),
+    (
+        "InvalidCertificate(NotValidForName",
+        ErrorKind::Misconfigured,
+        "the server's certificate is for another name; name it in `addresses` as its certificate does, or set `tls.server_name`",
+    ),
+    ("InvalidCertificate(UnknownIssuer", ErrorKind::Misconfigured, UNKNOWN_CA),
+    // The authority has the name of a trusted one, but another key.
+    ("InvalidCertificate(BadSignature", ErrorKind::Misconfigured, UNKNOWN_CA),
+    (
+        "CaUsedAsEndEntity",
+        ErrorKind::Misconfigured,
+        "the server shows an authority's certificate as its own; give it one that the authority has signed",
+    ),
+    (
+        "InvalidCertificate(Revoked",
+        ErrorKind::Misconfigured,
+        "the server's certificate was revoked; give it another",
+    ),
+    (
+        "InvalidCertificate(",
+        ErrorKind::Misconfigured,
+        "the server's certificate cannot be verified; give it one that rustls can",
+    ),
+    (
+        "InvalidMessage(InvalidContentType",
+        ErrorKind::Misconfigured,
+        "the server does not speak TLS on this port; name its port for TLS (`tls-port`) in `addresses`",
+    ),
+    ("AlertReceived(CertificateRequired", ErrorKind::Denied, CERTIFICATE_WANTED),
+    // TLS 1.2 has no word of its own for a certificate that is missing.
+    ("AlertReceived(HandshakeFailure", ErrorKind::Denied, CERTIFICATE_WANTED),
+    (
+        "AlertReceived(UnknownCA",
+        ErrorKind::Denied,
+        "the server does not know the authority of our certificate; give one to `tls.cert` that its authority has signed",
+    ),
+    (
+        "AlertReceived(CertificateExpired",
+        ErrorKind::Denied,
+        "our certificate has expired, says the server; renew the file of `tls.cert`",
+    ),
+    ("AlertReceived(BadCertificate", ErrorKind::Denied, CERTIFICATE_REFUSED),
+    ("AlertReceived(UnsupportedCertificate", ErrorKind::Denied, CERTIFICATE_REFUSED),
+    ("AlertReceived(CertificateRevoked", ErrorKind::Denied, CERTIFICATE_REFUSED),
+    ("AlertReceived(CertificateUnknown", ErrorKind::Denied, CERTIFICATE_REFUSED),
+    ("AlertReceived(AccessDenied", ErrorKind::Denied, CERTIFICATE_REFUSED),
+    ("AlertReceived(ProtocolVersion", ErrorKind::Misconfigured, VERSIONS),
+    ("PeerIncompatible(", ErrorKind::Misconfigured, VERSIONS),
+];
+
+const UNKNOWN_CA: &str = "no trusted authority has signed the server's certificate; set `tls.ca` to the certificate of the one that has";
+const CERTIFICATE_WANTED: &str =
+    "the server wants a certificate of ours (tls-auth-clients); set `tls.cert` and `tls.key`";
+const CERTIFICATE_REFUSED: &str = "the server refuses our certificate; give another to `tls.cert`";
+const VERSIONS: &str =
+    "no version or cipher in common; let the server offer TLS 1.2 or 1.3 (`tls-protocols`)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_that_stays_wrong_is_final_and_others_are_not() {
+        let details = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
+        let refused = refusal(details).expect("in the table");
+        assert!(refused.kind.is_final() && refused.remedy.contains("tls.ca"));
+        assert_eq!(shown(details), "InvalidCertificate(UnknownIssuer)");
+        for row in TABLE {
+            assert!(row.1.is_final(), "{}", row.0);
+        }
+        for passing in [
+            "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
+            "Request timed out.",
+            "closed",
+        ] {
+            assert_eq!(refusal(passing), None, "{passing}");
+        }
+        assert_eq!(shown("closed"), "closed");
+    }
+
+    #[test]
+    fn a_port_of_the_other_kind_is_hinted_at() {
+        assert!(hint("Request timed out.", true, true).contains("tls-port"));
+        assert!(hint("Os { code: 104, kind: ConnectionReset }", false, false).contains("[redis.tls]"));
+        assert_eq!(hint("Os { code: 111, kind: ConnectionRefused }", false, false), "");
+        assert_eq!(hint("Request timed out.", true, false), "");
+        assert!(hint("Connection closed.", false, false).contains("twemproxy"));
+    }
+}

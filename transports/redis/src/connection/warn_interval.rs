@@ -1,0 +1,44 @@
+//! Says when a trouble that goes on is worth a warning again. Pure.
+
+use std::time::Duration;
+
+use leasehold::clock::Instant;
+
+/// At the first time, and every 10 s from then on, until it is over.
+#[derive(Debug, Default)]
+pub(crate) struct WarnInterval {
+    warned: Option<Instant>,
+}
+
+impl WarnInterval {
+    /// The trouble was met at `now`. Whether to warn.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.warned.is_none_or(|warned| now - warned >= PERIOD);
+        if is_due {
+            self.warned = Some(now);
+        }
+        is_due
+    }
+
+    /// The trouble is over: the next one is warned of at once.
+    pub(crate) fn over(&mut self) {
+        self.warned = None;
+    }
+}
+
+const PERIOD: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_due_at_first_every_10_s_and_after_an_end() {
+        let mut warn_interval = WarnInterval::default();
+        let mut due = |seconds: u64| warn_interval.is_due(Instant::from_nanos(seconds * 1_000_000_000));
+        let seconds: Vec<_> = (0..25).filter(|second| due(*second)).collect();
+        assert_eq!(seconds, [0, 10, 20]);
+        warn_interval.over();
+        assert!(warn_interval.is_due(Instant::from_nanos(25_000_000_000)));
+    }
+}

@@ -1,0 +1,286 @@
+//! Which servers there are and which slots they serve, shared by all lanes of a transport: what one lane learns, every
+//! lane follows. Whoever is no master any more is left in the same moment.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold::{
+    clock::Instant,
+    log,
+    routing::{
+        slot::{SLOTS, Slot},
+        topology::{NodeId, SlotRange},
+    },
+};
+use tokio::sync::watch;
+use tracing::Level;
+
+use super::{
+    master_election::{MasterElection, SentinelId},
+    membership::{Membership, Standing},
+    node_addresses::NodeAddresses,
+    server::Server,
+    slots::{NodeView, SlotClaims, SlotTable},
+};
+use crate::{
+    config::{Address, RedisConfig, RedisTopology},
+    wire::{
+        cluster_nodes::Described,
+        redirect::{Redirect, RedirectKind},
+        sentinel::{MasterWord, Switch},
+    },
+};
+
+/// What all lanes of one transport know of its servers.
+pub(crate) struct Deployment {
+    pub(crate) config: Arc<RedisConfig>,
+    known: Mutex<Known>,
+    map: watch::Sender<Arc<Routes>>,
+    refresh_requests: watch::Sender<u64>,
+}
+
+/// The servers in use at one moment, and the slots that they serve.
+#[derive(Default)]
+pub(crate) struct Routes {
+    pub(crate) servers: Vec<Arc<Server>>,
+    pub(crate) ranges: Vec<SlotRange>,
+}
+
+#[derive(Default)]
+struct Known {
+    servers: HashMap<Address, Arc<Server>>,
+    next_id: u32,
+    slots: SlotTable,
+    node_addresses: NodeAddresses,
+    membership: Membership,
+    /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
+    empty: HashSet<NodeId>,
+    /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
+    /// them better: it is connected again when it serves, or when a redirect leads to it.
+    served: HashSet<NodeId>,
+    master_election: MasterElection,
+}
+
+impl Deployment {
+    pub(crate) fn new(config: RedisConfig) -> Self {
+        let deployment = Self {
+            config: Arc::new(config),
+            known: Mutex::default(),
+            map: watch::Sender::default(),
+            refresh_requests: watch::Sender::default(),
+        };
+        if let (RedisTopology::Single, Some(address)) =
+            (deployment.config.topology, deployment.config.addresses.first())
+        {
+            let server = deployment.number(&mut deployment.lock(), address);
+            deployment.map.send_replace(Arc::new(Routes::of_one(server)));
+        }
+        deployment
+    }
+
+    pub(crate) fn map(&self) -> Arc<Routes> {
+        self.map.borrow().clone()
+    }
+
+    /// Told of every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Routes>> {
+        self.map.subscribe()
+    }
+
+    /// Something does not fit what is known: whoever keeps it up to date should look soon.
+    pub(crate) fn request_refresh(&self) {
+        self.refresh_requests.send_modify(|count| *count += 1);
+    }
+
+    /// Told of every doubt.
+    pub(crate) fn refresh_requests(&self) -> watch::Receiver<u64> {
+        self.refresh_requests.subscribe()
+    }
+
+    /// One of `known` sentinels, asked at the first moment, has named the master by the second.
+    pub(crate) fn handle_word(
+        &self,
+        sentinel: &SentinelId,
+        word: MasterWord,
+        known: usize,
+        (asked, now): (Instant, Instant),
+    ) {
+        let mut state = self.lock();
+        if state.master_election.handle_word(sentinel, word, known, (asked, now)) {
+            self.follow_succession(&mut state, now);
+        }
+    }
+
+    /// A sentinel has told a failover.
+    pub(crate) fn handle_switch(&self, sentinel: &SentinelId, switch: &Switch, now: Instant) {
+        let mut state = self.lock();
+        if state.master_election.handle_switch(sentinel, switch, now) {
+            self.follow_succession(&mut state, now);
+            drop(state);
+            let (from, to) = (switch.from.clone(), switch.to.clone());
+            log::line(Level::WARN, move || {
+                tracing::warn!(%from, %to, "a sentinel tells a failover: leaving the old master");
+            });
+        }
+    }
+
+    fn follow_succession(&self, state: &mut Known, now: Instant) {
+        let master = state.master_election.master().cloned();
+        let map = master.map_or_else(Routes::default, |address| Routes::of_one(self.number(state, &address)));
+        self.replace(state, map, now);
+    }
+
+    /// A node of the cluster, at `asked`, has described it. `false` if it is a node of another cluster.
+    pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) -> bool {
+        let mut state = self.lock();
+        let view: Vec<_> = view.iter().map(|node| self.reached(node)).collect();
+        match state.membership.judge(&view, now) {
+            Standing::Member => {}
+            Standing::NewStranger => {
+                drop(state);
+                let node = asked.clone();
+                log::line(Level::WARN, move || {
+                    tracing::warn!(%node, "a node of another cluster answers at this address: its view is ignored");
+                });
+                return false;
+            }
+            Standing::Stranger => return false,
+        }
+        self.take_in_view(&mut state, asked, &view, now);
+        true
+    }
+
+    fn reached(&self, node: &Described) -> Described {
+        Described { address: self.config.reachable(&node.address), ..node.clone() }
+    }
+
+    fn take_in_view(&self, state: &mut Known, asked: &Address, view: &[Described], now: Instant) {
+        let view = &state.node_addresses.settle(view);
+        let statement = self.statement(state, asked, view);
+        let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
+        let masters = masters.map(|node| self.number(state, &node.address).id).collect::<Vec<_>>();
+        let is_new = |id: &NodeId| state.empty.contains(id) || !state.served.contains(id);
+        let empty = masters.into_iter().filter(is_new).collect();
+        let news = state.slots.merge(&statement);
+        if news || state.empty != empty {
+            state.empty = empty;
+            self.follow_slots(state, now);
+        }
+    }
+
+    fn statement(&self, state: &mut Known, asked: &Address, view: &[Described]) -> NodeView {
+        let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
+        let by = self.number(state, myself).id;
+        let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
+        // One that was set up anew keeps its name, beside the line of the one that it was.
+        let is_in_use = |at: &Address| view.iter().any(|node| !node.is_failed && node.address == *at);
+        let failed = view.iter().filter(|node| node.is_failed && !is_in_use(&node.address));
+        let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
+        let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
+        let claims = masters.map(|node| SlotClaims {
+            node: self.number(state, &node.address).id,
+            epoch: node.epoch,
+            slots: node.slots.clone(),
+        });
+        NodeView { by, known, failed, masters: claims.collect() }
+    }
+
+    /// The server `by` has sent a request elsewhere. Where to, known to all lanes when this returns.
+    pub(crate) fn handle_redirect(&self, redirect: &Redirect, by: NodeId, now: Instant) -> Arc<Server> {
+        let mut state = self.lock();
+        let to = self.number(&mut state, &self.config.reachable(&redirect.to));
+        let moved = redirect.kind == RedirectKind::Moved && state.slots.moved(redirect.slot, by, to.id);
+        let is_mapped = self.map.borrow().server(to.id).is_some();
+        if moved || !is_mapped {
+            state.empty.insert(to.id);
+            self.follow_slots(&mut state, now);
+        }
+        self.request_refresh();
+        to
+    }
+
+    fn follow_slots(&self, state: &mut Known, now: Instant) {
+        let ranges = state.slots.ranges();
+        let serving: HashSet<NodeId> = ranges.iter().map(|range| range.node).collect();
+        // Whoever serves is not among the empty: it has to be taken in again once it does not.
+        state.empty.retain(|id| !serving.contains(id));
+        state.served.extend(&serving);
+        let in_use = |server: &&Arc<Server>| serving.contains(&server.id) || state.empty.contains(&server.id);
+        let mut servers: Vec<_> = state.servers.values().filter(in_use).cloned().collect();
+        servers.sort_by_key(|server| server.id);
+        self.replace(state, Routes { servers, ranges }, now);
+    }
+
+    // Published first, so that nobody is sent to a server that was left.
+    fn replace(&self, state: &mut Known, map: Routes, now: Instant) {
+        let map = Arc::new(map);
+        let is_back = |server: &&Arc<Server>| self.map.borrow().server(server.id).is_none();
+        map.servers.iter().filter(is_back).for_each(|server| server.trust());
+        let before = self.map.send_replace(map.clone());
+        let gone = before.servers.iter().filter(|server| map.server(server.id).is_none());
+        gone.for_each(|server| server.leave(now));
+        if state.servers.len() > REMEMBERED_MAX {
+            state.servers.retain(|_, server| map.server(server.id).is_some());
+            let known: HashSet<NodeId> = state.servers.values().map(|server| server.id).collect();
+            state.served.retain(|id| known.contains(id));
+        }
+    }
+
+    fn number(&self, state: &mut Known, address: &Address) -> Arc<Server> {
+        if let Some(server) = state.servers.get(address) {
+            return server.clone();
+        }
+        let server = Arc::new(Server::new(NodeId(state.next_id), address.clone(), self.config.clone()));
+        state.next_id += 1;
+        state.servers.insert(address.clone(), server.clone());
+        server
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Routes {
+    fn of_one(server: Arc<Server>) -> Self {
+        let range = SlotRange { first: slot(0), last: slot(SLOTS - 1), node: server.id };
+        Self { servers: vec![server], ranges: vec![range] }
+    }
+
+    /// The server with this number, if it is in use.
+    pub(crate) fn server(&self, id: NodeId) -> Option<&Arc<Server>> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// Who serves a slot.
+    pub(crate) fn serving(&self, slot: Slot) -> Option<NodeId> {
+        let behind = self.ranges.partition_point(|range| range.first <= slot);
+        let range = self.ranges[..behind].last()?;
+        (slot <= range.last).then_some(range.node)
+    }
+
+    /// Who serves any slot at all.
+    pub(crate) fn serves(&self, id: NodeId) -> bool {
+        self.ranges.iter().any(|range| range.node == id)
+    }
+
+    /// Whether every slot is served by somebody.
+    pub(crate) fn is_whole(&self) -> bool {
+        let served: u32 =
+            self.ranges.iter().map(|range| u32::from(range.last.number() - range.first.number()) + 1).sum();
+        served == u32::from(SLOTS)
+    }
+}
+
+fn slot(number: u16) -> Slot {
+    Slot::from_number(number).expect("a constant below 16384")
+}
+
+/// More addresses than any deployment has at one time; those beyond it that are not in use are forgotten.
+const REMEMBERED_MAX: usize = 1_000;
+
+#[cfg(test)]
+#[path = "deployment_tests.rs"]
+mod tests;

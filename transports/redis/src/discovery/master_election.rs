@@ -1,0 +1,377 @@
+//! Which server is the master, by the word of several sentinels. Pure.
+//!
+//! A failover raises the *configuration epoch* that each sentinel keeps for the master, so of two words the one with
+//! the higher epoch is the later one, whoever says it and whenever it comes. `+switch-master` carries no epoch: the old
+//! master is left at once, and the next word that is not older and names another one names the new one. (Not only one
+//! with a higher epoch: a sentinel raises it before it tells the switch.)
+//!
+//! A switch may be told late, when its old master is master again. Whoever tells one knows its epoch: a word that the
+//! same sentinel was asked for later shows whether it was news. If its epoch is below the one we had, or it names the
+//! master that was left, the switch is taken back. Others may not have heard of it, so theirs proves nothing.
+//!
+//! An operator who makes sentinels forget a master and monitor it anew begins at epoch 0 again: most of them agreeing
+//! counts for more than an epoch, unless there was a change within the last seconds, of which most of them need not
+//! have heard.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use leasehold::clock::Instant;
+
+use crate::{
+    config::Address,
+    wire::sentinel::{MasterWord, Switch},
+};
+
+/// One sentinel, under whatever address it was reached: its run id, or its address where it does not tell one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SentinelId(Arc<str>);
+
+impl SentinelId {
+    pub(crate) fn of_run(run_id: &str) -> Self {
+        Self(run_id.into())
+    }
+}
+
+impl From<&Address> for SentinelId {
+    fn from(address: &Address) -> Self {
+        Self(address.to_string().into())
+    }
+}
+
+/// What is known of the master.
+#[derive(Debug, Default)]
+pub(crate) struct MasterElection {
+    master: Option<Address>,
+    /// Who was master at `epoch`, as long as there is none.
+    former: Option<Address>,
+    /// What was told since then of masters that were replaced.
+    left: Vec<Left>,
+    /// Words below it are old.
+    epoch: u64,
+    words: HashMap<SentinelId, Heard>,
+    changed_at: Instant,
+}
+
+#[derive(Debug)]
+struct Heard {
+    word: MasterWord,
+    at: Instant,
+}
+
+/// A master that was replaced, by the word of one sentinel.
+#[derive(Debug)]
+struct Left {
+    address: Address,
+    by: SentinelId,
+    at: Instant,
+}
+
+impl MasterElection {
+    pub(crate) fn master(&self) -> Option<&Address> {
+        self.master.as_ref()
+    }
+
+    /// One of `known` sentinels, asked at `asked`, has named the master. Whether that is another one than before.
+    pub(crate) fn handle_word(
+        &mut self,
+        sentinel: &SentinelId,
+        word: MasterWord,
+        known: usize,
+        (asked, now): (Instant, Instant),
+    ) -> bool {
+        self.words.retain(|_, heard| now - heard.at <= LATELY);
+        self.words.insert(sentinel.clone(), Heard { word: word.clone(), at: now });
+        let was_taken_back = self.take_back(sentinel, &word, (asked, now));
+        let later = word.epoch > self.epoch || (word.epoch == self.epoch && self.master.is_none());
+        let is_news = later && !self.is_left(&word, (asked, now));
+        if !is_news && !self.is_word_of_most(&word.address, known, now) {
+            return was_taken_back;
+        }
+        self.epoch = word.epoch;
+        self.follow(word.address, now) || was_taken_back
+    }
+
+    fn follow(&mut self, address: Address, now: Instant) -> bool {
+        let changed = self.master.as_ref() != Some(&address);
+        if changed {
+            (self.master, self.former, self.changed_at) = (Some(address), None, now);
+            self.left.clear();
+        }
+        changed
+    }
+
+    /// A sentinel has told a failover. Whether it is that of our master, who is none from now on.
+    pub(crate) fn handle_switch(&mut self, sentinel: &SentinelId, switch: &Switch, now: Instant) -> bool {
+        if switch.to == switch.from {
+            return false;
+        }
+        let ours = self.master.as_ref() == Some(&switch.from);
+        if ours {
+            (self.master, self.former, self.changed_at) = (None, self.master.take(), now);
+        }
+        if self.former.is_some() {
+            self.leave(sentinel, &switch.from, now);
+        }
+        ours
+    }
+
+    fn leave(&mut self, by: &SentinelId, address: &Address, at: Instant) {
+        self.left.retain(|left| left.address != *address || left.by != *by);
+        if self.left.len() < LEFT_MAX {
+            self.left.push(Left { address: address.clone(), by: by.clone(), at });
+        }
+    }
+
+    /// A word may show that what the same sentinel has told before was old. Whether the master is the former one again.
+    fn take_back(
+        &mut self,
+        sentinel: &SentinelId,
+        word: &MasterWord,
+        (asked, now): (Instant, Instant),
+    ) -> bool {
+        let Self { former, left, epoch, words, .. } = self;
+        let Some(former) = former else { return false };
+        // Behind an address that several sentinels share, the one that told it may never be reached again.
+        left.retain(|left| now - left.at <= UNHEARD || words.contains_key(&left.by));
+        left.retain(|left| {
+            // At our epoch the former one was master, and nobody else is replaced by a later failover than that.
+            let is_old = word.epoch < *epoch || (word.epoch == *epoch && left.address != *former);
+            left.by != *sentinel || asked <= left.at || !(is_old || word.address == left.address)
+        });
+        if left.iter().any(|left| left.address == *former) {
+            return false;
+        }
+        let again = former.clone();
+        self.follow(again, now)
+    }
+
+    /// Whether a word names one that was replaced, as far as is known.
+    fn is_left(&self, word: &MasterWord, (asked, now): (Instant, Instant)) -> bool {
+        let is_former = self.former.as_ref() == Some(&word.address);
+        self.left.iter().filter(|left| left.address == word.address).any(|left| {
+            // Its epoch is known, so a later one makes it master again; that of any other is not.
+            let is_again = is_former && word.epoch > self.epoch;
+            let is_told_lately = is_former || now - left.at <= LATELY;
+            asked <= left.at || (is_told_lately && !is_again)
+        })
+    }
+
+    // All that spoke lately, and more than half of those that there are.
+    fn is_word_of_most(&self, address: &Address, known: usize, now: Instant) -> bool {
+        if now - self.changed_at <= LATELY {
+            return false;
+        }
+        let lately = || self.words.values().filter(|heard| now - heard.at <= LATELY);
+        lately().count() * 2 > known && lately().all(|heard| heard.word.address == *address)
+    }
+}
+
+/// A sentinel that has told a switch and was not heard for so long does not keep its old master out any more. Far above
+/// the 2 s in which sentinels greet each other: a true switch is known to the others by then.
+const UNHEARD: Duration = Duration::from_secs(60);
+const LATELY: Duration = Duration::from_secs(12);
+/// More than all sentinels tell between two words.
+const LEFT_MAX: usize = 256;
+
+#[cfg(test)]
+mod late_switch_tests;
+#[cfg(test)]
+mod random_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn address(port: u16) -> Address {
+        Address::new("h", port)
+    }
+
+    fn sentinel(port: u16) -> SentinelId {
+        (&address(port)).into()
+    }
+
+    fn word(port: u16, epoch: u64) -> MasterWord {
+        MasterWord { address: address(port), epoch }
+    }
+
+    fn switch(from: u16, to: u16) -> Switch {
+        Switch { service: "m".into(), from: address(from), to: address(to) }
+    }
+
+    /// Asked a moment before: nothing was told meanwhile.
+    fn asked(now: Instant) -> (Instant, Instant) {
+        (now, now + Duration::from_millis(1))
+    }
+
+    /// Three sentinels, 11 to 13, that all name 1 at epoch 3.
+    fn settled() -> MasterElection {
+        let mut master_election = MasterElection::default();
+        for sentinel in 11..=13 {
+            master_election.handle_word(&self::sentinel(sentinel), word(1, 3), 3, asked(at(0)));
+        }
+        master_election
+    }
+
+    #[test]
+    fn the_first_word_is_taken() {
+        let mut master_election = MasterElection::default();
+        assert_eq!(master_election.master(), None);
+        assert!(master_election.handle_word(&sentinel(11), word(1, 0), 3, asked(at(0))));
+        assert!(!master_election.handle_word(&sentinel(12), word(1, 0), 3, asked(at(0))));
+        assert_eq!(master_election.master(), Some(&address(1)));
+    }
+
+    #[test]
+    fn l5_a_later_epoch_is_believed_at_once_and_an_old_word_never_takes_it_back() {
+        let mut master_election = settled();
+        assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert!(!master_election.handle_word(&sentinel(12), word(1, 3), 3, asked(at(1))));
+        assert!(!master_election.handle_word(&sentinel(13), word(1, 3), 3, asked(at(2))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_switch_leaves_the_old_master_before_the_new_one_is_known() {
+        let mut master_election = settled();
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert_eq!(master_election.master(), None);
+        // Those who have not heard of it still name the old one.
+        assert!(!master_election.handle_word(&sentinel(12), word(1, 3), 3, asked(at(1))));
+        assert!(!master_election.handle_word(&sentinel(13), word(1, 3), 3, asked(at(1))));
+        assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert!(
+            !master_election.handle_switch(&sentinel(12), &switch(1, 2), at(1)),
+            "the second sentinel tells the same"
+        );
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_sentinel_that_told_the_epoch_before_the_switch_is_believed_after_it() {
+        let mut master_election = settled();
+        // Its epoch rises before it calls the old master anything else.
+        assert!(!master_election.handle_word(&sentinel(11), word(1, 4), 3, asked(at(1))));
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(
+            !master_election.handle_word(&sentinel(12), word(1, 4), 3, asked(at(1))),
+            "the one that was left"
+        );
+        assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    /// 1 was replaced by 2, and 2 by 1.
+    fn there_and_back() -> MasterElection {
+        let mut master_election = settled();
+        assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
+        assert!(master_election.handle_word(&sentinel(11), word(1, 5), 3, asked(at(2))));
+        master_election
+    }
+
+    #[test]
+    fn l5_a_switch_that_is_told_late_is_taken_back_by_the_next_word_of_who_told_it() {
+        for said in [word(1, 5), word(2, 4), word(1, 3)] {
+            let mut master_election = there_and_back();
+            assert!(master_election.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
+            assert!(
+                !master_election.handle_word(&sentinel(12), word(1, 5), 3, asked(at(4))),
+                "may not have heard of it"
+            );
+            assert!(
+                !master_election.handle_word(&sentinel(13), said.clone(), 3, asked(at(2))),
+                "asked before"
+            );
+            assert!(master_election.handle_word(&sentinel(13), said.clone(), 3, asked(at(4))), "{said:?}");
+            assert_eq!(master_election.master(), Some(&address(1)));
+        }
+    }
+
+    #[test]
+    fn l5_a_switch_that_is_told_by_two_is_taken_back_by_both() {
+        let mut master_election = there_and_back();
+        assert!(master_election.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
+        assert!(!master_election.handle_switch(&sentinel(12), &switch(1, 2), at(3)), "this one is new");
+        assert!(!master_election.handle_word(&sentinel(13), word(2, 4), 3, asked(at(4))));
+        assert!(master_election.handle_word(&sentinel(12), word(2, 6), 3, asked(at(4))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_second_failover_before_any_word_is_not_forgotten() {
+        let mut master_election = settled();
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(!master_election.handle_switch(&sentinel(11), &switch(2, 3), at(2)));
+        assert!(!master_election.handle_word(&sentinel(12), word(2, 4), 3, asked(at(3))), "has heard of one");
+        assert!(master_election.handle_word(&sentinel(11), word(3, 5), 3, asked(at(3))));
+        assert_eq!(master_election.master(), Some(&address(3)));
+    }
+
+    #[test]
+    fn l5_an_old_switch_of_another_master_does_not_keep_the_new_one_out() {
+        let mut master_election = there_and_back();
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(3)));
+        // The one that led to the former one, told late.
+        assert!(!master_election.handle_switch(&sentinel(13), &switch(2, 1), at(3)));
+        assert!(!master_election.handle_word(&sentinel(13), word(1, 5), 3, asked(at(4))));
+        assert!(master_election.handle_word(&sentinel(11), word(2, 6), 3, asked(at(4))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_word_that_was_on_its_way_when_its_master_was_left_does_not_bring_it_back() {
+        let mut master_election = settled();
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(2)));
+        assert!(!master_election.handle_word(&sentinel(11), word(1, 4), 3, asked(at(1))));
+        assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(3))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn s1_sentinels_behind_one_address_do_not_take_each_others_switch_back() {
+        let mut master_election = settled();
+        assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
+        assert!(!master_election.handle_word(&sentinel(12), word(1, 3), 1, asked(at(2))), "up to 2 s behind");
+        assert_eq!(master_election.master(), None);
+        assert!(master_election.handle_word(&sentinel(12), word(2, 4), 1, asked(at(3))));
+        assert_eq!(master_election.master(), Some(&address(2)));
+    }
+
+    #[test]
+    fn l5_a_late_switch_of_a_sentinel_that_is_never_heard_again_ends_after_a_minute() {
+        let mut master_election = there_and_back();
+        assert!(master_election.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
+        // Too few of the known sentinels can be reached to count for most of them.
+        assert!(!master_election.handle_word(&sentinel(12), word(1, 5), 9, asked(at(62))));
+        assert!(master_election.handle_word(&sentinel(12), word(1, 5), 9, asked(at(63))));
+        assert_eq!(master_election.master(), Some(&address(1)));
+    }
+
+    #[test]
+    fn l6_the_words_of_sentinels_that_left_are_forgotten() {
+        let mut master_election = settled();
+        for sentinel in 0..100 {
+            let now = at(100 + 10 * u64::from(sentinel));
+            master_election.handle_word(&self::sentinel(20 + sentinel), word(1, 3), 3, asked(now));
+        }
+        assert_eq!(master_election.words.len(), 2);
+    }
+
+    #[test]
+    fn a_switch_of_another_master_changes_nothing() {
+        let mut master_election = settled();
+        assert!(!master_election.handle_switch(&sentinel(11), &switch(7, 8), at(1)));
+        assert_eq!(master_election.master(), Some(&address(1)));
+    }
+
+    #[test]
+    fn sentinels_that_were_set_up_anew_are_believed_once_most_of_them_agree() {
+        let mut master_election = settled();
+        assert!(!master_election.handle_word(&sentinel(11), word(5, 0), 3, asked(at(100))), "one of three");
+        assert!(master_election.handle_word(&sentinel(12), word(5, 0), 3, asked(at(101))));
+        assert_eq!(master_election.master(), Some(&address(5)));
+    }
+}

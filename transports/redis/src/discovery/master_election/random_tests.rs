@@ -1,0 +1,151 @@
+//! Sentinels that hear of failovers at different times, and words that come late: nobody goes back to an older master,
+//! and in the end the last one is found.
+
+use super::*;
+use crate::test_rng::TestRng;
+
+/// Sentinels and what is on its way from them to us.
+struct Sentinels {
+    test_rng: TestRng,
+    master_election: MasterElection,
+    /// Master `n` was made so at epoch `n`.
+    failovers: Vec<Address>,
+    /// Which of them each sentinel has heard of.
+    heard: [usize; SENTINELS],
+    /// Words that were said and have not arrived.
+    words: Vec<(usize, usize, Instant)>,
+    now: Instant,
+}
+
+impl Sentinels {
+    fn new(test_rng: TestRng) -> Self {
+        let failovers = vec![address(0)];
+        Self {
+            test_rng,
+            master_election: MasterElection::default(),
+            failovers,
+            heard: [0; SENTINELS],
+            words: Vec::new(),
+            now: at(100),
+        }
+    }
+
+    fn step(&mut self) {
+        let sentinel = self.test_rng.below(SENTINELS);
+        match self.test_rng.below(12) {
+            0 => self.fail_over(sentinel),
+            1..3 => self.hear(sentinel),
+            3..7 => self.words.push((sentinel, self.heard[sentinel], self.now)),
+            7..11 => self.arrive(),
+            _ => self.now = self.now + Duration::from_millis(300),
+        }
+    }
+
+    fn master(&self) -> Option<usize> {
+        let master = self.master_election.master()?;
+        Some(self.failovers.iter().position(|address| address == master).expect("somebody's word"))
+    }
+
+    /// Each master is a new one: an old one that comes back is told apart by its epoch alone.
+    fn fail_over(&mut self, by: usize) {
+        if self.heard[by] + 1 == self.failovers.len() {
+            self.failovers.push(address(u16::try_from(self.failovers.len()).unwrap()));
+            self.learn(by);
+        }
+    }
+
+    fn hear(&mut self, sentinel: usize) {
+        if self.heard[sentinel] + 1 < self.failovers.len() {
+            self.learn(sentinel);
+        }
+    }
+
+    /// It tells the switch, at once or never.
+    fn learn(&mut self, sentinel: usize) {
+        let before = self.heard[sentinel];
+        self.heard[sentinel] = self.failovers.len() - 1;
+        let (from, to) = (self.failovers[before].clone(), self.failovers[self.heard[sentinel]].clone());
+        if !self.test_rng.one_in(3) {
+            let master = self.master();
+            let is_ours = master == Some(before);
+            let switch = Switch { service: "m".into(), from, to };
+            assert_eq!(self.master_election.handle_switch(&name(sentinel), &switch, self.now), is_ours);
+            assert_eq!(self.master(), if is_ours { None } else { master });
+        }
+    }
+
+    fn arrive(&mut self) {
+        if self.words.is_empty() {
+            return;
+        }
+        let (sentinel, said, asked) = self.words.swap_remove(self.test_rng.below(self.words.len()));
+        let (before, newest) = (self.master(), self.master_election.epoch);
+        let left = self.master_election.former.clone();
+        let changed = self.tell(sentinel, said, asked);
+        assert_eq!(changed, before != self.master());
+        if changed {
+            assert_eq!(self.master(), Some(said), "nobody else was named");
+            assert!(said as u64 >= newest, "{said} after epoch {newest}");
+            assert!(before.is_none_or(|before| before < said), "{said} after {before:?}");
+            assert_ne!(left, self.master_election.master().cloned(), "the one that was left");
+        }
+    }
+
+    fn tell(&mut self, sentinel: usize, said: usize, asked: Instant) -> bool {
+        let word = MasterWord { address: self.failovers[said].clone(), epoch: said as u64 };
+        self.master_election.handle_word(&name(sentinel), word, SENTINELS, (asked, self.now))
+    }
+
+    /// All have heard of all, and one says so.
+    fn settle(&mut self) {
+        self.words.clear();
+        self.heard = [self.failovers.len() - 1; SENTINELS];
+        let sentinel = self.test_rng.below(SENTINELS);
+        self.tell(sentinel, self.heard[sentinel], self.now);
+        assert_eq!(self.master(), Some(self.failovers.len() - 1));
+    }
+
+    /// An operator makes all of them forget the master, and watch another one.
+    fn begin_anew(&mut self) {
+        self.failovers = vec![address(5_000), address(5_001)];
+        self.now = self.now + LATELY + LATELY;
+        self.heard = [0; SENTINELS];
+        for sentinel in 0..SENTINELS {
+            let said = self.tell(sentinel, 0, self.now);
+            let most = (sentinel + 1) * 2 > SENTINELS;
+            assert_eq!(
+                self.master_election.master() == Some(&address(5_000)),
+                most,
+                "{sentinel}, news: {said}"
+            );
+        }
+    }
+}
+
+fn name(sentinel: usize) -> SentinelId {
+    (&address(1_000 + u16::try_from(sentinel).unwrap())).into()
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_nanos(seconds * 1_000_000_000)
+}
+
+fn address(number: u16) -> Address {
+    Address::new("h", 1 + number)
+}
+
+#[test]
+fn l5_nobody_goes_back_to_an_older_master_and_the_last_one_is_found() {
+    let mut test_rng = TestRng::from_env();
+    for _ in 0..ROUNDS {
+        let mut sentinels = Sentinels::new(test_rng.another());
+        for _ in 0..4 {
+            (0..100).for_each(|_| sentinels.step());
+            sentinels.settle();
+        }
+        sentinels.begin_anew();
+    }
+}
+
+const SENTINELS: usize = 5;
+const ROUNDS: usize = 100;

@@ -1,0 +1,21 @@
+//! Which server serves which slot, for each topology: known to all lanes, kept up to date by each.
+
+mod cluster;
+pub(crate) mod deployment;
+mod errors;
+mod master_election;
+mod membership;
+mod node_addresses;
+mod poll_interval;
+mod sentinel_monitor;
+mod sentinel_set;
+mod sentinels;
+mod server;
+mod slots;
+mod start_vote;
+
+pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
+pub(crate) use errors::most_helpful;
+pub(crate) use sentinel_monitor::keep_listening;
+pub(crate) use sentinels::{ask_sentinels, find_master, try_sentinels};
+pub(crate) use server::Server;

@@ -1,0 +1,380 @@
+//! Listens to all sentinels: the first that tells a failover is believed, since the old master must not be used for a
+//! moment longer.
+//!
+//! Each sentinel is asked every few seconds, and several times a second when there is no master: a message may have been
+//! lost. Its messages come on a second connection, which is not needed: a sentinel that refuses SUBSCRIBE is asked all
+//! the same. Sentinels that the configuration does not name are learnt from the others.
+//!
+//! Both connections must end at the same sentinel, told by its run id: behind an address that several sentinels share,
+//! the word of one must not be taken for the correction of another one's message. By the same id a sentinel that is
+//! reached under two addresses is listened to once.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fred::{
+    bytes_utils::Str,
+    types::{Message, Value},
+};
+use leasehold::{
+    log,
+    transport::{ErrorKind, OpenLane, TransportError},
+};
+use tokio::sync::broadcast::error::RecvError;
+use tracing::Level;
+
+use super::{
+    deployment::Deployment,
+    master_election::SentinelId,
+    poll_interval::{PERIOD, PollInterval, Refusals},
+    sentinel_set::{SentinelChanges, SentinelSet},
+    sentinels::{SentinelLink, ask, explain, question, service},
+};
+use crate::{
+    config::Address,
+    connection::{
+        backoff::Backoff,
+        connect::LinkKind,
+        link::{Failure, Link},
+        watchdog::{Probe, watch_over},
+    },
+    lane::{Nodes, Task},
+    wire::{
+        reply,
+        sentinel::{Switch, sentinels},
+    },
+};
+
+/// Listens to all of them, for ever.
+pub(crate) async fn keep_listening(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
+    let configured = deployment.config.addresses.clone();
+    let sentinel_set = Mutex::new(SentinelSet::configured(&configured, lane.clock.now()));
+    let sentinel_monitor =
+        Arc::new(SentinelMonitor { deployment, lane, nodes, sentinel_set, listeners: Mutex::default() });
+    sentinel_monitor.turn_over(SentinelChanges { joined: configured, left: Vec::new() });
+    // Its ears live as long as this does.
+    let _ears = SentinelListener(sentinel_monitor);
+    std::future::pending::<()>().await;
+}
+
+/// Who is listened to.
+struct SentinelMonitor {
+    deployment: Arc<Deployment>,
+    lane: OpenLane,
+    nodes: Arc<Nodes>,
+    sentinel_set: Mutex<SentinelSet>,
+    listeners: Mutex<HashMap<Address, Task>>,
+}
+
+struct SentinelListener(Arc<SentinelMonitor>);
+
+impl Drop for SentinelListener {
+    fn drop(&mut self) {
+        let listeners = std::mem::take(&mut *self.0.listeners());
+        drop(listeners);
+    }
+}
+
+impl SentinelMonitor {
+    /// A sentinel has named the others.
+    fn handle_list(self: &Arc<Self>, by: &Address, named: &[Address]) {
+        let turnover = self.sentinel_set().handle_list(by, named, self.lane.clock.now());
+        self.turn_over(turnover);
+    }
+
+    /// Listens to those that are new, and to those that left no more. All of it runs on one thread.
+    fn turn_over(self: &Arc<Self>, turnover: SentinelChanges) {
+        let mut listeners = self.listeners();
+        let ended: Vec<_> = turnover.left.iter().filter_map(|sentinel| listeners.remove(sentinel)).collect();
+        for sentinel in turnover.joined {
+            let task = Task::spawn(listen(self.clone(), sentinel.clone()));
+            listeners.insert(sentinel, task);
+        }
+        drop(listeners);
+        drop(ended);
+    }
+
+    fn known(&self) -> usize {
+        self.sentinel_set().count()
+    }
+
+    fn sentinel_set(&self) -> MutexGuard<'_, SentinelSet> {
+        self.sentinel_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, HashMap<Address, Task>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, sentinel: &Address, questions: &SentinelLink) -> Result<(), TransportError> {
+        let told = ask(&self.deployment, sentinel, questions, self.lane).await?;
+        self.deployment.handle_word(&told.id, told.word, self.known(), told.moments);
+        Ok(())
+    }
+}
+
+async fn listen(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
+    let mut backoff = Backoff::at_once();
+    loop {
+        let now = sentinel_monitor.lane.clock.now();
+        tokio::time::sleep(backoff.next_delay(now)).await;
+        match SentinelLink::open(
+            &sentinel_monitor.deployment,
+            &sentinel,
+            LinkKind::Commands,
+            sentinel_monitor.lane,
+        )
+        .await
+        {
+            Ok(questions) => {
+                let since = sentinel_monitor.lane.clock.now();
+                attend_once(&sentinel_monitor, &sentinel, &questions).await;
+                backoff = Backoff::after(sentinel_monitor.lane.clock.now() - since);
+            }
+            Err(error) => {
+                let sentinel = sentinel.clone();
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(%sentinel, %error, "cannot connect to a sentinel");
+                });
+            }
+        }
+    }
+}
+
+/// A sentinel that is reached under another address, too, is attended to under one of them.
+async fn attend_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
+    if !sentinel_monitor.sentinel_set().reached(sentinel, &questions.id) {
+        questions.link.kill();
+        while sentinel_monitor.sentinel_set().is_reached(&questions.id) {
+            tokio::time::sleep(PERIOD).await;
+        }
+        return;
+    }
+    attend(sentinel_monitor, sentinel, questions).await;
+    sentinel_monitor.sentinel_set().lost(sentinel, sentinel_monitor.lane.clock.now());
+    let lost = sentinel.clone();
+    log::line(Level::WARN, move || tracing::warn!(sentinel = %lost, "lost the connection to a sentinel"));
+}
+
+/// Until the connection for questions ends.
+async fn attend(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
+    tokio::select! {
+        () = questions.link.ended() => {}
+        () = keep_asking(sentinel_monitor, sentinel, questions) => {}
+        () = keep_hearing(sentinel_monitor, sentinel, questions) => {}
+    }
+}
+
+async fn keep_asking(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
+    let mut pace = PollInterval::of_sentinels();
+    loop {
+        if let Err(error) = sentinel_monitor.ask(sentinel, questions).await {
+            let (sentinel, kind) = (sentinel.clone(), error.kind);
+            log::line(Level::WARN, move || {
+                tracing::warn!(%sentinel, %error, "a sentinel does not name the master");
+            });
+            if kind == ErrorKind::Unreachable || kind == ErrorKind::TimedOut {
+                return;
+            }
+        }
+        let list = question(
+            &questions.link,
+            "SENTINELS",
+            service(&sentinel_monitor.deployment),
+            sentinel_monitor.lane.command_timeout,
+        )
+        .await;
+        if let Ok(frame) = list {
+            let named: Vec<_> = sentinels(&frame)
+                .iter()
+                .map(|named| sentinel_monitor.deployment.config.reachable(named))
+                .collect();
+            sentinel_monitor.handle_list(sentinel, &named);
+        }
+        let pause = pace.next_pause(sentinel_monitor.nodes.is_whole(), sentinel_monitor.lane.clock.now());
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Hears the sentinel's messages, over one connection after the other; never returns.
+async fn keep_hearing(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
+    let (mut backoff, mut refusals, mut is_told) = (Backoff::at_once(), Refusals::default(), false);
+    loop {
+        tokio::time::sleep(backoff.next_delay(sentinel_monitor.lane.clock.now())).await;
+        match SentinelConnection::open(
+            &sentinel_monitor.deployment,
+            sentinel_monitor.lane,
+            sentinel,
+            &questions.id,
+        )
+        .await
+        {
+            Ok(connection) => {
+                let since = sentinel_monitor.lane.clock.now();
+                is_told = false;
+                hear_out(sentinel_monitor, sentinel, questions, &connection).await;
+                backoff = Backoff::after(sentinel_monitor.lane.clock.now() - since);
+            }
+            Err(NotListening::ForNow(error)) => {
+                let sentinel = sentinel.clone();
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(%sentinel, %error, "cannot connect to a sentinel for its messages");
+                });
+            }
+            Err(NotListening::Refused(error)) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    let sentinel = sentinel.clone();
+                    log::line(Level::WARN, move || {
+                        tracing::warn!(%sentinel, %error, "a sentinel refuses its messages: it is only asked every 5 s");
+                    });
+                }
+                tokio::time::sleep(refusals.next_pause(sentinel_monitor.lane.clock.now())).await;
+            }
+        }
+    }
+}
+
+async fn hear_out(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    questions: &SentinelLink,
+    connection: &SentinelConnection,
+) {
+    tokio::select! {
+        () = connection.messages.ended() => {}
+        () = watch_over(connection, sentinel_monitor.lane.clock) => {}
+        () = hear(sentinel_monitor, sentinel, questions, connection) => {}
+    }
+}
+
+async fn hear(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    questions: &SentinelLink,
+    connection: &SentinelConnection,
+) {
+    let mut messages = connection.messages.messages();
+    // What was told before may have been missed.
+    let _ = sentinel_monitor.ask(sentinel, questions).await;
+    loop {
+        match messages.recv().await {
+            Ok(message) => handle_message(sentinel_monitor, &questions.id, &message),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+        let _ = sentinel_monitor.ask(sentinel, questions).await;
+    }
+}
+
+fn handle_message(sentinel_monitor: &SentinelMonitor, by: &SentinelId, message: &Message) {
+    let payload = message.value.as_str();
+    let switch = payload.as_deref().and_then(Switch::read);
+    if let Some(switch) = switch.filter(|switch| switch.service == service(&sentinel_monitor.deployment)) {
+        let config = &sentinel_monitor.deployment.config;
+        let (from, to) = (config.reachable(&switch.from), config.reachable(&switch.to));
+        sentinel_monitor.deployment.handle_switch(
+            by,
+            &Switch { from, to, ..switch },
+            sentinel_monitor.lane.clock.now(),
+        );
+    }
+}
+
+/// The connection for the messages of one sentinel.
+pub(super) struct SentinelConnection {
+    messages: Link,
+    pings: AtomicU64,
+}
+
+/// Why the messages of a sentinel are not heard.
+#[derive(Debug)]
+pub(super) enum NotListening {
+    /// It could not be reached, or another sentinel answers at its address.
+    ForNow(TransportError),
+    /// It refuses.
+    Refused(TransportError),
+}
+
+impl SentinelConnection {
+    /// Subscribed when this returns, at the sentinel `id`.
+    async fn open(
+        deployment: &Deployment,
+        lane: OpenLane,
+        sentinel: &Address,
+        id: &SentinelId,
+    ) -> Result<Self, NotListening> {
+        let link = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane)
+            .await
+            .map_err(NotListening::ForNow)?;
+        if link.id != *id {
+            return Err(NotListening::ForNow(another_sentinel(sentinel)));
+        }
+        Self::on(link, deployment, lane, sentinel).await
+    }
+
+    /// Subscribes on this connection, and has done so when it returns.
+    pub(super) async fn on(
+        link: SentinelLink,
+        deployment: &Deployment,
+        lane: OpenLane,
+        sentinel: &Address,
+    ) -> Result<Self, NotListening> {
+        let connection = Self { messages: link.link, pings: AtomicU64::new(0) };
+        let subscribed = async {
+            connection
+                .messages
+                .subscribe(vec![Str::from_static("+switch-master")], lane.command_timeout)
+                .await?;
+            connection.probe(lane.command_timeout).await
+        };
+        match subscribed.await {
+            Ok(()) => Ok(connection),
+            Err(failure @ Failure::Refused(_)) => {
+                Err(NotListening::Refused(deaf(explain(sentinel, service(deployment), failure))))
+            }
+            Err(failure) => Err(NotListening::ForNow(explain(sentinel, service(deployment), failure))),
+        }
+    }
+}
+
+impl NotListening {
+    pub(super) fn into_error(self) -> TransportError {
+        match self {
+            NotListening::ForNow(error) | NotListening::Refused(error) => error,
+        }
+    }
+}
+
+fn another_sentinel(sentinel: &Address) -> TransportError {
+    let detail = format!("sentinel {sentinel}: another sentinel than before answers at this address");
+    TransportError::without_effect(ErrorKind::NotReady, None, detail)
+}
+
+/// A channel that may not be listened to is not named by the server.
+fn deaf(error: TransportError) -> TransportError {
+    let detail =
+        format!("{}; to hear of failovers it takes +subscribe, +ping, &+switch-master", error.detail);
+    TransportError { detail: detail.into(), ..error }
+}
+
+impl Probe for SentinelConnection {
+    fn link(&self) -> &Link {
+        &self.messages
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+        let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
+        let args = vec![Value::String(number.clone().into())];
+        let frame = self.messages.request("PING", 0, args, timeout).await?;
+        if reply::pong(&frame) != Some(&number) {
+            self.messages.kill();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Which sentinels there are. Pure; `now` is passed in.
+//!
+//! Those of the configuration always belong to it. The others are learnt from the lists that sentinels give, and are
+//! forgotten when for a while all lists have left them out and they could not be reached: a pod that comes back has
+//! another address, and the dead must neither take the room of the living nor count for "most of them". Where nobody
+//! gives a list nobody is forgotten. When all places are taken a newcomer gets that of whoever was out of reach for
+//! longest, so the dead that are named for ever (until `SENTINEL RESET`) keep nobody out either.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use leasehold::clock::Instant;
+
+use super::master_election::SentinelId;
+use crate::config::Address;
+
+/// The sentinels that are listened to.
+#[derive(Debug, Default)]
+pub(crate) struct SentinelSet {
+    members: HashMap<Address, Member>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    is_configured: bool,
+    /// Since when no connection to it stands.
+    silent_since: Option<Instant>,
+    /// Since when every list has left it out.
+    unnamed_since: Option<Instant>,
+    /// The sentinel that has answered there.
+    id: Option<SentinelId>,
+}
+
+/// Who is new, and who is none any more.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentinelChanges {
+    pub(crate) joined: Vec<Address>,
+    pub(crate) left: Vec<Address>,
+}
+
+impl SentinelSet {
+    /// Those that the configuration names.
+    pub(crate) fn configured(addresses: &[Address], now: Instant) -> Self {
+        let member = Member { is_configured: true, silent_since: Some(now), unnamed_since: None, id: None };
+        Self { members: addresses.iter().map(|address| (address.clone(), member.clone())).collect() }
+    }
+
+    /// How many sentinels there are. One that is known under two addresses counts once.
+    pub(crate) fn count(&self) -> usize {
+        let ids: HashSet<_> = self.members.values().filter_map(|member| member.id.as_ref()).collect();
+        ids.len() + self.members.values().filter(|member| member.id.is_none()).count()
+    }
+
+    /// The sentinel `by` has named all others that it knows.
+    pub(crate) fn handle_list(&mut self, by: &Address, named: &[Address], now: Instant) -> SentinelChanges {
+        for (address, member) in &mut self.members {
+            let is_named = address == by || named.contains(address);
+            let since = member.unnamed_since.unwrap_or(now);
+            member.unnamed_since = (!is_named).then_some(since);
+        }
+        let mut turnover = SentinelChanges { left: self.forget(now), joined: Vec::new() };
+        for address in named {
+            self.meet(address, now, &mut turnover);
+        }
+        turnover
+    }
+
+    fn forget(&mut self, now: Instant) -> Vec<Address> {
+        let is_over = |since: Option<Instant>| since.is_some_and(|since| since + FORGOTTEN_AFTER <= now);
+        let is_gone = |member: &Member| {
+            !member.is_configured && is_over(member.unnamed_since) && is_over(member.silent_since)
+        };
+        let members = self.members.iter().filter(|(_, member)| is_gone(member));
+        let gone: Vec<Address> = members.map(|(address, _)| address.clone()).collect();
+        self.members.retain(|_, member| !is_gone(member));
+        gone
+    }
+
+    fn meet(&mut self, address: &Address, now: Instant, turnover: &mut SentinelChanges) {
+        if self.members.contains_key(address) || !self.has_place(now, turnover) {
+            return;
+        }
+        let member = Member { is_configured: false, silent_since: Some(now), unnamed_since: None, id: None };
+        self.members.insert(address.clone(), member);
+        turnover.joined.push(address.clone());
+    }
+
+    fn has_place(&mut self, now: Instant, turnover: &mut SentinelChanges) -> bool {
+        if self.members.len() < SENTINELS_MAX {
+            return true;
+        }
+        let Some(dead) = self.longest_silent(now) else { return false };
+        self.members.remove(&dead);
+        turnover.left.push(dead);
+        true
+    }
+
+    fn longest_silent(&self, now: Instant) -> Option<Address> {
+        let silent = self.members.iter().filter(|(_, member)| !member.is_configured);
+        let silent = silent.filter_map(|(address, member)| Some((member.silent_since?, address)));
+        let (since, address) = silent.min()?;
+        (since + FORGOTTEN_AFTER <= now).then(|| address.clone())
+    }
+
+    /// A connection to it stands, and ends at the sentinel `id`. `false` if it is not needed: a connection to the same
+    /// sentinel stands under another address.
+    pub(crate) fn reached(&mut self, address: &Address, id: &SentinelId) -> bool {
+        let is_first = !self.is_reached(id);
+        if let Some(member) = self.members.get_mut(address) {
+            member.id = Some(id.clone());
+            member.silent_since = member.silent_since.filter(|_| !is_first);
+        }
+        is_first
+    }
+
+    /// Whether a connection to this sentinel stands.
+    pub(crate) fn is_reached(&self, id: &SentinelId) -> bool {
+        self.members.values().any(|member| member.silent_since.is_none() && member.id.as_ref() == Some(id))
+    }
+
+    /// That connection has ended.
+    pub(crate) fn lost(&mut self, sentinel: &Address, now: Instant) {
+        if let Some(member) = self.members.get_mut(sentinel) {
+            member.silent_since = Some(now);
+        }
+    }
+}
+
+/// Some rounds of questions: a sentinel that was set up anew names nobody at first.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+/// Nobody runs more; a list that grows beyond it is wrong.
+const SENTINELS_MAX: usize = 64;
+
+#[cfg(test)]
+mod random_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn address(number: u16) -> Address {
+        Address::new("s", number)
+    }
+
+    fn addresses(numbers: std::ops::RangeInclusive<u16>) -> Vec<Address> {
+        numbers.map(address).collect()
+    }
+
+    /// 1 is configured, 2 and 3 were learnt from it; all were reached.
+    fn three() -> SentinelSet {
+        let mut sentinel_set = SentinelSet::configured(&[address(1)], at(0));
+        let turnover = sentinel_set.handle_list(&address(1), &addresses(2..=3), at(0));
+        assert_eq!(turnover.joined, addresses(2..=3));
+        for sentinel in addresses(1..=3) {
+            assert!(sentinel_set.reached(&sentinel, &(&sentinel).into()));
+        }
+        sentinel_set
+    }
+
+    #[test]
+    fn l6_who_is_named_by_nobody_and_out_of_reach_is_forgotten() {
+        let mut sentinel_set = three();
+        sentinel_set.lost(&address(3), at(1));
+        assert_eq!(sentinel_set.handle_list(&address(1), &[address(2)], at(2)), SentinelChanges::default());
+        assert_eq!(sentinel_set.handle_list(&address(2), &[address(1)], at(31)), SentinelChanges::default());
+        let turnover = sentinel_set.handle_list(&address(1), &[address(2)], at(32));
+        assert_eq!((turnover.left, sentinel_set.count()), (vec![address(3)], 2));
+        assert_eq!(
+            sentinel_set.handle_list(&address(1), &[address(3)], at(33)).joined,
+            [address(3)],
+            "it is back"
+        );
+    }
+
+    #[test]
+    fn who_is_named_by_anybody_can_be_reached_or_is_configured_stays() {
+        let mut sentinel_set = three();
+        sentinel_set.lost(&address(1), at(1));
+        sentinel_set.lost(&address(3), at(1));
+        for second in (2..100).step_by(5) {
+            // One knows 3, the other does not; nobody names the one that is configured, nor 2.
+            sentinel_set.handle_list(&address(4), &[address(3)], at(second));
+            sentinel_set.handle_list(&address(5), &[], at(second + 1));
+        }
+        assert_eq!(sentinel_set.count(), 3);
+    }
+
+    #[test]
+    fn nobody_is_forgotten_while_nobody_says_anything() {
+        let mut sentinel_set = three();
+        addresses(1..=3).iter().for_each(|sentinel| sentinel_set.lost(sentinel, at(1)));
+        assert_eq!(sentinel_set.handle_list(&address(1), &[], at(1_000)), SentinelChanges::default());
+        assert_eq!(sentinel_set.handle_list(&address(1), &[], at(1_010)), SentinelChanges::default());
+    }
+
+    #[test]
+    fn a_sentinel_with_two_addresses_is_listened_to_once() {
+        let mut sentinel_set = three();
+        let id = SentinelId::from(&address(2));
+        sentinel_set.handle_list(&address(1), &[address(2), address(3), address(4)], at(1));
+        assert_eq!(sentinel_set.count(), 4);
+        assert!(!sentinel_set.reached(&address(4), &id), "the same as 2");
+        assert_eq!(sentinel_set.count(), 3);
+        sentinel_set.lost(&address(4), at(2));
+        assert!(sentinel_set.is_reached(&id), "2 stands");
+        sentinel_set.lost(&address(2), at(3));
+        assert!(!sentinel_set.is_reached(&id) && sentinel_set.reached(&address(4), &id));
+    }
+
+    #[test]
+    fn l6_the_dead_that_are_named_for_ever_leave_their_places_to_newcomers() {
+        let mut sentinel_set = three();
+        let all = addresses(2..=200);
+        assert_eq!(sentinel_set.handle_list(&address(1), &all, at(1)).joined.len(), SENTINELS_MAX - 3);
+        assert_eq!(
+            sentinel_set.handle_list(&address(1), &all, at(2)),
+            SentinelChanges::default(),
+            "each has its time"
+        );
+        let turnover = sentinel_set.handle_list(&address(1), &all, at(31));
+        assert_eq!((turnover.left.len(), turnover.joined.len()), (SENTINELS_MAX - 3, SENTINELS_MAX - 3));
+        assert_eq!(sentinel_set.count(), SENTINELS_MAX);
+    }
+}

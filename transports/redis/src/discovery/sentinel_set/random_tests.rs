@@ -1,0 +1,119 @@
+//! Sentinels that come and go, each time at another address, and lists that know some of them late: there are never
+//! more than fit, whoever can be reached or is configured stays, and in the end all that live are there and no others.
+
+use super::*;
+use crate::test_rng::TestRng;
+
+struct Deployment {
+    test_rng: TestRng,
+    sentinel_set: SentinelSet,
+    /// Each sentinel that lives, with those that it names.
+    alive: HashMap<Address, Vec<Address>>,
+    /// Those that are listened to, as whoever spawns and ends tasks sees it.
+    listeners: Vec<Address>,
+    next: u16,
+    now: Instant,
+}
+
+impl Deployment {
+    fn new(test_rng: TestRng) -> Self {
+        let first = Address::new("s", 1);
+        let now = Instant::from_nanos(0);
+        let sentinel_set = SentinelSet::configured(std::slice::from_ref(&first), now);
+        let alive = HashMap::from([(first.clone(), Vec::new())]);
+        Self { test_rng, sentinel_set, alive, listeners: vec![first], next: 2, now }
+    }
+
+    fn step(&mut self) {
+        match self.test_rng.below(10) {
+            0 => self.begin(),
+            1 => self.end(),
+            2..5 => self.gossip(),
+            5..9 => self.ask(),
+            _ => self.now = self.now + Duration::from_secs(1),
+        }
+        assert!(
+            self.sentinel_set.count() <= SENTINELS_MAX && self.sentinel_set.count() == self.listeners.len()
+        );
+    }
+
+    fn begin(&mut self) {
+        if self.alive.len() < ALIVE_MAX {
+            self.alive.insert(Address::new("s", self.next), Vec::new());
+            self.next += 1;
+        }
+    }
+
+    /// The configured one dies too, but comes back where it was.
+    fn end(&mut self) {
+        let Some(sentinel) = self.one() else { return };
+        self.alive.remove(&sentinel);
+        self.sentinel_set.lost(&sentinel, self.now);
+        if sentinel.port == 1 {
+            self.alive.insert(sentinel, Vec::new());
+        }
+    }
+
+    fn one(&mut self) -> Option<Address> {
+        let mut alive: Vec<_> = self.alive.keys().cloned().collect();
+        alive.sort();
+        (!alive.is_empty()).then(|| alive.swap_remove(self.test_rng.below(alive.len())))
+    }
+
+    /// All hear of all that live; the dead are forgotten at once, or stay for now.
+    fn gossip(&mut self) {
+        let (alive, resets): (Vec<_>, _) = (self.alive.keys().cloned().collect(), self.test_rng.one_in(2));
+        for (sentinel, names) in &mut self.alive {
+            names.retain(|name| !resets && name != sentinel);
+            names.extend(alive.iter().filter(|name| *name != sentinel).cloned());
+            names.sort();
+            names.dedup();
+        }
+    }
+
+    /// Of those that are listened to.
+    fn ask(&mut self) {
+        let sentinel = self.one().filter(|sentinel| self.listeners.contains(sentinel));
+        sentinel.iter().for_each(|sentinel| self.listen(sentinel));
+    }
+
+    fn listen(&mut self, sentinel: &Address) {
+        self.sentinel_set.reached(sentinel, &sentinel.into());
+        let reached = self.sentinel_set.members.clone();
+        let turnover = self.sentinel_set.handle_list(sentinel, &self.alive[sentinel], self.now);
+        for left in &turnover.left {
+            let member = &reached[left];
+            assert!(!member.is_configured && member.silent_since.is_some(), "{left}: {member:?} left");
+        }
+        self.listeners.retain(|ear| !turnover.left.contains(ear));
+        self.listeners.extend(turnover.joined);
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            self.now = self.now + Duration::from_secs(5);
+            let alive: Vec<_> = self.alive.keys().cloned().collect();
+            for (sentinel, names) in &mut self.alive {
+                *names = alive.iter().filter(|name| *name != sentinel).cloned().collect();
+            }
+            let heard: Vec<_> = alive.iter().filter(|sentinel| self.listeners.contains(sentinel)).collect();
+            heard.into_iter().for_each(|sentinel| self.listen(sentinel));
+        }
+        let mut expected: Vec<_> = self.alive.keys().cloned().collect();
+        expected.sort();
+        self.listeners.sort();
+        assert_eq!(self.listeners, expected);
+    }
+}
+
+#[test]
+fn l6_in_the_end_all_sentinels_that_live_are_known_and_no_others() {
+    let mut deployment = Deployment::new(TestRng::from_env());
+    for _ in 0..30 {
+        (0..300).for_each(|_| deployment.step());
+        deployment.settle();
+    }
+    assert!(deployment.next > 200, "many came and went");
+}
+
+const ALIVE_MAX: usize = 9;

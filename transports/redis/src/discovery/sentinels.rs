@@ -1,0 +1,268 @@
+//! Asks sentinels who the master is: when a lane is opened, and for the audit. [`vigil`](super::vigil) goes on from
+//! there.
+
+use std::{pin::pin, time::Duration};
+
+use fred::{
+    bytes_utils::Str,
+    types::{Resp3Frame as Frame, Value},
+};
+use futures_util::{
+    future::{join, join_all},
+    stream::{FuturesUnordered, StreamExt},
+};
+use leasehold::{
+    log,
+    transport::{ErrorKind, OpenLane, TransportError},
+};
+use tracing::Level;
+
+use super::{
+    deployment::Deployment,
+    master_election::SentinelId,
+    sentinel_monitor::{NotListening, SentinelConnection},
+    start_vote::{StartVote, Told, Verdict},
+};
+use crate::{
+    config::Address,
+    connection::{
+        connect::{LinkKind, Login, Target},
+        link::{Failure, Link},
+        plain_error,
+    },
+    wire::{
+        error_reply::{refusal, refused},
+        reply,
+        sentinel::MasterWord,
+        shown::shown,
+    },
+};
+
+/// Asks all configured sentinels at once. The master is that of the highest epoch once most of them have named one; see
+/// [`StartVote`].
+///
+/// # Errors
+/// Not one of them names a master.
+pub(crate) async fn find_master(deployment: &Deployment, lane: OpenLane) -> Result<(), TransportError> {
+    let sentinels = &deployment.config.addresses;
+    let start_vote = ask_all(deployment, sentinels, lane).await;
+    if start_vote.verdict(true) == Verdict::Failed {
+        return Err(start_vote.into_error().unwrap_or_else(no_address));
+    }
+    if start_vote.verdict(false) != Verdict::Decided {
+        let (silent, configured) = (start_vote.silent(), sentinels.len());
+        log::line(Level::WARN, move || {
+            tracing::warn!(
+                silent,
+                configured,
+                "the master is that of a minority of the configured sentinels, whose word may be old: look at the others"
+            );
+        });
+    }
+    for told in start_vote.into_told() {
+        deployment.handle_word(&told.id, told.word, sentinels.len(), told.moments);
+    }
+    Ok(())
+}
+
+async fn ask_all(deployment: &Deployment, sentinels: &[Address], lane: OpenLane) -> StartVote {
+    let mut start_vote = StartVote::of(sentinels.len());
+    let ask = |sentinel, pause| ask_after(pause, deployment, sentinel, lane);
+    let mut answers: FuturesUnordered<_> =
+        sentinels.iter().map(|sentinel| ask(sentinel, Duration::ZERO)).collect();
+    let mut patience = pin!(tokio::time::sleep(lane.command_timeout));
+    let mut is_over = false;
+    while start_vote.verdict(is_over) == Verdict::Open {
+        tokio::select! {
+            Some((sentinel, answer)) = answers.next() => {
+                if hear(&mut start_vote, sentinel, answer) {
+                    answers.push(ask(sentinel, PAUSE_REFUSED));
+                }
+            }
+            () = &mut patience, if !is_over => is_over = true,
+        }
+    }
+    start_vote
+}
+
+/// Whether the sentinel is worth asking again.
+fn hear(start_vote: &mut StartVote, sentinel: &Address, answer: Result<Told, TransportError>) -> bool {
+    match answer {
+        Ok(told) => {
+            start_vote.hear(told);
+            false
+        }
+        Err(error) => start_vote.fail(sentinel, error),
+    }
+}
+
+async fn ask_after<'a>(
+    pause: Duration,
+    deployment: &Deployment,
+    sentinel: &'a Address,
+    lane: OpenLane,
+) -> (&'a Address, Result<Told, TransportError>) {
+    tokio::time::sleep(pause).await;
+    let answer = async {
+        let link = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
+        ask(deployment, sentinel, &link, lane).await
+    };
+    (sentinel, answer.await)
+}
+
+fn no_address() -> TransportError {
+    let detail = "`addresses` is empty: give one at least";
+    TransportError::without_effect(ErrorKind::Misconfigured, None, detail)
+}
+
+/// A connection to a sentinel.
+pub(super) struct SentinelLink {
+    pub(super) link: Link,
+    /// The sentinel that it ends at.
+    pub(super) id: SentinelId,
+}
+
+impl SentinelLink {
+    pub(super) async fn open(
+        deployment: &Deployment,
+        sentinel: &Address,
+        kind: LinkKind,
+        lane: OpenLane,
+    ) -> Result<Self, TransportError> {
+        let target = Target { config: &deployment.config, address: sentinel, login: Login::Sentinel };
+        let link = Link::open(target, kind, lane.clock, lane.command_timeout).await?;
+        let id = identify(&link, sentinel, lane.command_timeout).await?;
+        Ok(Self { link, id })
+    }
+}
+
+// Where the right to INFO is withheld its address stands for the sentinel.
+async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<SentinelId, TransportError> {
+    match link.request("INFO", 0, vec![Value::from_static_str("server")], step).await {
+        Ok(info) => {
+            Ok(reply::info_field(&info, "run_id").map_or_else(|| sentinel.into(), SentinelId::of_run))
+        }
+        Err(Failure::Refused(_)) => Ok(sentinel.into()),
+        Err(failure) => Err(explain(sentinel, "", failure)),
+    }
+}
+
+/// Asks one sentinel for the master.
+pub(super) async fn ask(
+    deployment: &Deployment,
+    sentinel: &Address,
+    questions: &SentinelLink,
+    lane: OpenLane,
+) -> Result<Told, TransportError> {
+    let (service, asked, link) = (service(deployment), lane.clock.now(), &questions.link);
+    // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
+    let (master, address) = join(
+        question(link, "MASTER", service, lane.command_timeout),
+        question(link, "GET-MASTER-ADDR-BY-NAME", service, lane.command_timeout),
+    )
+    .await;
+    let told = |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
+    let mut word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
+        let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
+        TransportError::without_effect(ErrorKind::Protocol, None, detail)
+    })?;
+    word.address = deployment.config.reachable(&word.address);
+    let (by, id) = (sentinel.clone(), questions.id.clone());
+    Ok(Told { by, id, word, moments: (asked, lane.clock.now()) })
+}
+
+/// What the first sentinel that answers says of the master, everything of it.
+pub(crate) async fn ask_sentinels(deployment: &Deployment, lane: OpenLane) -> Option<Frame> {
+    for sentinel in &deployment.config.addresses {
+        if let Ok(asked) = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await {
+            if let Ok(frame) =
+                question(&asked.link, "MASTER", service(deployment), lane.command_timeout).await
+            {
+                return Some(frame);
+            }
+        }
+    }
+    None
+}
+
+/// Tries all that is asked of the configured sentinels. What is the matter with each that does not do it.
+pub(crate) async fn try_sentinels(deployment: &Deployment, lane: OpenLane) -> Vec<(Address, TransportError)> {
+    let tries = deployment.config.addresses.iter().map(|sentinel| async move {
+        let last_error = try_sentinel(deployment, sentinel, lane).await.err();
+        last_error.map(|last_error| (sentinel.clone(), last_error))
+    });
+    join_all(tries).await.into_iter().flatten().collect()
+}
+
+async fn try_sentinel(
+    deployment: &Deployment,
+    sentinel: &Address,
+    lane: OpenLane,
+) -> Result<(), TransportError> {
+    let asked = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
+    let (link, step) = (&asked.link, lane.command_timeout);
+    let told = |answer: Result<Frame, Failure>| {
+        answer.map_err(|failure| explain(sentinel, service(deployment), failure))
+    };
+    for what in ["MASTER", "GET-MASTER-ADDR-BY-NAME", "SENTINELS"] {
+        told(question(link, what, service(deployment), step).await)?;
+    }
+    // As fred does when it connects; without them a connection works, but the sentinel logs each as denied.
+    for (command, word) in [("CLIENT", "ID"), ("INFO", "server")] {
+        told(link.request(command, 0, vec![Value::from_static_str(word)], step).await)?;
+    }
+    // Behind an address that several sentinels share this connection may end at another one.
+    let messages = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane).await?;
+    SentinelConnection::on(messages, deployment, lane, sentinel)
+        .await
+        .map(drop)
+        .map_err(NotListening::into_error)
+}
+
+pub(super) async fn question(
+    link: &Link,
+    what: &'static str,
+    service: &str,
+    step: Duration,
+) -> Result<Frame, Failure> {
+    let args = vec![Value::from_static_str(what), Value::String(Str::from(service))];
+    link.request("SENTINEL", 0, args, step).await
+}
+
+pub(super) fn service(deployment: &Deployment) -> &str {
+    deployment.config.service_name.as_deref().unwrap_or_default()
+}
+
+pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportError {
+    let (kind, detail) = match failure {
+        Failure::Refused(text) => match refusal(&text) {
+            // Only SENTINEL itself is sent: it is unknown to servers.
+            Some(refusal) if refusal.code == "unknown command" => (
+                ErrorKind::Misconfigured,
+                format!(
+                    "redis {sentinel} is a server, no sentinel; name the sentinels in `addresses` (they listen on 26379), \
+                     or set topology = \"single\""
+                ),
+            ),
+            Some(refusal) => return refused(&sentinel.to_string(), refusal, &text),
+            None if text.contains("No such master") => (
+                ErrorKind::Misconfigured,
+                format!(
+                    "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
+                ),
+            ),
+            None => (
+                ErrorKind::NotReady,
+                format!("sentinel {sentinel} refused to name the master: {}", shown(&text)),
+            ),
+        },
+        Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
+        Failure::Lost(error) => {
+            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", plain_error::shown(&error)))
+        }
+    };
+    TransportError::without_effect(kind, None, detail)
+}
+
+/// How soon a sentinel that could not be reached when a lane is opened is asked again.
+const PAUSE_REFUSED: Duration = Duration::from_millis(100);

@@ -1,0 +1,311 @@
+//! Which node serves which slot of a cluster: what many nodes say about it, merged. Pure.
+//!
+//! Every node has a view of its own, and some views are old: a master that was stopped and woken, a node behind a
+//! partition. A node's claim to a slot carries its *configuration epoch*, and of two claims the one with the higher
+//! epoch is the later one (Redis Cluster specification, "Hash slots configuration propagation"). So a claim is taken
+//! over if
+//!
+//! 1. its epoch is not below that of the claim we hold, or
+//! 2. the node we believe in says in its *own* view that it does not serve the slot, or
+//! 3. the node we believe in is not known any more to the node that was asked, or
+//! 4. that node knows that the one we believe in has failed, and knew its claims up to the epoch of the one we hold.
+//!
+//! By 1 an old view changes nothing, whoever tells it. 2 and 3 let a cluster that was reset begin again at epoch 0. By
+//! 4 nobody waits for a denial by the dead: a view can show a slot at its former master with an epoch that this one
+//! took later, for another slot.
+//! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
+//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
+//! high would outlive the claims of whoever really follows. As it is not the new node's, and after a second redirect
+//! not even the giver's, it is compared neither in 4 nor with the giver's own word: a slot that was given to a dead
+//! node would never come back.
+//!
+//! Slots that no node claims any more have no server: see `vacancies`.
+
+mod unassigned;
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
+
+use leasehold::routing::{
+    slot::{SLOTS, Slot},
+    topology::{NodeId, SlotRange},
+};
+
+use self::unassigned::UnassignedSlots;
+
+/// What one node says about one master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlotClaims {
+    pub(crate) node: NodeId,
+    pub(crate) epoch: u64,
+    pub(crate) slots: Vec<RangeInclusive<u16>>,
+}
+
+/// What one node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeView {
+    /// Who says it.
+    pub(crate) by: NodeId,
+    /// Every node it knows, masters and replicas, itself included.
+    pub(crate) known: HashSet<NodeId>,
+    /// Those of them that have failed, by the word of most masters, with their configuration epochs.
+    pub(crate) failed: HashMap<NodeId, u64>,
+    pub(crate) masters: Vec<SlotClaims>,
+}
+
+/// The slots of a cluster with the claims that we believe.
+#[derive(Debug)]
+pub(crate) struct SlotTable {
+    claims: Vec<Option<Claim>>,
+    unassigned: UnassignedSlots,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claim {
+    node: NodeId,
+    epoch: u64,
+    /// Who has given the slot away in a redirect, at this epoch at the latest.
+    given_by: Option<NodeId>,
+}
+
+impl Default for SlotTable {
+    fn default() -> Self {
+        Self { claims: vec![None; usize::from(SLOTS)], unassigned: UnassignedSlots::default() }
+    }
+}
+
+impl SlotTable {
+    /// Takes over what is news in a statement. Whether anything was.
+    pub(crate) fn merge(&mut self, statement: &NodeView) -> bool {
+        let mut changed = false;
+        for master in &statement.masters {
+            let new = Claim { node: master.node, epoch: master.epoch, given_by: None };
+            for slot in master.slots.iter().cloned().flatten().filter(|slot| *slot < SLOTS) {
+                changed |= self.consider(slot, new, statement);
+            }
+        }
+        self.vacate(statement) || changed
+    }
+
+    fn vacate(&mut self, statement: &NodeView) -> bool {
+        let holders: Vec<_> = self.claims.iter().map(|claim| claim.map(|claim| claim.node)).collect();
+        let vacant = self.unassigned.handle(statement, &holders);
+        vacant.iter().for_each(|slot| self.claims[usize::from(*slot)] = None);
+        !vacant.is_empty()
+    }
+
+    fn consider(&mut self, slot: u16, new: Claim, statement: &NodeView) -> bool {
+        let held = &mut self.claims[usize::from(slot)];
+        let believed = held.is_none_or(|held| held.gives_way_to(new, statement));
+        if !believed || *held == Some(new) {
+            return false;
+        }
+        let other_node = held.is_none_or(|held| held.node != new.node);
+        *held = Some(new);
+        self.unassigned.claimed(slot, new.node);
+        other_node
+    }
+
+    /// `by` answered `MOVED`: the slot is served by `to`. Whether that is news.
+    pub(crate) fn moved(&mut self, slot: Slot, by: NodeId, to: NodeId) -> bool {
+        let held = &mut self.claims[usize::from(slot.number())];
+        self.unassigned.claimed(slot.number(), to);
+        match held {
+            Some(held) if held.node != by => false,
+            Some(held) => {
+                let given_by = (to != by).then_some(by);
+                *held = Claim { node: to, given_by, ..*held };
+                to != by
+            }
+            None => {
+                *held = Some(Claim { node: to, epoch: 0, given_by: None });
+                true
+            }
+        }
+    }
+
+    /// Runs of slots with the same node; slots without one are in none.
+    pub(crate) fn ranges(&self) -> Vec<SlotRange> {
+        let mut ranges: Vec<SlotRange> = Vec::new();
+        for (number, claim) in (0..SLOTS).zip(&self.claims) {
+            let (Some(claim), Some(slot)) = (claim, Slot::from_number(number)) else { continue };
+            match ranges.last_mut() {
+                Some(last) if last.node == claim.node && last.last.number() + 1 == number => last.last = slot,
+                _ => ranges.push(SlotRange { first: slot, last: slot, node: claim.node }),
+            }
+        }
+        ranges
+    }
+}
+
+impl Claim {
+    fn gives_way_to(&self, new: Self, by: &NodeView) -> bool {
+        // Nothing is new about the same node at the epoch at which the slot was given to it.
+        let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
+        let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| self.is_covered(*epoch, new.node));
+        let is_taken_back = by.by == new.node && self.given_by == Some(new.node);
+        !is_old || is_taken_back || by.by == self.node || !by.known.contains(&self.node) || has_failed()
+    }
+
+    /// Whether who knows our node up to `epoch`, and believes in `other`, knows of this claim. The epoch of a slot that
+    /// was given away says nothing about our node; but a view from before names the giver.
+    fn is_covered(&self, epoch: u64, other: NodeId) -> bool {
+        epoch >= self.epoch || self.given_by.is_some_and(|giver| giver != other)
+    }
+}
+
+#[cfg(test)]
+mod random_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: NodeId = NodeId(0);
+    const Y: NodeId = NodeId(1);
+    const Z: NodeId = NodeId(2);
+
+    fn says(by: NodeId, masters: &[(NodeId, u64, RangeInclusive<u16>)]) -> NodeView {
+        let claims = |(node, epoch, slots): &(NodeId, u64, RangeInclusive<u16>)| SlotClaims {
+            node: *node,
+            epoch: *epoch,
+            slots: vec![slots.clone()],
+        };
+        NodeView {
+            by,
+            known: HashSet::from([X, Y, Z]),
+            failed: HashMap::new(),
+            masters: masters.iter().map(claims).collect(),
+        }
+    }
+
+    fn owner(table: &SlotTable, slot: u16) -> Option<NodeId> {
+        let ranges = table.ranges();
+        let number = |range: &SlotRange| range.first.number()..=range.last.number();
+        ranges.iter().find(|range| number(range).contains(&slot)).map(|range| range.node)
+    }
+
+    fn slot(number: u16) -> Slot {
+        Slot::from_number(number).unwrap()
+    }
+
+    #[test]
+    fn slots_that_nobody_claims_have_no_node() {
+        let mut table = SlotTable::default();
+        assert!(table.ranges().is_empty());
+        assert!(table.merge(&says(X, &[(X, 1, 0..=99), (Y, 2, 200..=16_383)])));
+        assert_eq!([owner(&table, 0), owner(&table, 150), owner(&table, 200)], [Some(X), None, Some(Y)]);
+        assert_eq!(table.ranges().len(), 2);
+        assert!(!table.merge(&says(Y, &[(X, 1, 0..=99), (Y, 2, 200..=16_383)])), "nothing new");
+    }
+
+    #[test]
+    fn l5_a_failover_is_believed_at_once_and_an_old_view_never_takes_it_back() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 1, 0..=16_383)]));
+        assert!(table.merge(&says(Z, &[(Y, 4, 0..=16_383)])));
+        // The old master wakes up and speaks, and so does somebody who has not heard of the failover.
+        assert!(!table.merge(&says(X, &[(X, 1, 0..=16_383)])));
+        assert!(!table.merge(&says(Z, &[(X, 1, 0..=16_383)])));
+        assert_eq!(owner(&table, 7), Some(Y));
+    }
+
+    #[test]
+    fn a_node_that_denies_a_slot_itself_is_believed() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(!table.merge(&says(Z, &[(Y, 3, 0..=10)])));
+        assert!(table.merge(&says(X, &[(Y, 3, 0..=10)])));
+        assert_eq!(owner(&table, 5), Some(Y));
+    }
+
+    #[test]
+    fn a_node_that_is_forgotten_holds_nothing_any_more() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        let mut without_x = says(Z, &[(Y, 0, 0..=10)]);
+        without_x.known.remove(&X);
+        assert!(table.merge(&without_x));
+    }
+
+    #[test]
+    fn slots_that_most_masters_and_their_own_have_dropped_have_no_node() {
+        let mut table = SlotTable::default();
+        let (whole, rest) =
+            ([(X, 1, 0..=99), (Y, 2, 100..=199), (Z, 3, 200..=299)], [(Y, 2, 100..=199), (Z, 3, 200..=299)]);
+        table.merge(&says(X, &whole));
+        assert!(!table.merge(&says(Y, &rest)), "one of three");
+        assert!(!table.merge(&says(Z, &rest)), "most, but not its own master");
+        assert_eq!(owner(&table, 7), Some(X));
+        assert!(table.merge(&says(X, &rest)));
+        assert_eq!([owner(&table, 7), owner(&table, 107)], [None, Some(Y)]);
+        assert!(table.merge(&says(X, &whole)), "it is given to X again");
+        assert!(!table.merge(&says(Z, &rest)), "Z has not heard of it, and X has said so itself");
+        assert_eq!(owner(&table, 7), Some(X));
+    }
+
+    #[test]
+    fn one_node_that_was_reset_empties_nothing() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 1, 0..=99), (Y, 2, 100..=199), (Z, 3, 200..=299)]));
+        assert!(!table.merge(&NodeView { known: HashSet::from([X]), ..says(X, &[]) }));
+        assert_eq!([owner(&table, 7), owner(&table, 107)], [Some(X), Some(Y)]);
+    }
+
+    #[test]
+    fn a_moved_counts_if_it_comes_from_the_node_that_we_believe_in() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 5, 0..=10)]));
+        assert!(!table.moved(slot(3), Z, Y), "Z does not serve it, so it cannot give it away");
+        assert!(table.moved(slot(3), X, Y));
+        assert_eq!([owner(&table, 2), owner(&table, 3), owner(&table, 4)], [Some(X), Some(Y), Some(X)]);
+        // Views from before the move change nothing, the one of Y itself confirms it.
+        assert!(!table.merge(&says(Z, &[(X, 5, 0..=10)])));
+        assert!(!table.merge(&says(Y, &[(Y, 6, 3..=3)])));
+        assert!(table.moved(slot(3), Y, X), "and back");
+        assert!(table.moved(slot(99), Z, X), "nothing was known");
+    }
+
+    #[test]
+    fn l5_a_slot_that_was_given_to_a_dead_node_comes_back() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(table.moved(slot(3), X, Y), "X has not heard that Y is dead");
+        let of = |by, owner, epoch| {
+            let failed = HashMap::from([(Y, 5)]);
+            NodeView { failed, ..says(by, &[(owner, epoch, 3..=3)]) }
+        };
+        assert!(!table.merge(&of(Z, X, 9)), "the view may be from before");
+        assert!(table.merge(&of(Z, Z, 7)), "no later claim than the giver's, but Y is dead");
+        assert_eq!(owner(&table, 3), Some(Z));
+    }
+
+    #[test]
+    fn l5_a_giver_takes_back_a_slot_that_was_redirected_to_it() {
+        let mut table = SlotTable::default();
+        table.merge(&says(X, &[(X, 9, 0..=10)]));
+        assert!(table.moved(slot(3), X, Y));
+        assert!(table.moved(slot(3), Y, Z), "the epoch is that of X, the giver is Y");
+        assert!(!table.merge(&says(X, &[(Y, 5, 3..=3)])), "the view may be from before");
+        assert!(table.merge(&says(Y, &[(Y, 5, 3..=3)])));
+        assert_eq!(owner(&table, 3), Some(Y));
+    }
+
+    #[test]
+    fn whatever_order_views_come_in_the_highest_epoch_wins() {
+        let views = [
+            says(X, &[(X, 1, 0..=100)]),
+            says(Y, &[(Y, 2, 0..=50), (X, 1, 51..=100)]),
+            says(Z, &[(Y, 2, 0..=50), (Z, 3, 51..=100)]),
+        ];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut table = SlotTable::default();
+            for view in order {
+                table.merge(&views[view]);
+            }
+            assert_eq!([owner(&table, 10), owner(&table, 80)], [Some(Y), Some(Z)], "{order:?}");
+        }
+    }
+}

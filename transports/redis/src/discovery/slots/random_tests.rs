@@ -1,0 +1,237 @@
+//! The table beside a cluster whose nodes hear of changes late, or never: it believes only what some node has said,
+//! no claim gives way to an older one, and whoever asks for long enough gets it right, whoever is dead.
+
+use super::*;
+use crate::test_rng::TestRng;
+
+/// A cluster: what is true, and what each node thinks.
+struct Cluster {
+    test_rng: TestRng,
+    table: SlotTable,
+    /// The truth: by slot, master and the epoch of its claim.
+    truth: [(usize, u64); SLOTS_USED],
+    views: Vec<View>,
+    alive: [bool; NODES],
+    epoch: u64,
+}
+
+#[derive(Clone)]
+struct View {
+    owners: [(usize, u64); SLOTS_USED],
+    /// The configuration epoch of each node, as far as this one knows.
+    epochs: [u64; NODES],
+    failed: [bool; NODES],
+}
+
+impl Cluster {
+    fn new(test_rng: TestRng) -> Self {
+        let truth = std::array::from_fn(|slot| (slot % 2, 1 + (slot as u64) % 2));
+        let mut epochs = [0; NODES];
+        (epochs[0], epochs[1]) = (1, 2);
+        let view = View { owners: truth, epochs, failed: [false; NODES] };
+        let table = SlotTable::default();
+        Self { test_rng, table, truth, views: vec![view; NODES], alive: [true; NODES], epoch: 2 }
+    }
+
+    fn step(&mut self) {
+        let node = self.test_rng.below(NODES);
+        match self.test_rng.below(12) {
+            0 => self.migrate(node),
+            1 => self.fail_over(node),
+            2 => self.revive(node),
+            3..6 => self.gossip(node),
+            6..9 => self.ask(node),
+            _ => self.request(),
+        }
+    }
+
+    /// One slot goes to `to`, which takes an epoch above all others unless it has it already.
+    fn migrate(&mut self, to: usize) {
+        let slot = self.test_rng.below(SLOTS_USED);
+        let from = self.truth[slot].0;
+        if from == to || !self.alive[to] || !self.alive[from] {
+            return;
+        }
+        if self.test_rng.one_in(3) {
+            // The giver is told first, and nobody goes on: both send requests to each other.
+            self.views[from].owners[slot].0 = to;
+            return;
+        }
+        let view = &self.views[to];
+        let is_highest = view.epochs[to] == self.epoch;
+        if !is_highest {
+            self.epoch += 1;
+        }
+        let epoch = self.epoch;
+        for node in [to, from] {
+            self.views[node].owners[slot] = (to, epoch);
+            self.views[node].epochs[to] = epoch;
+        }
+        self.rise(to, epoch);
+        self.truth[slot] = (to, epoch);
+    }
+
+    /// `dead` stops; somebody else takes all that it has, and all who can vote know.
+    fn fail_over(&mut self, dead: usize) {
+        let to = (dead + 1 + self.test_rng.below(NODES - 1)) % NODES;
+        if !self.alive[dead] || !self.alive[to] || self.alive.iter().filter(|alive| **alive).count() < 3 {
+            return;
+        }
+        self.alive[dead] = false;
+        self.epoch += 1;
+        let epoch = self.epoch;
+        for slot in 0..SLOTS_USED {
+            if self.truth[slot].0 == dead {
+                self.truth[slot] = (to, epoch);
+                self.views[to].owners[slot] = (to, epoch);
+            }
+        }
+        self.rise(to, epoch);
+        self.views[to].failed[dead] = true;
+    }
+
+    /// A node's epoch is that of all its claims.
+    fn rise(&mut self, node: usize, epoch: u64) {
+        self.views[node].epochs[node] = epoch;
+        for slot in 0..SLOTS_USED {
+            if self.truth[slot].0 == node {
+                self.truth[slot].1 = epoch;
+                self.views[node].owners[slot] = (node, epoch);
+            }
+        }
+    }
+
+    /// It comes back as it was, and has heard of nothing.
+    fn revive(&mut self, node: usize) {
+        self.alive[node] = true;
+    }
+
+    /// One node tells another what itself is and has; sometimes only the epoch arrives in time.
+    fn gossip(&mut self, from: usize) {
+        let to = self.test_rng.below(NODES);
+        if !self.alive[from] || !self.alive[to] || from == to {
+            return;
+        }
+        let said = self.views[from].clone();
+        let heard = &mut self.views[to];
+        if said.epochs[from] < heard.epochs[from] {
+            return;
+        }
+        heard.epochs[from] = said.epochs[from];
+        heard.failed[from] = false;
+        for node in (0..NODES).filter(|node| !self.alive[*node]) {
+            heard.failed[node] |= said.failed[node];
+        }
+        for slot in 0..SLOTS_USED {
+            let (owner, _) = heard.owners[slot];
+            let claims = said.owners[slot].0 == from;
+            // A claim that is withdrawn is not given up before somebody else claims the slot.
+            if claims && (owner == from || said.epochs[from] > heard.epochs[owner]) {
+                heard.owners[slot] = (from, said.epochs[from]);
+            }
+        }
+    }
+
+    fn statement(&self, by: usize) -> NodeView {
+        let view = &self.views[by];
+        let owned = |node: usize| (0..SLOTS_USED).filter(move |slot| view.owners[*slot].0 == node);
+        let slots = |node| owned(node).map(number).map(|slot| slot..=slot).collect::<Vec<_>>();
+        let claims = |node| SlotClaims { node: id(node), epoch: view.epochs[node], slots: slots(node) };
+        let failed = (0..NODES).filter(|node| view.failed[*node]);
+        NodeView {
+            by: id(by),
+            known: (0..NODES).map(id).collect(),
+            failed: failed.map(|node| (id(node), view.epochs[node])).collect(),
+            masters: (0..NODES).map(claims).filter(|claims| !claims.slots.is_empty()).collect(),
+        }
+    }
+
+    fn ask(&mut self, node: usize) {
+        if !self.alive[node] {
+            return;
+        }
+        let statement = self.statement(node);
+        let before = self.table.claims.clone();
+        let ranges = self.table.ranges();
+        let news = self.table.merge(&statement);
+        assert_eq!(news, ranges != self.table.ranges());
+        self.check_given_way(&before, &statement);
+    }
+
+    /// Whoever is believed instead of another one has the later claim, or the other one has given it up or is gone.
+    fn check_given_way(&self, before: &[Option<Claim>], statement: &NodeView) {
+        for (slot, before) in before.iter().enumerate() {
+            let Some(before) = before else { continue };
+            let after = self.table.claims[slot].expect("somebody claims it, by all views");
+            let gave_up = gave_up(before, after.node, statement);
+            assert!(after.epoch >= before.epoch || gave_up, "slot {slot}: {before:?} gave way to {after:?}");
+            let is_said = statement.masters.iter().any(|claims| claims.node == after.node);
+            assert!(after.node == before.node || is_said, "slot {slot}: {after:?} is nobody's word");
+        }
+    }
+
+    /// A request for a slot, which is sent elsewhere by whoever does not have it.
+    fn request(&mut self) {
+        let slot = self.test_rng.below(SLOTS_USED);
+        let Some(believed) = self.table.claims[usize::from(number(slot))] else { return };
+        let at = believed.node.0 as usize;
+        let to = self.views[at].owners[slot].0;
+        if self.alive[at] && to != at {
+            let slot = Slot::from_number(number(slot)).unwrap();
+            assert!(self.table.moved(slot, id(at), id(to)), "the node that we believe in gives it away");
+            assert!(!self.table.moved(slot, id(at), id(to)), "told twice");
+        }
+    }
+
+    /// All that live agree, whoever is dead; each is asked once.
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            for from in 0..NODES {
+                for to in (0..NODES).filter(|to| self.alive[*to]) {
+                    self.views[to].owners = self.truth;
+                    self.views[to].epochs[from] = self.views[from].epochs[from];
+                    self.views[to].failed = self.alive.map(|alive| !alive);
+                }
+            }
+        }
+        let start = self.test_rng.below(NODES);
+        (0..NODES).for_each(|node| self.ask((start + node) % NODES));
+        for (slot, (owner, _)) in self.truth.iter().enumerate() {
+            let believed = self.table.claims[usize::from(number(slot))].expect("all are claimed");
+            assert_eq!(believed.node, id(*owner), "slot {slot}: {believed:?}, alive {:?}", self.alive);
+        }
+    }
+}
+
+/// Whether `statement` says so itself, whatever the epochs: our node, the one that redirected us to it, or whoever
+/// knows that it is dead.
+fn gave_up(before: &Claim, after: NodeId, statement: &NodeView) -> bool {
+    let is_givers = before.given_by == Some(after);
+    let is_redirected = before.given_by.is_some() && !is_givers;
+    let is_dead =
+        statement.failed.get(&before.node).is_some_and(|epoch| *epoch >= before.epoch || is_redirected);
+    statement.by == before.node || (is_givers && statement.by == after) || is_dead
+}
+
+fn id(node: usize) -> NodeId {
+    NodeId(u32::try_from(node).unwrap())
+}
+
+/// Spread, so that ranges are cut.
+fn number(slot: usize) -> u16 {
+    u16::try_from(slot * 2_000).unwrap()
+}
+
+#[test]
+fn l5_no_claim_gives_way_to_an_older_one_and_in_the_end_the_table_is_right() {
+    let mut cluster = Cluster::new(TestRng::from_env());
+    for _ in 0..100 {
+        for _ in 0..40 {
+            cluster.step();
+        }
+        cluster.settle();
+    }
+}
+
+const NODES: usize = 5;
+const SLOTS_USED: usize = 6;

@@ -1,0 +1,197 @@
+//! Which sentinel is believed when a lane is opened: what the configured ones have answered so far. Pure.
+//!
+//! A failover is decided by most sentinels, so of the words of most of them the one with the highest configuration
+//! epoch is the latest. A word of fewer may be old: a sentinel that has come back with its host names the master of
+//! its old file until another one greets it, and a sentinel behind a partition names it for as long as that lasts. So
+//! fewer decide only once the others have had time to answer, and each of them has failed or refused for good. (A
+//! sentinel that is far is asked for longer than that time: its connection takes several round trips.) A sentinel that
+//! answers under two addresses has one voice.
+
+use std::collections::HashSet;
+
+use leasehold::{clock::Instant, transport::TransportError};
+
+use super::{errors::most_helpful, master_election::SentinelId};
+use crate::{config::Address, wire::sentinel::MasterWord};
+
+/// What one sentinel has said of the master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) by: Address,
+    pub(crate) id: SentinelId,
+    pub(crate) word: MasterWord,
+    /// When it was asked, and when it had answered.
+    pub(crate) moments: (Instant, Instant),
+}
+
+/// The answers of the configured sentinels.
+#[derive(Debug)]
+pub(crate) struct StartVote {
+    configured: usize,
+    told: Vec<Told>,
+    refused: usize,
+    failed: Vec<(Address, TransportError)>,
+}
+
+/// Whether the answers are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// More may come.
+    Open,
+    /// Most of the sentinels have named the master.
+    Decided,
+    /// Fewer have, and no other has done so in time.
+    DecidedByFew,
+    /// Not one has, and each was asked.
+    Failed,
+}
+
+impl StartVote {
+    pub(crate) fn of(configured: usize) -> Self {
+        Self { configured, told: Vec::new(), refused: 0, failed: Vec::new() }
+    }
+
+    pub(crate) fn hear(&mut self, told: Told) {
+        self.failed.retain(|(sentinel, _)| *sentinel != told.by);
+        self.told.push(told);
+    }
+
+    /// A sentinel has not named the master. Whether it is worth asking again.
+    pub(crate) fn fail(&mut self, sentinel: &Address, error: TransportError) -> bool {
+        let is_final = error.kind.is_final();
+        self.refused += usize::from(is_final);
+        self.failed.retain(|(other, _)| other != sentinel);
+        self.failed.push((sentinel.clone(), error));
+        !is_final
+    }
+
+    /// `is_over`: the others have had their time.
+    pub(crate) fn verdict(&self, is_over: bool) -> Verdict {
+        let (told, failed) = (self.told.len(), self.failed.len());
+        let done = if is_over { told + failed } else { told + self.refused };
+        match told {
+            _ if self.voices() * 2 > self.configured => Verdict::Decided,
+            0 if failed == self.configured => Verdict::Failed,
+            0 => Verdict::Open,
+            _ if done == self.configured => Verdict::DecidedByFew,
+            _ => Verdict::Open,
+        }
+    }
+
+    fn voices(&self) -> usize {
+        self.told.iter().map(|told| &told.id).collect::<HashSet<_>>().len()
+    }
+
+    /// Those that have not named the master.
+    pub(crate) fn silent(&self) -> usize {
+        self.configured - self.told.len()
+    }
+
+    /// What was told, the highest epoch first: the others are older.
+    pub(crate) fn into_told(mut self) -> Vec<Told> {
+        self.told.sort_by_key(|told| std::cmp::Reverse(told.word.epoch));
+        self.told
+    }
+
+    /// Why not one has named the master.
+    pub(crate) fn into_error(self) -> Option<TransportError> {
+        most_helpful(self.failed.into_iter().map(|(_, error)| error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::transport::ErrorKind;
+
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address::new("h", port)
+    }
+
+    fn told(by: u16, master: u16, epoch: u64) -> Told {
+        let word = MasterWord { address: address(master), epoch };
+        Told {
+            by: address(by),
+            id: (&address(by)).into(),
+            word,
+            moments: (Instant::default(), Instant::default()),
+        }
+    }
+
+    fn error(kind: ErrorKind) -> TransportError {
+        TransportError::without_effect(kind, None, "no")
+    }
+
+    #[test]
+    fn most_sentinels_decide_and_the_highest_epoch_comes_first() {
+        let mut start_vote = StartVote::of(3);
+        assert_eq!(start_vote.verdict(false), Verdict::Open);
+        start_vote.hear(told(11, 1, 1));
+        assert_eq!(start_vote.verdict(false), Verdict::Open, "one of three may be old");
+        start_vote.hear(told(12, 2, 2));
+        assert_eq!(start_vote.verdict(false), Verdict::Decided);
+        assert_eq!(start_vote.into_told()[0].word.address, address(2));
+    }
+
+    #[test]
+    fn two_of_four_are_not_most() {
+        let mut start_vote = StartVote::of(4);
+        start_vote.hear(told(11, 1, 1));
+        start_vote.hear(told(12, 1, 1));
+        assert_eq!((start_vote.verdict(false), start_vote.silent()), (Verdict::Open, 2));
+        for silent in [13, 14] {
+            start_vote.fail(&address(silent), error(ErrorKind::TimedOut));
+        }
+        assert_eq!(start_vote.verdict(true), Verdict::DecidedByFew);
+    }
+
+    #[test]
+    fn fewer_decide_once_the_others_have_had_their_time_or_have_refused_for_good() {
+        let mut start_vote = StartVote::of(3);
+        start_vote.hear(told(11, 1, 1));
+        assert!(start_vote.fail(&address(12), error(ErrorKind::Unreachable)), "it may start at this moment");
+        assert!(!start_vote.fail(&address(13), error(ErrorKind::Denied)));
+        assert_eq!(start_vote.verdict(false), Verdict::Open);
+        assert_eq!(start_vote.verdict(true), Verdict::DecidedByFew);
+        start_vote.fail(&address(12), error(ErrorKind::Misconfigured));
+        assert_eq!(start_vote.verdict(false), Verdict::DecidedByFew);
+    }
+
+    #[test]
+    fn a_sentinel_that_is_still_being_asked_is_waited_for() {
+        let mut start_vote = StartVote::of(3);
+        start_vote.hear(told(11, 1, 1));
+        start_vote.fail(&address(12), error(ErrorKind::Unreachable));
+        assert_eq!(start_vote.verdict(true), Verdict::Open, "it may be far");
+        start_vote.fail(&address(13), error(ErrorKind::TimedOut));
+        assert_eq!(
+            (start_vote.verdict(false), start_vote.verdict(true)),
+            (Verdict::Open, Verdict::DecidedByFew)
+        );
+    }
+
+    #[test]
+    fn a_sentinel_under_two_addresses_has_one_voice() {
+        let mut start_vote = StartVote::of(3);
+        let id = SentinelId::of_run("a");
+        start_vote.hear(Told { id: id.clone(), ..told(11, 1, 1) });
+        start_vote.hear(Told { id, ..told(12, 1, 1) });
+        assert_eq!(start_vote.verdict(false), Verdict::Open);
+        start_vote.hear(told(13, 2, 2));
+        assert_eq!(start_vote.verdict(false), Verdict::Decided);
+        let mut all_told = StartVote::of(1);
+        all_told.hear(told(11, 1, 1));
+        assert_eq!(all_told.verdict(false), Verdict::Decided);
+    }
+
+    #[test]
+    fn without_any_word_it_fails_when_each_was_asked_and_not_before() {
+        let mut start_vote = StartVote::of(2);
+        start_vote.fail(&address(11), error(ErrorKind::Denied));
+        assert_eq!(start_vote.verdict(true), Verdict::Open, "the other may answer");
+        start_vote.fail(&address(12), error(ErrorKind::TimedOut));
+        assert_eq!(start_vote.verdict(false), Verdict::Failed);
+        assert_eq!(start_vote.into_error().map(|error| error.kind), Some(ErrorKind::TimedOut));
+    }
+}
