@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
 use leasehold_memory::{MemoryTransport, PeerHold, Restart};
-use leasehold_tests::conformance::{Ground, PeerGround, RestartGround};
+use leasehold_tests::conformance::{Fixture, PeerGround, RestartGround};
 
 struct Memory(MemoryTransport);
 
-impl Ground for Memory {
+impl Fixture for Memory {
     const CLOCK: Clock = Clock::Tokio;
 
     async fn fresh() -> Self {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use leasehold::{clock::Clock, transport::Transport};
 use leasehold_memory::{Faulty, MemoryTransport, Restart};
-use leasehold_tests::conformance::{Ground, RestartGround};
+use leasehold_tests::conformance::{Fixture, RestartGround};
 
 struct Memory(Faulty<MemoryTransport>);
 
-impl Ground for Memory {
+impl Fixture for Memory {
     const CLOCK: Clock = Clock::Tokio;
 
     async fn fresh() -> Self {

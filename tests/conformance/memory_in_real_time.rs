@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use leasehold::{clock::Clock, transport::Transport};
 use leasehold_memory::MemoryTransport;
-use leasehold_tests::conformance::Ground;
+use leasehold_tests::conformance::Fixture;
 
 struct Memory(MemoryTransport);
 
-impl Ground for Memory {
+impl Fixture for Memory {
     const CLOCK: Clock = Clock::Boot;
 
     async fn fresh() -> Self {

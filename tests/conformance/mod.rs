@@ -1,17 +1,17 @@
 //! The transport contract as tests: each behaviour once, for every transport and topology.
 //!
-//! A transport takes part by a [`Ground`]: how to get a server and a transport to it. Then, in a module named for the
+//! A transport takes part by a [`Fixture`]: how to get a server and a transport to it. Then, in a module named for the
 //! transport, so that its name is in the name of each test (`memory::a_release_by_another_owner_changes_nothing`):
 //! ```
 //! # mod memory {
 //! # use std::sync::Arc;
 //! # use leasehold::{clock::Clock, transport::Transport};
 //! # use leasehold_memory::MemoryTransport;
-//! use leasehold_tests::conformance::Ground;
+//! use leasehold_tests::conformance::Fixture;
 //!
 //! struct Memory(MemoryTransport);
 //!
-//! impl Ground for Memory {
+//! impl Fixture for Memory {
 //!     const CLOCK: Clock = Clock::Tokio;
 //!
 //!     async fn fresh() -> Self {
@@ -33,8 +33,8 @@
 //! What is tested is the contract in `leasehold::transport`, nothing of the engine. On servers time is real: what
 //! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
 
-mod field;
-mod ground;
+mod context;
+mod fixture;
 
 pub mod acquire;
 pub mod inspection;
@@ -49,17 +49,17 @@ pub mod restarts;
 pub mod time;
 pub mod topology;
 
-pub use field::{Field, LONG, SHORT, granted, held, is_about, is_too_late};
-pub use ground::{Ground, OtherDataGround, PeerGround, RestartGround, run};
+pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late};
+pub use fixture::{Fixture, OtherDataGround, PeerGround, RestartGround, run};
 
-/// Makes one `#[test]` of each behaviour of the named groups, for one [`Ground`].
+/// Makes one `#[test]` of each behaviour of the named groups, for one [`Fixture`].
 #[macro_export]
 macro_rules! conformance {
-    ($ground:ty: $($group:ident),+ $(,)?) => {
-        $($crate::conformance!(@$group $ground);)+
+    ($fixture:ty: $($group:ident),+ $(,)?) => {
+        $($crate::conformance!(@$group $fixture);)+
     };
-    (@every $ground:ty) => {
-        $crate::conformance!(@tests $ground, acquire:
+    (@every $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, acquire:
             a_free_lock_is_granted,
             a_held_lock_is_refused_with_what_is_left,
             a_grant_lasts_for_its_ttl,
@@ -72,7 +72,7 @@ macro_rules! conformance {
             every_grant_has_a_higher_token,
             a_hold_that_ran_out_is_free,
         );
-        $crate::conformance!(@tests $ground, release:
+        $crate::conformance!(@tests $fixture, release:
             a_release_by_the_owner_frees,
             a_release_by_another_owner_changes_nothing,
             a_second_release_is_not_yours,
@@ -80,7 +80,7 @@ macro_rules! conformance {
             releasing_what_ran_out_is_not_yours,
             a_late_release_spares_the_next_owner,
         );
-        $crate::conformance!(@tests $ground, renewal:
+        $crate::conformance!(@tests $fixture, renewal:
             a_renewal_lengthens,
             a_renewal_never_shortens,
             a_renewal_tells_what_was_left,
@@ -95,37 +95,37 @@ macro_rules! conformance {
             the_renewals_lane_renews_what_the_calls_lane_acquired,
             a_batch_for_an_unknown_node_is_not_executed,
         );
-        $crate::conformance!(@tests $ground, inspection:
+        $crate::conformance!(@tests $fixture, inspection:
             a_free_lock_shows_no_hold,
             a_held_lock_shows_its_owner_once,
             a_forced_release_ends_anybodys_hold,
             forcing_a_free_lock_is_false,
         );
-        $crate::conformance!(@tests $ground, names:
+        $crate::conformance!(@tests $fixture, names:
             odd_names_are_names,
             the_longest_name_is_a_name,
             similar_names_are_different_locks,
         );
-        $crate::conformance!(@tests $ground, races:
+        $crate::conformance!(@tests $fixture, races:
             two_lanes_see_each_others_holds,
             of_many_tasks_exactly_one_is_granted,
             holders_follow_each_other_with_rising_tokens,
             many_locks_are_independent,
             calls_are_executed_in_their_order,
         );
-        $crate::conformance!(@tests $ground, time:
+        $crate::conformance!(@tests $fixture, time:
             every_answer_carries_the_nodes_present_clock,
             server_time_moves_on,
             server_time_never_runs_back,
         );
-        $crate::conformance!(@tests $ground, topology:
+        $crate::conformance!(@tests $fixture, topology:
             the_slots_of_our_keys_are_served,
             lanes_of_both_purposes_agree_on_the_nodes,
             the_capabilities_can_be_used,
         );
     };
-    (@notices $ground:ty) => {
-        $crate::conformance!(@tests $ground, notices:
+    (@notices $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, notices:
             a_watch_comes_into_force,
             a_release_gives_notice,
             a_forced_release_gives_notice,
@@ -135,30 +135,30 @@ macro_rules! conformance {
             a_release_counts_who_listens,
         );
     };
-    (@peers $ground:ty) => {
-        $crate::conformance!(@tests $ground, peers:
+    (@peers $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, peers:
             a_peers_hold_without_expiry_is_held_without_expiry,
             a_peers_hold_and_its_count_are_shown,
             a_peers_hold_can_be_neither_released_nor_renewed,
             a_peers_hold_can_be_forced,
         );
     };
-    (@other_data $ground:ty) => {
-        $crate::conformance!(@tests $ground, other_data:
+    (@other_data $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, other_data:
             data_of_another_kind_is_refused_and_kept,
         );
     };
-    (@restarts $ground:ty) => {
-        $crate::conformance!(@tests $ground, restarts:
+    (@restarts $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, restarts:
             a_restarted_node_has_a_new_clock,
             a_restart_leaves_a_gap_in_every_watch,
         );
     };
-    (@tests $ground:ty, $subject:ident: $($behaviour:ident,)+) => {
+    (@tests $fixture:ty, $subject:ident: $($behaviour:ident,)+) => {
         $(
             #[test]
             fn $behaviour() {
-                $crate::conformance::run::<$ground>($crate::conformance::$subject::$behaviour);
+                $crate::conformance::run::<$fixture>($crate::conformance::$subject::$behaviour);
             }
         )+
     };

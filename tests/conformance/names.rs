@@ -7,37 +7,37 @@ use leasehold::{
     transport::{Effect, ErrorKind},
 };
 
-use super::{Field, Ground, LONG, granted, held};
+use super::{Context, Fixture, LONG, granted, held};
 
 /// Braces, NUL, line ends, spaces, wildcards and letters of all kinds.
-pub async fn odd_names_are_names<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
+pub async fn odd_names_are_names<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
     for name in ODD {
-        is_a_lock::<G>(&field, &field.key(name)).await;
+        is_a_lock::<G>(&context, &context.key(name)).await;
     }
 }
 
 /// 8 KiB, prefix included.
-pub async fn the_longest_name_is_a_name<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
-    let longest = "x".repeat(NAME_BYTES_MAX - field.prefix_bytes());
-    is_a_lock::<G>(&field, &field.key(&longest)).await;
+pub async fn the_longest_name_is_a_name<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let longest = "x".repeat(NAME_BYTES_MAX - context.prefix_bytes());
+    is_a_lock::<G>(&context, &context.key(&longest)).await;
 }
 
 /// Nothing is trimmed, folded, cut off or put into a normal form.
-pub async fn similar_names_are_different_locks<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
+pub async fn similar_names_are_different_locks<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
     let long = "x".repeat(4000);
     let (longer, other) = (format!("{long}1"), format!("{long}2"));
     let names = ["a", "A", "a ", " a", "a\0", "a\n", "\u{e4}", "a\u{308}", &long, &longer, &other];
     for name in names {
-        granted(&field.acquire(&field.key(name), field.owner(), LONG).await);
+        granted(&context.acquire(&context.key(name), context.owner(), LONG).await);
     }
 }
 
-async fn is_a_lock<G: Ground>(field: &Field, key: &Arc<LockKey>) {
-    let owner = field.owner();
-    let reply = match field.calls.acquire(field.acquire_request(key, owner, LONG)).await {
+async fn is_a_lock<G: Fixture>(context: &Context, key: &Arc<LockKey>) {
+    let owner = context.owner();
+    let reply = match context.calls.acquire(context.acquire_request(key, owner, LONG)).await {
         Ok(reply) => reply,
         Err(error) => {
             let refused = (error.kind, error.effect) == (ErrorKind::Misconfigured, Effect::None);
@@ -46,10 +46,10 @@ async fn is_a_lock<G: Ground>(field: &Field, key: &Arc<LockKey>) {
         }
     };
     granted(&reply);
-    assert!(field.is_held_by(key, owner).await, "{key:?}");
-    held(&field.acquire(key, field.owner(), LONG).await);
-    field.release(key, owner).await;
-    assert!(field.is_free(key).await, "{key:?}");
+    assert!(context.is_held_by(key, owner).await, "{key:?}");
+    held(&context.acquire(key, context.owner(), LONG).await);
+    context.release(key, owner).await;
+    assert!(context.is_free(key).await, "{key:?}");
 }
 
 const ODD: &[&str] = &[

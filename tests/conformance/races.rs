@@ -13,28 +13,28 @@ use leasehold::{
 };
 use tokio::task::JoinSet;
 
-use super::{Field, Ground, LONG, granted, held};
+use super::{Context, Fixture, LONG, granted, held};
 
 /// Two processes on one server.
-pub async fn two_lanes_see_each_others_holds<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
-    let (key, one, other) = (field.key("a"), field.owner(), field.owner());
-    granted(&field.acquire_over(&*field.calls, &key, one, LONG).await);
-    held(&field.acquire_over(&*field.others, &key, other, LONG).await);
-    field.release(&key, one).await;
-    granted(&field.acquire_over(&*field.others, &key, other, LONG).await);
-    held(&field.acquire_over(&*field.calls, &key, one, LONG).await);
+pub async fn two_lanes_see_each_others_holds<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let (key, one, other) = (context.key("a"), context.owner(), context.owner());
+    granted(&context.acquire_over(&*context.calls, &key, one, LONG).await);
+    held(&context.acquire_over(&*context.others, &key, other, LONG).await);
+    context.release(&key, one).await;
+    granted(&context.acquire_over(&*context.others, &key, other, LONG).await);
+    held(&context.acquire_over(&*context.calls, &key, one, LONG).await);
 }
 
 /// S1 at its plainest.
-pub async fn of_many_tasks_exactly_one_is_granted<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
+pub async fn of_many_tasks_exactly_one_is_granted<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
     for round in 0..10 {
-        let key = field.key(&round.to_string());
+        let key = context.key(&round.to_string());
         let mut tasks = JoinSet::new();
         for task in 0..64 {
-            let lane = if task % 2 == 0 { field.calls.clone() } else { field.others.clone() };
-            let request = field.acquire_request(&key, field.owner(), LONG);
+            let lane = if task % 2 == 0 { context.calls.clone() } else { context.others.clone() };
+            let request = context.acquire_request(&key, context.owner(), LONG);
             tasks.spawn(async move { lane.acquire(request).await.expect("a definite answer") });
         }
         let replies = tasks.join_all().await;
@@ -44,12 +44,12 @@ pub async fn of_many_tasks_exactly_one_is_granted<G: Ground>(ground: &G) {
 }
 
 /// S1 and S6: never two inside, and each newcomer has a higher token than all before.
-pub async fn holders_follow_each_other_with_rising_tokens<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
-    let (key, section) = (field.key("a"), Section::default());
+pub async fn holders_follow_each_other_with_rising_tokens<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let (key, section) = (context.key("a"), Section::default());
     let visitors = (0..16).map(|n| {
-        let lane = if n % 2 == 0 { &*field.calls } else { &*field.others };
-        visit(&field, lane, &key, &section)
+        let lane = if n % 2 == 0 { &*context.calls } else { &*context.others };
+        visit(&context, lane, &key, &section)
     });
     let mut visitors: Vec<_> = visitors.map(Box::pin).collect();
     std::future::poll_fn(|cx| {
@@ -62,36 +62,36 @@ pub async fn holders_follow_each_other_with_rising_tokens<G: Ground>(ground: &G)
 }
 
 /// One is not in the other's way, and none is lost.
-pub async fn many_locks_are_independent<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
+pub async fn many_locks_are_independent<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
     let mut leases = vec![];
     for n in 0..500 {
-        let key = field.key(&format!("lock-{n}"));
-        let owner = field.held(&key, LONG).await;
+        let key = context.key(&format!("lock-{n}"));
+        let owner = context.held(&key, LONG).await;
         leases.push((key, owner));
     }
     for (key, owner) in leases.iter().step_by(2) {
-        field.release(key, *owner).await;
+        context.release(key, *owner).await;
     }
     for (n, (key, owner)) in leases.iter().enumerate() {
-        assert_eq!(field.is_held_by(key, *owner).await, n % 2 == 1, "lock {n}");
+        assert_eq!(context.is_held_by(key, *owner).await, n % 2 == 1, "lock {n}");
     }
 }
 
 /// Acquires and releases of one lane reach the node in the order of the calls, without waiting for answers.
-pub async fn calls_are_executed_in_their_order<G: Ground>(ground: &G) {
-    let field = Field::open(ground).await;
-    let key = field.key("a");
-    let [one, other] = [field.owner(), field.owner()];
+pub async fn calls_are_executed_in_their_order<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let key = context.key("a");
+    let [one, other] = [context.owner(), context.owner()];
     for _ in 0..20 {
-        let first = field.calls.acquire(field.acquire_request(&key, one, LONG));
-        let released = field.calls.release(Release { key: key.clone(), owner: one });
-        let second = field.calls.acquire(field.acquire_request(&key, other, LONG));
+        let first = context.calls.acquire(context.acquire_request(&key, one, LONG));
+        let released = context.calls.release(Release { key: key.clone(), owner: one });
+        let second = context.calls.acquire(context.acquire_request(&key, other, LONG));
         let (first, released, second) = tokio::join!(first, released, second);
         granted(&first.expect("a definite answer"));
         assert!(matches!(released, Ok(ReleaseReply::Released { .. })), "{released:?}");
         granted(&second.expect("a definite answer"));
-        field.release(&key, other).await;
+        context.release(&key, other).await;
     }
 }
 
@@ -101,19 +101,19 @@ struct Section {
     tokens: RefCell<Vec<FencingToken>>,
 }
 
-async fn visit(field: &Field, lane: &dyn Lane, key: &Arc<LockKey>, section: &Section) {
-    let owner = field.owner();
+async fn visit(context: &Context, lane: &dyn Lane, key: &Arc<LockKey>, section: &Section) {
+    let owner = context.owner();
     let token = loop {
-        match field.acquire_over(lane, key, owner, LONG).await {
+        match context.acquire_over(lane, key, owner, LONG).await {
             AcquireReply::Granted { token, .. } => break token,
             AcquireReply::Held { .. } | AcquireReply::TooLate { .. } => {
-                field.sleep(Duration::from_millis(2)).await
+                context.sleep(Duration::from_millis(2)).await
             }
         }
     };
     assert!(!section.inside.replace(true), "two inside");
     section.tokens.borrow_mut().push(token);
-    field.sleep(Duration::from_millis(1)).await;
+    context.sleep(Duration::from_millis(1)).await;
     section.inside.set(false);
     let released = lane.release(Release { key: key.clone(), owner }).await;
     assert!(matches!(released, Ok(ReleaseReply::Released { .. })), "{released:?}");

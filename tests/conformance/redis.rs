@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
 use leasehold_redis::{RedisConfig, RedisTransport};
 use leasehold_tests::{
-    conformance::{Ground, OtherDataGround, PeerGround, RestartGround},
+    conformance::{Fixture, OtherDataGround, PeerGround, RestartGround},
     harness::{resp::Value, server_version::ServerVersion},
 };
 
 /// Servers for one test, and how to reach them.
 pub trait Deployment: Sized {
-    /// As [`Ground::EVERY_NAME`].
+    /// As [`Fixture::EVERY_NAME`].
     const EVERY_NAME: bool = true;
 
     /// For one test; its servers may be those of others too.
@@ -41,7 +41,7 @@ pub struct Redis<D> {
     transport: RedisTransport,
 }
 
-impl<D: Deployment> Ground for Redis<D> {
+impl<D: Deployment> Fixture for Redis<D> {
     const CLOCK: Clock = Clock::Boot;
     const EVERY_NAME: bool = D::EVERY_NAME;
 

@@ -12,13 +12,13 @@ use leasehold_tests::harness::{
 use crate::lanes::Lanes;
 
 /// A server of a version, a lane to it, and the key of the test.
-struct Ground {
+struct Fixture {
     _server: RedisServer,
     client: RawClient,
     lanes: Lanes,
 }
 
-impl Ground {
+impl Fixture {
     async fn start(version: ServerVersion) -> Self {
         println!("{version:?}");
         let server = RedisServer::builder().version(version).start().expect("a server");
@@ -55,12 +55,12 @@ const WRITER: &str = "5f1c7a3e-6a4b-4a50-9f29-0d6a3c1e9b77:1:write";
 #[tokio::test]
 async fn s10_a_hash_that_is_no_lock_is_not_ended_by_force() {
     for version in ServerVersion::ALL {
-        let mut ground = Ground::start(version).await;
+        let mut fixture = Fixture::start(version).await;
         for fields in [&["name", "value"][..], &["session:17", "alice"], &[OWNER, "1", "note", "1"]] {
-            ground.has_hash(fields);
-            is_no_lock(&ground.force().await.expect_err("refused"), "no lock");
-            assert_eq!(ground.fields(), i64::try_from(fields.len() / 2).ok());
-            ground.client.command(&["DEL", "data"]).expect("a reply");
+            fixture.has_hash(fields);
+            is_no_lock(&fixture.force().await.expect_err("refused"), "no lock");
+            assert_eq!(fixture.fields(), i64::try_from(fields.len() / 2).ok());
+            fixture.client.command(&["DEL", "data"]).expect("a reply");
         }
     }
 }
@@ -68,13 +68,13 @@ async fn s10_a_hash_that_is_no_lock_is_not_ended_by_force() {
 #[tokio::test]
 async fn every_kind_of_hold_is_ended_by_force() {
     for version in ServerVersion::ALL {
-        let mut ground = Ground::start(version).await;
+        let mut fixture = Fixture::start(version).await;
         for fields in
             [&[OWNER, "2"][..], &["mode", "read", OWNER, "1", "b:7", "3"], &["mode", "write", WRITER, "1"]]
         {
-            ground.has_hash(fields);
-            assert!(ground.force().await.expect("an answer"), "{fields:?}");
-            assert_eq!(ground.fields(), Some(0));
+            fixture.has_hash(fields);
+            assert!(fixture.force().await.expect("an answer"), "{fields:?}");
+            assert_eq!(fixture.fields(), Some(0));
         }
     }
 }
@@ -82,13 +82,13 @@ async fn every_kind_of_hold_is_ended_by_force() {
 #[tokio::test]
 async fn a_hash_of_more_fields_than_a_lock_has_is_not_read() {
     for version in ServerVersion::ALL {
-        let mut ground = Ground::start(version).await;
+        let mut fixture = Fixture::start(version).await;
         let fill = "for n = 1, 10000 do redis.call('hset', KEYS[1], 'a:' .. n, 1) end";
-        ground.client.command(&["EVAL", fill, "1", "data"]).expect("a reply");
-        assert_eq!(ground.inspected().await.expect("an answer"), 10_000);
-        ground.has_hash(&["a:0", "1"]);
-        is_no_lock(&ground.inspected().await.expect_err("refused"), "10001 fields");
-        is_no_lock(&ground.force().await.expect_err("refused"), "no lock");
-        assert_eq!(ground.fields(), Some(10_001));
+        fixture.client.command(&["EVAL", fill, "1", "data"]).expect("a reply");
+        assert_eq!(fixture.inspected().await.expect("an answer"), 10_000);
+        fixture.has_hash(&["a:0", "1"]);
+        is_no_lock(&fixture.inspected().await.expect_err("refused"), "10001 fields");
+        is_no_lock(&fixture.force().await.expect_err("refused"), "no lock");
+        assert_eq!(fixture.fields(), Some(10_001));
     }
 }

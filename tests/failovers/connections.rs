@@ -13,9 +13,9 @@ pub(crate) fn connections(node: &Node) -> BTreeMap<u64, String> {
 
 /// `id=3 addr=127.0.0.1:5 ... name=leasehold-calls ...`
 fn ours(line: &str) -> Option<(u64, String)> {
-    let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    let name = field("name").filter(|name| name.starts_with("leasehold-"))?;
-    Some((field("id")?.parse().expect("a number"), name.to_owned()))
+    let context = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let name = context("name").filter(|name| name.starts_with("leasehold-"))?;
+    Some((context("id")?.parse().expect("a number"), name.to_owned()))
 }
 
 /// What two engines have at a master: each one for calls, one for renewals, one for notices.

@@ -1,8 +1,8 @@
 //! A master is killed.
 
 use crate::{
+    context::Context,
     deployment::Deployment,
-    field::Field,
     length::{rounds, stretch},
     moment::Moment,
     queue::alone,
@@ -27,15 +27,15 @@ fn l5_a_killed_master_of_a_cluster_is_replaced_and_the_others_notice_nothing() {
 }
 
 fn kill_the_master_of_the_first_part(name: &str, deployment: Deployment) {
-    let field = Field::on(deployment);
+    let context = Context::on(deployment);
     std::thread::sleep(stretch());
-    let old = field.deployment.master(STRUCK);
+    let old = context.deployment.master(STRUCK);
     let fault = Moment::now();
     old.kill().expect("killed");
-    let healed = field.deployment.healed(STRUCK, &[&old]);
-    let recovery = field.recovered(STRUCK, healed);
+    let healed = context.deployment.healed(STRUCK, &[&old]);
+    let recovery = context.recovered(STRUCK, healed);
     std::thread::sleep(stretch());
-    let report = field.end();
+    let report = context.end();
     println!(
         "{name}, kill -9: another master after {:?}, then a new name after {:?}, every contended one after {:?}; {report}",
         healed.since(fault),

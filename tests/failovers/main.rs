@@ -10,8 +10,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 
 mod connections;
+mod context;
 mod deployment;
-mod field;
 mod leases;
 mod length;
 mod log;

@@ -3,8 +3,8 @@
 use std::thread;
 
 use crate::{
+    context::Context,
     deployment::Deployment,
-    field::Field,
     length::{rounds, stretch},
     moment::Moment,
     queue::alone,
@@ -14,26 +14,26 @@ use crate::{
 fn l5_a_cluster_that_lost_its_majority_says_what_was_lost_and_works_again_once_healed() {
     alone(|| {
         for _ in 0..rounds() {
-            let field = Field::on(Deployment::cluster());
-            let stopped = [field.deployment.master(0), field.deployment.master(1)];
+            let context = Context::on(Deployment::cluster());
+            let stopped = [context.deployment.master(0), context.deployment.master(1)];
             let fault = Moment::now();
             stopped.iter().for_each(|master| master.stop().expect("stopped"));
             // Longer than any ttl: whatever can be lost is.
             thread::sleep(OUTAGE + stretch());
             stopped.iter().for_each(|master| master.cont().expect("continued"));
             let continued = Moment::now();
-            let recovered: Vec<_> = field
+            let recovered: Vec<_> = context
                 .deployment
                 .parts()
                 .map(|part| {
-                    let healed = field.deployment.healed(part, &[]);
-                    (healed.since(continued), field.recovered(part, healed))
+                    let healed = context.deployment.healed(part, &[]);
+                    (healed.since(continued), context.recovered(part, healed))
                 })
                 .collect();
             thread::sleep(stretch());
-            let masters = [field.deployment.master(0), field.deployment.master(1)];
+            let masters = [context.deployment.master(0), context.deployment.master(1)];
             let failed_over = masters.iter().zip(&stopped).any(|(now, before)| now.port() != before.port());
-            let report = field.end();
+            let report = context.end();
             println!(
                 "majority lost for {:?}: per part healed after, then {recovered:?}; failed over: {failed_over}; {report}",
                 continued.since(fault)
@@ -48,26 +48,26 @@ fn l5_a_cluster_that_lost_its_majority_says_what_was_lost_and_works_again_once_h
 fn l5_dead_sentinels_cost_nothing_and_once_back_they_fail_over() {
     alone(|| {
         for _ in 0..rounds() {
-            let field = Field::on(Deployment::sentinel());
-            let sentinels = field.deployment.sentinels().sentinels();
+            let context = Context::on(Deployment::sentinel());
+            let sentinels = context.deployment.sentinels().sentinels();
             for dead in &sentinels[..2] {
                 dead.kill().expect("killed");
                 let killed = Moment::now();
                 thread::sleep(stretch());
-                assert!(field.traffic.grants(0, killed) > 0, "work goes on");
-                field.wait_for_a_period();
-                field.leases.assert_untouched();
+                assert!(context.traffic.grants(0, killed) > 0, "work goes on");
+                context.wait_for_a_period();
+                context.leases.assert_untouched();
             }
             for dead in &sentinels[..2] {
                 dead.restart().expect("restarted");
             }
-            field.deployment.sentinels().wait_until_whole().expect("whole again");
-            let old = field.deployment.master(0);
+            context.deployment.sentinels().wait_until_whole().expect("whole again");
+            let old = context.deployment.master(0);
             let fault = Moment::now();
             old.kill().expect("killed");
-            let healed = field.deployment.healed(0, &[&old]);
-            let recovery = field.recovered(0, healed);
-            let report = field.end();
+            let healed = context.deployment.healed(0, &[&old]);
+            let recovery = context.recovered(0, healed);
+            let report = context.end();
             println!(
                 "sentinels back, kill -9: another master after {:?}, then {recovery:?}; {report}",
                 healed.since(fault)
@@ -76,5 +76,5 @@ fn l5_dead_sentinels_cost_nothing_and_once_back_they_fail_over() {
     });
 }
 
-const LEASES: usize = crate::field::LEASES;
+const LEASES: usize = crate::context::LEASES;
 const OUTAGE: std::time::Duration = std::time::Duration::from_secs(6);

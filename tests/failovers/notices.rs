@@ -9,7 +9,7 @@ use leasehold::{
 };
 use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::{
-    conformance::{Field, Ground, LONG, run},
+    conformance::{Context, Fixture, LONG, run},
     harness::{cluster::RedisCluster, node::Node},
 };
 
@@ -39,7 +39,7 @@ struct Watched {
     kind: NoticeKind,
 }
 
-impl Ground for Watched {
+impl Fixture for Watched {
     const CLOCK: Clock = Clock::Boot;
     const EVERY_NAME: bool = false;
 
@@ -57,7 +57,7 @@ impl Ground for Watched {
 
 /// Two processes: one watches and does nothing else, so that only the cluster can tell it of the move.
 async fn move_its_slot(watched: &Watched) {
-    let (watching, holding) = (Field::open(watched).await, Field::open(watched).await);
+    let (watching, holding) = (Context::open(watched).await, Context::open(watched).await);
     let key = watched.key(&watching);
     let (slot, source) = (key.slot().number(), watched.master_of(&key));
     let target = watched.another_than(&source);
@@ -103,9 +103,9 @@ impl Watched {
     }
 
     /// Each kind has slots of its own.
-    fn key(&self, field: &Field) -> Arc<LockKey> {
+    fn key(&self, context: &Context) -> Arc<LockKey> {
         let number = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
-        let mut keys = (0..).map(|n: usize| field.key(&n.to_string()));
+        let mut keys = (0..).map(|n: usize| context.key(&n.to_string()));
         keys.find(|key| usize::from(key.slot().number()) % KINDS.len() == number).expect("keys without end")
     }
 
@@ -130,7 +130,7 @@ impl Watched {
     }
 }
 
-async fn ends_noticed(when: &str, holding: &Field, key: &Arc<LockKey>, watch: &mut Watch) {
+async fn ends_noticed(when: &str, holding: &Context, key: &Arc<LockKey>, watch: &mut Watch) {
     let owner = holding.held(key, LONG).await;
     let reply = is_noticed(when, watch, async || holding.release(key, owner).await).await;
     let ReleaseReply::Released { listeners, .. } = reply else { panic!("it is not released: {reply:?}") };

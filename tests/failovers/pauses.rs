@@ -9,8 +9,8 @@ use leasehold_tests::harness::{
 };
 
 use crate::{
+    context::{Context, PATIENCE},
     deployment::Deployment,
-    field::{Field, PATIENCE},
     length::{rounds, stretch},
     moment::Moment,
     monitor::Executed,
@@ -39,14 +39,14 @@ fn s5_a_stopped_master_of_a_cluster_executes_nothing_late_when_it_wakes() {
 #[test]
 fn l5_a_stopped_master_that_nobody_replaces_costs_its_own_leases_and_no_other_is_late() {
     alone(|| {
-        let field = Field::holding(Deployment::cluster_without_replicas(), MANY);
-        field.leases.assert_untouched();
-        let stopped = field.deployment.master(STRUCK);
+        let context = Context::holding(Deployment::cluster_without_replicas(), MANY);
+        context.leases.assert_untouched();
+        let stopped = context.deployment.master(STRUCK);
         stopped.stop().expect("stopped");
         thread::sleep(TWO_TTLS);
         stopped.cont().expect("continued");
-        let recovery = field.recovered(STRUCK, field.deployment.healed(STRUCK, &[]));
-        let report = field.end();
+        let recovery = context.recovered(STRUCK, context.deployment.healed(STRUCK, &[]));
+        let report = context.end();
         println!("{} leases, one of three masters stopped: {recovery:?}; {report}", 3 * MANY);
         report.assert_only(&[STRUCK]);
         assert_eq!(report.lost[&STRUCK], [("expired", MANY)].into(), "{report}");
@@ -55,14 +55,14 @@ fn l5_a_stopped_master_that_nobody_replaces_costs_its_own_leases_and_no_other_is
 }
 
 fn stop_the_master_of_the_first_part(name: &str, deployment: Deployment) {
-    let field = Field::on(deployment);
+    let context = Context::on(deployment);
     thread::sleep(stretch());
-    let old = field.deployment.master(STRUCK);
+    let old = context.deployment.master(STRUCK);
     let monitor = Monitor::start(&old);
     let fault = Moment::now();
     old.stop().expect("stopped");
-    let healed = field.deployment.healed(STRUCK, &[&old]);
-    let recovery = field.recovered(STRUCK, healed);
+    let healed = context.deployment.healed(STRUCK, &[&old]);
+    let recovery = context.recovered(STRUCK, healed);
     let woken = server_micros();
     old.cont().expect("continued");
     let follows =
@@ -70,7 +70,7 @@ fn stop_the_master_of_the_first_part(name: &str, deployment: Deployment) {
     assert!(holds_within(PATIENCE, follows), "the old master follows the new one");
     let executed = Executed::since(woken, &monitor.end());
     thread::sleep(stretch());
-    let report = field.end();
+    let report = context.end();
     println!(
         "{name}, SIGSTOP: another master after {:?}, then {recovery:?}; executed after SIGCONT: {executed:?}; {report}",
         healed.since(fault)

@@ -48,6 +48,6 @@ impl Sub for Redirects {
 
 /// `errorstat_ASK:count=12`
 fn told(node: &Node, code: &str) -> u64 {
-    let field = node.info("errorstats", &format!("errorstat_{code}")).expect("an answer");
-    field.map_or(0, |field| field.strip_prefix("count=").expect("a count").parse().expect("a number"))
+    let context = node.info("errorstats", &format!("errorstat_{code}")).expect("an answer");
+    context.map_or(0, |context| context.strip_prefix("count=").expect("a count").parse().expect("a number"))
 }

@@ -12,8 +12,8 @@ use leasehold_tests::harness::{
 };
 
 use crate::{
+    context::{Context, PATIENCE},
     deployment::Deployment,
-    field::{Field, PATIENCE},
     length::{rounds, stretch},
     moment::Moment,
     queue::alone,
@@ -25,14 +25,14 @@ use crate::{
 fn l5_after_the_first_notice_of_a_switch_the_old_master_gets_no_command() {
     alone(|| {
         for _ in 0..rounds() {
-            let field = Field::on(Deployment::proxied_sentinel());
-            let old = field.deployment.master(STRUCK);
-            let notice = first_notice(field.deployment.sentinels());
+            let context = Context::on(Deployment::proxied_sentinel());
+            let old = context.deployment.master(STRUCK);
+            let notice = first_notice(context.deployment.sentinels());
             thread::sleep(stretch());
             let began = Moment::now();
-            field.deployment.sentinels().failover().expect("it begins");
-            let healed = field.deployment.healed(STRUCK, &[&old]);
-            let left = left_by_both(&field, &old, began);
+            context.deployment.sentinels().failover().expect("it begins");
+            let healed = context.deployment.healed(STRUCK, &[&old]);
+            let left = left_by_both(&context, &old, began);
             let notice = notice.recv_timeout(PATIENCE).expect("a notice");
             println!(
                 "sentinel failover: another master after {:?}, told after {:?}, left {:?} later",
@@ -41,8 +41,8 @@ fn l5_after_the_first_notice_of_a_switch_the_old_master_gets_no_command() {
                 left.since(notice)
             );
             assert!(left.since(notice) <= LEFT_WITHIN, "{:?}", left.since(notice));
-            let recovery = field.recovered(STRUCK, healed);
-            finish("sentinel failover", field, &old, (healed, left), &recovery);
+            let recovery = context.recovered(STRUCK, healed);
+            finish("sentinel failover", context, &old, (healed, left), &recovery);
         }
     });
 }
@@ -69,14 +69,14 @@ fn l5_after_the_news_of_a_forced_failover_the_old_master_gets_no_command() {
 }
 
 fn fail_over(how: Failover) -> Report {
-    let field = Field::on(Deployment::proxied_cluster());
-    let old = field.deployment.master(STRUCK);
-    let replica = field.deployment.replica(STRUCK);
+    let context = Context::on(Deployment::proxied_cluster());
+    let old = context.deployment.master(STRUCK);
+    let replica = context.deployment.replica(STRUCK);
     thread::sleep(stretch());
     let began = Moment::now();
-    field.deployment.cluster_itself().failover(&replica, how).expect("it begins");
-    let healed = field.deployment.healed(STRUCK, &[&old]);
-    let left = left_by_both(&field, &old, began);
+    context.deployment.cluster_itself().failover(&replica, how).expect("it begins");
+    let healed = context.deployment.healed(STRUCK, &[&old]);
+    let left = left_by_both(&context, &old, began);
     println!(
         "{how:?}: another master after {:?}, the old one left {:?} later",
         healed.since(began),
@@ -84,16 +84,16 @@ fn fail_over(how: Failover) -> Report {
     );
     assert!(left.since(healed) <= LEFT_WITHIN, "{:?}", left.since(healed));
     let recovery = match how {
-        Failover::Plain => field.recovered(STRUCK, healed),
-        Failover::Force | Failover::Takeover => field.recovered_but_for_lost_releases(STRUCK, healed),
+        Failover::Plain => context.recovered(STRUCK, healed),
+        Failover::Force | Failover::Takeover => context.recovered_but_for_lost_releases(STRUCK, healed),
     };
-    finish(&format!("cluster failover, {how:?}"), field, &old, (healed, left), &recovery)
+    finish(&format!("cluster failover, {how:?}"), context, &old, (healed, left), &recovery)
 }
 
 /// The old master may get nothing that was sent after both engines had left it.
 fn finish(
     name: &str,
-    field: Field,
+    context: Context,
     old: &Node,
     (healed, left): (Moment, Moment),
     recovery: &Recovery,
@@ -104,7 +104,7 @@ fn finish(
     let (after_left, after_healed): (Vec<_>, Vec<_>) = ours
         .filter(|request| Moment::from(request.at) > healed)
         .partition(|request| Moment::from(request.at) > left);
-    let report = field.end();
+    let report = context.end();
     println!(
         "{name}: {recovery:?}; commands to the old master: {} after the new one could write, {} after it was left; {report}",
         after_healed.len(),
@@ -132,9 +132,9 @@ fn is_ours(request: &SeenRequest) -> bool {
 }
 
 /// When the later of the two engines had left it.
-fn left_by_both(field: &Field, old: &Node, since: Moment) -> Moment {
+fn left_by_both(context: &Context, old: &Node, since: Moment) -> Moment {
     let both = || {
-        let [one, other] = field.news.each_ref().map(|news| news.left(old.port(), since));
+        let [one, other] = context.news.each_ref().map(|news| news.left(old.port(), since));
         Some(one?.max(other?))
     };
     found_within(PATIENCE, both).expect("left within a minute")

@@ -7,8 +7,8 @@ use leasehold_tests::harness::{cluster::Reset, node::Node, polling::holds_within
 
 use crate::{
     connections::{COMPLETE, connections},
+    context::{Context, PATIENCE},
     deployment::Deployment,
-    field::{Field, PATIENCE},
     moment::Moment,
     queue::alone,
     redirects::Redirects,
@@ -17,13 +17,13 @@ use crate::{
 #[test]
 fn l5_nodes_come_go_move_and_are_reset_and_the_others_keep_their_connections() {
     alone(|| {
-        let field = Field::on(Deployment::proxied_cluster());
-        keeps_all_but(&field, None, "a node came with slots and went without", come_and_go);
-        keeps_all_but(&field, None, "a replica was reset, joined again and follows again", reset_a_replica);
-        assert!(field.log.unreleased().is_empty(), "{:?}", field.log.unreleased());
+        let context = Context::on(Deployment::proxied_cluster());
+        keeps_all_but(&context, None, "a node came with slots and went without", come_and_go);
+        keeps_all_but(&context, None, "a replica was reset, joined again and follows again", reset_a_replica);
+        assert!(context.log.unreleased().is_empty(), "{:?}", context.log.unreleased());
         // What was on its way to the earlier address is repeated at the new one, where a release may find itself done.
-        keeps_all_but(&field, Some(MOVED), "the address of a master has changed", change_an_address);
-        let report = field.end();
+        keeps_all_but(&context, Some(MOVED), "the address of a master has changed", change_an_address);
+        let report = context.end();
         println!("topologies: {report}");
         report.assert_only(&[]);
         report.assert_nothing_shared();
@@ -31,33 +31,33 @@ fn l5_nodes_come_go_move_and_are_reset_and_the_others_keep_their_connections() {
     });
 }
 
-fn keeps_all_but(field: &Field, changed: Option<usize>, what: &str, step: fn(&Field)) {
-    let (before, redirects) = (standing(field, changed), Redirects::told_by(&field.deployment));
+fn keeps_all_but(context: &Context, changed: Option<usize>, what: &str, step: fn(&Context)) {
+    let (before, redirects) = (standing(context, changed), Redirects::told_by(&context.deployment));
     let began = Moment::now();
-    step(field);
-    field.wait_for_a_period();
-    let told = (began.elapsed(), Redirects::told_by(&field.deployment) - redirects);
+    step(context);
+    context.wait_for_a_period();
+    let told = (began.elapsed(), Redirects::told_by(&context.deployment) - redirects);
     println!("{what}, followed within {:?}: {:?}", told.0, told.1);
-    assert_eq!(standing(field, changed), before, "{what}");
-    field.leases.assert_untouched();
+    assert_eq!(standing(context, changed), before, "{what}");
+    context.leases.assert_untouched();
 }
 
 /// All connections to the masters, but for one part.
-fn standing(field: &Field, but_for: Option<usize>) -> Vec<BTreeMap<u64, String>> {
-    let parts = field.deployment.parts().filter(|part| Some(*part) != but_for);
-    let standing: Vec<_> = parts.map(|part| connections(&field.deployment.master(part))).collect();
+fn standing(context: &Context, but_for: Option<usize>) -> Vec<BTreeMap<u64, String>> {
+    let parts = context.deployment.parts().filter(|part| Some(*part) != but_for);
+    let standing: Vec<_> = parts.map(|part| connections(&context.deployment.master(part))).collect();
     assert!(standing.iter().all(|connections| connections.len() == COMPLETE), "{standing:?}");
     standing
 }
 
-fn come_and_go(field: &Field) {
-    let cluster = field.deployment.cluster_itself();
-    let (home, added) = (field.deployment.master(0), cluster.add_node().expect("a node"));
-    move_slots(field, &added);
+fn come_and_go(context: &Context) {
+    let cluster = context.deployment.cluster_itself();
+    let (home, added) = (context.deployment.master(0), cluster.add_node().expect("a node"));
+    move_slots(context, &added);
     let serves = || connections(&added).len() == COMPLETE;
     assert!(holds_within(PATIENCE, serves), "{:?}", connections(&added));
-    field.wait_for_a_period();
-    move_slots(field, &home);
+    context.wait_for_a_period();
+    move_slots(context, &home);
     // Who has given away its last slot follows who got it.
     let left = || connections(&added).is_empty();
     assert!(holds_within(PATIENCE, left), "{:?}", connections(&added));
@@ -65,31 +65,31 @@ fn come_and_go(field: &Field) {
     cluster.wait_until_whole().expect("whole");
 }
 
-fn change_an_address(field: &Field) {
-    let node = field.deployment.master(MOVED);
+fn change_an_address(context: &Context) {
+    let node = context.deployment.master(MOVED);
     let before = connections(&node);
-    field.deployment.cluster_itself().change_address(&node).expect("another address");
+    context.deployment.cluster_itself().change_address(&node).expect("another address");
     // Through the proxy at the new address, all of them, although the one at the earlier address still works.
     let are_new =
         |now: BTreeMap<u64, String>| now.len() == COMPLETE && now.keys().all(|id| !before.contains_key(id));
     assert!(holds_within(PATIENCE, || are_new(connections(&node))), "{:?}", connections(&node));
-    field.recovered(MOVED, Moment::now());
+    context.recovered(MOVED, Moment::now());
 }
 
-fn reset_a_replica(field: &Field) {
-    let (cluster, replica) = (field.deployment.cluster_itself(), field.deployment.replica(2));
+fn reset_a_replica(context: &Context) {
+    let (cluster, replica) = (context.deployment.cluster_itself(), context.deployment.replica(2));
     cluster.reset(&replica, Reset::Hard).expect("reset");
     cluster.rejoin(&replica).expect("it is a master without slots now");
-    cluster.replicate(&replica, &field.deployment.master(2)).expect("a replica again");
+    cluster.replicate(&replica, &context.deployment.master(2)).expect("a replica again");
     let left = || connections(&replica).is_empty();
     assert!(holds_within(PATIENCE, left), "{:?}", connections(&replica));
 }
 
 /// The slots of some leases of the first part.
-fn move_slots(field: &Field, to: &Arc<Node>) {
-    let cluster = field.deployment.cluster_itself();
+fn move_slots(context: &Context, to: &Arc<Node>) {
+    let cluster = context.deployment.cluster_itself();
     let slot = |name: &str| Slot::of(name.as_bytes()).number();
-    let mut slots: Vec<_> = field.leases.of(0).take(SLOTS).map(|held| slot(held.lease.name())).collect();
+    let mut slots: Vec<_> = context.leases.of(0).take(SLOTS).map(|held| slot(held.lease.name())).collect();
     slots.sort_unstable();
     slots.dedup();
     let begun = slots.into_iter().map(|slot| cluster.begin_migration(slot, to).expect("begun"));

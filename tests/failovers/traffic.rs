@@ -68,7 +68,7 @@ impl Traffic {
     pub(crate) fn start(
         runtime: &Runtime,
         engines: &[Engine; 2],
-        field: &Deployment,
+        context: &Deployment,
         log: &Arc<Log>,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -78,15 +78,15 @@ impl Traffic {
             errors: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        for part in field.parts() {
+        for part in context.parts() {
             for (number, engine) in engines.iter().enumerate() {
-                for key in field.names(part, "contended").take(CONTENDED) {
+                for key in context.names(part, "contended").take(CONTENDED) {
                     tasks.spawn_on(
                         compete(shared.clone(), engine.clone(), number, part, key),
                         runtime.handle(),
                     );
                 }
-                let names = field.names(part, if number == 0 { "fresh" } else { "new" });
+                let names = context.names(part, if number == 0 { "fresh" } else { "new" });
                 tasks.spawn_on(go_on(shared.clone(), engine.clone(), number, part, names), runtime.handle());
             }
         }

@@ -6,7 +6,7 @@ use leasehold::Lease;
 use leasehold_tests::harness::polling::holds_within;
 
 use crate::{
-    field::{Field, L5, PATIENCE},
+    context::{Context, L5, PATIENCE},
     leases::LEASES_ENGINE,
     moment::Moment,
     waiters::{WAITERS_ENGINE, Waiter},
@@ -16,35 +16,35 @@ pub(crate) struct Wakes(Vec<(Lease, Waiter)>);
 
 impl Wakes {
     /// Locks of the first part. Each waiter has asked when this returns.
-    pub(crate) fn prepare(field: &Field) -> Self {
-        let names: Vec<String> = field.deployment.names(0, "wake").take(COUNT).collect();
+    pub(crate) fn prepare(context: &Context) -> Self {
+        let names: Vec<String> = context.deployment.names(0, "wake").take(COUNT).collect();
         let leases = names.into_iter().map(|name| {
-            let acquire = field.engines[LEASES_ENGINE].lock(name).acquire();
-            field.runtime.block_on(acquire).expect("a lease")
+            let acquire = context.engines[LEASES_ENGINE].lock(name).acquire();
+            context.runtime.block_on(acquire).expect("a lease")
         });
         let leases: Vec<Lease> = leases.collect();
         let wait = |lease: Lease| {
-            let (engine, key) = (&field.engines[WAITERS_ENGINE], lease.name().to_owned());
-            (lease, Waiter::start(&field.runtime, engine, key, &field.log))
+            let (engine, key) = (&context.engines[WAITERS_ENGINE], lease.name().to_owned());
+            (lease, Waiter::start(&context.runtime, engine, key, &context.log))
         };
         let wakes: Vec<_> = leases.into_iter().map(wait).collect();
-        let waiting = (field.waiters.len() + COUNT) as u64;
-        let all_wait = || field.engines[WAITERS_ENGINE].snapshot().waiting >= waiting;
+        let waiting = (context.waiters.len() + COUNT) as u64;
+        let all_wait = || context.engines[WAITERS_ENGINE].snapshot().waiting >= waiting;
         assert!(holds_within(PATIENCE, all_wait), "the waiters wait");
         Self(wakes)
     }
 
     /// Releases all; how long the last of them waited.
-    pub(crate) fn release(self, field: &Field) -> Duration {
+    pub(crate) fn release(self, context: &Context) -> Duration {
         let (leases, waiters): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
         let released = Moment::now();
         for lease in leases {
-            field.log.add_release(field.runtime.block_on(lease.release()));
+            context.log.add_release(context.runtime.block_on(lease.release()));
         }
         assert!(holds_within(PATIENCE, || waiters.iter().all(|waiter| waiter.granted().is_some())));
         let woken = waiters.iter().filter_map(Waiter::granted).map(|granted| granted.since(released));
         let longest = woken.max().unwrap_or_default();
-        waiters.into_iter().for_each(|waiter| waiter.end(&field.runtime));
+        waiters.into_iter().for_each(|waiter| waiter.end(&context.runtime));
         assert!(longest <= L5, "{longest:?}");
         longest
     }

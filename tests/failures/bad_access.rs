@@ -7,7 +7,7 @@ use leasehold_redis::{Password, RedisConfig, RedisTransport, Secret};
 use leasehold_tests::harness::redis_server::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::ground::{Ground, SECOND};
+use crate::fixture::{Fixture, SECOND};
 
 const PASSWORD: &str = "hunter2-is-no-word";
 
@@ -73,7 +73,7 @@ async fn a_wrong_password_or_user_is_refused_at_once_with_the_field_to_correct()
 async fn a_server_that_cannot_be_reached_is_named_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let closed = TcpListener::bind("127.0.0.1:0").expect("a socket").local_addr().expect("an address").port();
-    let black_hole = Ground::new();
+    let black_hole = Fixture::new();
     black_hole.proxy.black_hole(true);
     let servers = [
         ("127.0.0.1", silent.local_addr().expect("an address").port()),

@@ -18,7 +18,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::{
-    ground::{Ground, SECOND, until},
+    fixture::{Fixture, SECOND, until},
     life::{Life, Told},
 };
 
@@ -26,13 +26,13 @@ leasehold_tests::on_every_topology!(conservation_holds_class_by_class_in_lives_o
 
 async fn conservation_holds_class_by_class_in_lives_of_all_kinds(topology: Topology) {
     let mut rng = StdRng::seed_from_u64(seed());
-    let ground = Ground::of_topology(topology);
-    let engines = [engine(ground.builder()).await, engine(ground.builder_beside()).await];
+    let fixture = Fixture::of_topology(topology);
+    let engines = [engine(fixture.builder()).await, engine(fixture.builder_beside()).await];
     let told = [Told::default(), Told::default()];
     let lives = Lives::begin(&engines, &told, &mut rng);
     until("they are at it", || told.iter().all(|told| told.leases() >= 20.0)).await;
     let insisting = Life::new(&engines[0], &told[0], &mut rng);
-    stand_still(&ground, &engines[0], insisting).await;
+    stand_still(&fixture, &engines[0], insisting).await;
     let missing = || ALL.into_iter().filter(|outcome| !told.iter().any(|told| told.has(outcome)));
     let all_told = tokio::time::timeout(PATIENCE, async {
         while missing().next().is_some() {
@@ -57,19 +57,19 @@ async fn engine(builder: EngineBuilder) -> Engine {
 
 /// A server stands still until leases on it are lost. They are of the default class, which nobody else is of. One caller
 /// insists meanwhile on a lock of that server, so that one at least hears that it is unavailable.
-async fn stand_still(ground: &Ground, engine: &Engine, mut insisting: Life) {
+async fn stand_still(fixture: &Fixture, engine: &Engine, mut insisting: Life) {
     let mut held = Vec::new();
     for n in 0..LONG {
         held.push(engine.lock(format!("{{k}}long{n}")).acquire().await.expect("a lease"));
     }
-    ground.server.stop().expect("stopped");
+    fixture.server.stop().expect("stopped");
     let insisting = tokio::spawn(async move { insisting.insist("{k}insisted").await });
     until("they are lost", || held.iter().all(|lease| !lease.is_held())).await;
     for lease in &held {
         lease.lost().await;
     }
     insisting.await.expect("no panic");
-    ground.server.cont().expect("continued");
+    fixture.server.cont().expect("continued");
     drop(held); // which changes nothing
     // Their holders may hear of it a moment before the metrics do. Sentinels may have another master take over meanwhile,
     // which says that they are not ours.

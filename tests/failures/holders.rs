@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     commands::{Kind, owner_of_acquire},
-    ground::{Ground, until},
+    fixture::{Fixture, until},
     holder_process::HolderProcess,
 };
 
@@ -29,16 +29,16 @@ struct Waiter {
 
 impl Waiter {
     /// Returns when it listens and knows how long the lock is held.
-    async fn start(ground: &Ground) -> Self {
-        let engine = ground.builder().build().await.expect("an engine");
-        let (asked, listeners) = (ground.seen(Kind::Acquire).len(), ground.listeners());
+    async fn start(fixture: &Fixture) -> Self {
+        let engine = fixture.builder().build().await.expect("an engine");
+        let (asked, listeners) = (fixture.seen(Kind::Acquire).len(), fixture.listeners());
         let acquire = engine.lock("k").acquire();
         let granted = tokio::spawn(async move { (acquire.await.expect("a lease"), Instant::now()) });
-        let client = || ground.seen(Kind::Acquire).get(asked).map(client_of);
+        let client = || fixture.seen(Kind::Acquire).get(asked).map(client_of);
         until("it has asked", || client().is_some()).await;
         let client = client().expect("a client");
         until("it listens and has asked again", || {
-            ground.listeners() > listeners && asks_of(ground, &client).len() >= 2
+            fixture.listeners() > listeners && asks_of(fixture, &client).len() >= 2
         })
         .await;
         Self { client, granted, _engine: engine }
@@ -46,8 +46,8 @@ impl Waiter {
 }
 
 /// The asks of one process.
-fn asks_of(ground: &Ground, client: &str) -> Vec<SeenRequest> {
-    let mut asks = ground.seen(Kind::Acquire);
+fn asks_of(fixture: &Fixture, client: &str) -> Vec<SeenRequest> {
+    let mut asks = fixture.seen(Kind::Acquire);
     asks.retain(|ask| client_of(ask) == client);
     asks
 }
@@ -58,10 +58,10 @@ fn client_of(ask: &SeenRequest) -> String {
 }
 
 /// When the lock runs out, at the earliest; asked until it is near, since a last renewal may have been on its way.
-async fn expiry(ground: &Ground) -> Instant {
+async fn expiry(fixture: &Fixture) -> Instant {
     loop {
         let asked = Instant::now();
-        let left_ms = u64::try_from(ground.pttl_ms("k")).expect("held");
+        let left_ms = u64::try_from(fixture.pttl_ms("k")).expect("held");
         if left_ms < 400 {
             return asked + Duration::from_millis(left_ms);
         }
@@ -70,11 +70,11 @@ async fn expiry(ground: &Ground) -> Instant {
 }
 
 async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_process(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let mut holder = HolderProcess::start(&ground.servers.url(), "k", TTL);
-    let (one, other) = (Waiter::start(&ground).await, Waiter::start(&ground).await);
+    let fixture = Fixture::of_topology(topology);
+    let mut holder = HolderProcess::start(&fixture.servers.url(), "k", TTL);
+    let (one, other) = (Waiter::start(&fixture).await, Waiter::start(&fixture).await);
     holder.process.kill().expect("killed");
-    let expiry = expiry(&ground).await;
+    let expiry = expiry(&fixture).await;
     let clients = [one.client, other.client];
     let (mut first, mut second) = (one.granted, other.granted);
     let ((lease, granted), last) = tokio::select! {
@@ -82,7 +82,7 @@ async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_proce
         second = &mut second => (second.expect("no panic"), first),
     };
     let between = |client: &String| {
-        let asks = asks_of(&ground, client);
+        let asks = asks_of(&fixture, client);
         asks.iter().filter(|ask| ask.at >= expiry && ask.at <= granted).count()
     };
     let asks = clients.each_ref().map(between);
@@ -97,11 +97,11 @@ async fn l1_a_killed_holders_lock_is_granted_at_its_ttl_for_two_commands_a_proce
 }
 
 async fn s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_goes_on(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let mut holder = HolderProcess::start(&ground.servers.url(), "k", TTL);
-    let waiter = Waiter::start(&ground).await;
+    let fixture = Fixture::of_topology(topology);
+    let mut holder = HolderProcess::start(&fixture.servers.url(), "k", TTL);
+    let waiter = Waiter::start(&fixture).await;
     holder.process.stop().expect("stopped");
-    let expiry = expiry(&ground).await;
+    let expiry = expiry(&fixture).await;
     let (lease, granted) = waiter.granted.await.expect("no panic");
     assert!(granted >= expiry && granted - expiry <= TTL / 3, "{:?}", granted - expiry);
     assert!(lease.fencing_token().as_i64() > holder.token());
@@ -109,6 +109,6 @@ async fn s1_a_holder_that_stood_still_beyond_its_deadline_holds_nothing_when_it_
     let (still, is_held) = holder.after_standing_still();
     assert!(still > TTL / 2 && !is_held, "{still:?} {is_held}");
     // What it does when it goes on changes nothing for the next owner.
-    assert!(lease.is_held() && ground.is_held_once("k"));
+    assert!(lease.is_held() && fixture.is_held_once("k"));
     lease.release().await.expect("released");
 }

@@ -23,27 +23,27 @@ use tokio::task::JoinSet;
 
 use crate::{
     commands::Kind,
-    ground::{Ground, until},
+    fixture::{Fixture, until},
 };
 
 /// Acquires of the engine, at random moments; the caller of each has given up long before the server goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_an_acquire_that_a_stop_interrupts_is_closed_by_a_release() {
-    let ground = Ground::new();
-    slow_down_scripts(&ground);
-    let engine = ground.builder().ttl(TTL).command_timeout(TIMEOUT).build().await.expect("an engine");
+    let fixture = Fixture::new();
+    slow_down_scripts(&fixture);
+    let engine = fixture.builder().ttl(TTL).command_timeout(TIMEOUT).build().await.expect("an engine");
     let over = Arc::<AtomicBool>::default();
     let mut callers = JoinSet::new();
     for number in 0..CALLERS {
         callers.spawn(take_turns(engine.clone(), format!("k{number}"), over.clone()));
     }
-    let server = ground.server.clone();
+    let server = fixture.server.clone();
     let found = tokio::task::spawn_blocking(move || stop_until_an_acquire_is_interrupted(&server));
     let (mut monitor, mut lines, late) = found.await.expect("no panic");
     over.store(true, Ordering::SeqCst);
     callers.join_all().await;
     until("every owner is closed", || engine.snapshot().closing == 0).await;
-    until("no key is left", || ground.is_empty()).await;
+    until("no key is left", || fixture.is_empty()).await;
     lines.extend(monitor.take());
     let written = late.calls.last().expect("its writes").at;
     let after = Duration::from_micros(removed_at(&lines, &late.words[3], &late.words[5], written) - written);
@@ -59,11 +59,11 @@ fn removed_at(lines: &[Line], key: &str, owner: &str, after: u64) -> u64 {
 
 /// The server compares the key of each call with all patterns of the user's rights. So it is inside of scripts for most of
 /// its time, and a stop comes there.
-fn slow_down_scripts(ground: &Ground) {
+fn slow_down_scripts(fixture: &Fixture) {
     let mut rights: Vec<String> = ["ACL", "SETUSER", "default", "resetkeys"].map(String::from).into();
     rights.extend((0..PATTERNS).map(|number| format!("~other-{number}-*")));
     rights.push("~k*".to_owned());
-    assert!(ground.raw().command(&rights).expect("a reply").is_ok());
+    assert!(fixture.raw().command(&rights).expect("a reply").is_ok());
 }
 
 /// The caller of each acquire waits for less than a stop lasts.

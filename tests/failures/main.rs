@@ -5,7 +5,7 @@
 
 mod commands;
 mod contest;
-mod ground;
+mod fixture;
 mod holder_process;
 mod life;
 mod tally;

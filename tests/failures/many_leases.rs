@@ -11,15 +11,15 @@ use leasehold_tests::harness::{
 use crate::{
     commands::{Kind, owner_of_acquire},
     contest::Contest,
-    ground::{Ground, SECOND, hold, until},
+    fixture::{Fixture, SECOND, hold, until},
     tally::Tally,
 };
 
 leasehold_tests::on_every_topology!(p5_leases_are_renewed_for_three_periods_by_few_commands);
 
 /// What was sent: commands that run inside scripts are not counted here.
-fn scripts_called(ground: &Ground) -> u64 {
-    let masters = ground.servers.masters().expect("masters");
+fn scripts_called(fixture: &Fixture) -> u64 {
+    let masters = fixture.servers.masters().expect("masters");
     let stats = |master: &Arc<Node>| {
         let stats = master.command(&["INFO", "commandstats"]).expect("a reply");
         stats.text().expect("statistics")
@@ -34,12 +34,12 @@ fn scripts_called(ground: &Ground) -> u64 {
 
 async fn p5_leases_are_renewed_for_three_periods_by_few_commands(topology: Topology) {
     let leases_held: u64 = if topology == Topology::Single || length::is_long() { 10_000 } else { 3_000 };
-    let ground = Ground::of_topology(topology);
-    let engine = ground.builder_beside().ttl(6 * SECOND).build().await.expect("an engine");
+    let fixture = Fixture::of_topology(topology);
+    let engine = fixture.builder_beside().ttl(6 * SECOND).build().await.expect("an engine");
     let leases = hold(&engine, 0..leases_held as usize).await;
-    let (renewals, calls) = (engine.snapshot().renewals, scripts_called(&ground));
+    let (renewals, calls) = (engine.snapshot().renewals, scripts_called(&fixture));
     until("three periods", || engine.snapshot().renewals >= renewals + 3 * leases_held).await;
-    let (calls, renewals) = (scripts_called(&ground) - calls, engine.snapshot().renewals - renewals);
+    let (calls, renewals) = (scripts_called(&fixture) - calls, engine.snapshot().renewals - renewals);
     println!("{calls} commands for {renewals} renewals");
     assert!(calls * 20 <= renewals, "{calls} commands for {renewals} renewals");
     let seen = engine.snapshot();
@@ -47,7 +47,7 @@ async fn p5_leases_are_renewed_for_three_periods_by_few_commands(topology: Topol
     assert_eq!((seen.held, seen.lost, seen.renewals_failed), (leases_held, 0, 0));
     let report = engine.shutdown(10 * SECOND).await;
     assert_eq!((report.released, report.unconfirmed.len()), (leases_held as usize, 0));
-    assert!(ground.is_empty());
+    assert!(fixture.is_empty());
 }
 
 /// The ttl leaves more than the step at any time, so that S1 excludes no loss here.
@@ -55,11 +55,11 @@ async fn p5_leases_are_renewed_for_three_periods_by_few_commands(topology: Topol
 async fn s1_a_server_clock_that_steps_two_seconds_costs_no_lease_and_leaves_nothing_held_by_nobody() {
     const LEASES: usize = 1_000;
     let shim = ClockShim::new().expect("a shim");
-    let ground = Ground::on(RedisServer::builder().env(shim.env()));
+    let fixture = Fixture::on(RedisServer::builder().env(shim.env()));
     let tally = Tally::default();
-    let engine = ground.builder().ttl(9 * SECOND).recorder(tally.clone()).build().await.expect("an engine");
+    let engine = fixture.builder().ttl(9 * SECOND).recorder(tally.clone()).build().await.expect("an engine");
     let leases = hold_spread(&engine, LEASES).await;
-    let traffic = [engine.clone(), ground.stranger().await];
+    let traffic = [engine.clone(), fixture.stranger().await];
     let contest = Contest::start(&traffic, "contested");
     for step_ms in [2_000, -2_000] {
         let (before, grants) = (engine.snapshot(), contest.grants());
@@ -77,13 +77,13 @@ async fn s1_a_server_clock_that_steps_two_seconds_costs_no_lease_and_leaves_noth
     contest.over().await.assert_exclusive();
     assert!(leases.iter().all(|lease| lease.is_held()));
     assert_eq!(engine.snapshot().lost, 0);
-    assert_sent_three_times_at_most(&ground);
+    assert_sent_three_times_at_most(&fixture);
     for lease in leases {
         lease.release().await.expect("ours to the end");
     }
     drop((engine, traffic));
     // Well before a ttl would hide it.
-    assert!(settles_empty(ground.server.own_port(), 3 * SECOND));
+    assert!(settles_empty(fixture.server.own_port(), 3 * SECOND));
 }
 
 /// Spread over a period, so that renewals are on their way at any time, also at the moment of a step.
@@ -97,9 +97,9 @@ async fn hold_spread(engine: &Engine, count: usize) -> Vec<Lease> {
 }
 
 /// One send, and two more for "too late".
-fn assert_sent_three_times_at_most(ground: &Ground) {
+fn assert_sent_three_times_at_most(fixture: &Fixture) {
     let mut sends = std::collections::BTreeMap::<String, usize>::new();
-    for ask in Kind::Acquire.seen(&ground.proxy) {
+    for ask in Kind::Acquire.seen(&fixture.proxy) {
         *sends.entry(owner_of_acquire(&ask)).or_default() += 1;
     }
     let most = sends.values().max().expect("asks");

@@ -3,7 +3,7 @@
 use leasehold::{AcquireError, Engine, EngineConfig};
 use leasehold_tests::harness::deployment::Topology;
 
-use crate::ground::{Ground, SECOND, until};
+use crate::fixture::{Fixture, SECOND, until};
 
 leasehold_tests::on_every_topology!(
     each_of_many_has_its_own_outcome_and_all_of_them_are_given_back,
@@ -16,14 +16,14 @@ fn names() -> Vec<String> {
     (0..NAMES).map(|number| format!("k{number}")).collect()
 }
 
-async fn engine(ground: &Ground) -> Engine {
+async fn engine(fixture: &Fixture) -> Engine {
     let config = EngineConfig { bulk_in_flight_max: 64, ..EngineConfig::default() };
-    ground.builder().config(config).build().await.expect("an engine")
+    fixture.builder().config(config).build().await.expect("an engine")
 }
 
 async fn each_of_many_has_its_own_outcome_and_all_of_them_are_given_back(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let (engine, stranger) = (engine(&ground).await, ground.stranger().await);
+    let fixture = Fixture::of_topology(topology);
+    let (engine, stranger) = (engine(&fixture).await, fixture.stranger().await);
     let theirs = stranger.lock("k7").acquire().await.expect("free");
     let outcomes = engine.acquire_all(names()).wait(SECOND).await;
     let mut leases = Vec::new();
@@ -37,18 +37,18 @@ async fn each_of_many_has_its_own_outcome_and_all_of_them_are_given_back(topolog
             Err(other) => panic!("k{place}: {other}"),
         }
     }
-    assert_eq!((leases.len(), ground.keys().len()), (NAMES - 1, NAMES));
+    assert_eq!((leases.len(), fixture.keys().len()), (NAMES - 1, NAMES));
     let asks = engine.snapshot().asks;
     assert!(asks <= NAMES as u64 + 10, "{asks} asks");
     let released = engine.release_all(leases).await;
     assert!(released.len() == NAMES - 1 && released.iter().all(Result::is_ok));
-    assert_eq!(ground.keys(), ["k7"]);
+    assert_eq!(fixture.keys(), ["k7"]);
     theirs.release().await.expect("ours");
 }
 
 async fn l7_many_that_are_dropped_or_shut_down_in_the_middle_leave_no_key(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let engine = engine(&ground).await;
+    let fixture = Fixture::of_topology(topology);
+    let engine = engine(&fixture).await;
     let mut acquiring = engine.acquire_all(names()).start();
     let mut leases = Vec::new();
     for _ in 0..100 {
@@ -56,7 +56,7 @@ async fn l7_many_that_are_dropped_or_shut_down_in_the_middle_leave_no_key(topolo
     }
     drop(acquiring);
     drop(leases);
-    until("all of it is given back", || ground.is_empty()).await;
+    until("all of it is given back", || fixture.is_empty()).await;
     until("nothing is left here", || {
         let seen = engine.snapshot();
         seen.held + seen.waiting + seen.entries + seen.closing == 0
@@ -70,7 +70,7 @@ async fn l7_many_that_are_dropped_or_shut_down_in_the_middle_leave_no_key(topolo
     }
     let report = engine.shutdown(20 * SECOND).await;
     assert!(report.released >= 100 && report.unconfirmed.is_empty(), "{report:?}");
-    assert!(ground.is_empty());
+    assert!(fixture.is_empty());
     while let Some((_, outcome)) = acquiring.next().await {
         assert!(matches!(outcome, Err(AcquireError::ShuttingDown)), "{outcome:?}");
     }

@@ -20,7 +20,7 @@ use leasehold_tests::harness::{
 
 use crate::{
     commands::{Kind, owners_of_renewal},
-    ground::{Ground, SECOND, hold, until},
+    fixture::{Fixture, SECOND, hold, until},
     tally::Tally,
 };
 
@@ -78,12 +78,12 @@ fn batch(number: usize, holds: &[(Arc<LockKey>, Owner)]) -> Vec<Renewal> {
 #[tokio::test]
 async fn s8_every_member_has_exactly_one_answer_wherever_the_connection_is_cut() {
     for cut in CUTS {
-        let ground = Ground::new();
-        let transport = RedisTransport::from_url(&ground.proxy.url()).expect("a url");
+        let fixture = Fixture::new();
+        let transport = RedisTransport::from_url(&fixture.proxy.url()).expect("a url");
         let calls = lane(&transport, LanePurpose::Calls).await;
         let renewals = lane(&transport, LanePurpose::Renewals).await;
         let holds = holds(&*calls).await;
-        let struck = ground.proxy.rule(rule(cut));
+        let struck = fixture.proxy.rule(rule(cut));
         let mut sends = tokio::task::JoinSet::new();
         for (number, holds) in holds.chunks(MEMBERS).enumerate() {
             let (lane, batch) = (renewals.clone(), batch(number, holds));
@@ -91,18 +91,18 @@ async fn s8_every_member_has_exactly_one_answer_wherever_the_connection_is_cut()
         }
         let answered = sends.join_all().await.concat();
         tokio::time::timeout(5 * SECOND, struck.wait_fired(1)).await.expect("struck");
-        judge(&ground, cut.0, &holds, answered);
+        judge(&fixture, cut.0, &holds, answered);
     }
 }
 
 /// Each ticket once; "renewed" only if the server did it, "certainly not" only if it did not.
-fn judge(ground: &Ground, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answered: Vec<Renewal>) {
+fn judge(fixture: &Fixture, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answered: Vec<Renewal>) {
     answered.sort_by_key(|member| member.ticket);
     let tickets: Vec<_> = answered.iter().map(|member| member.ticket).collect();
     assert_eq!(tickets, (0..holds.len() as u64).collect::<Vec<_>>(), "{cut}");
     let mut failed = 0;
     for (member, (key, _)) in answered.iter().zip(holds) {
-        let renewed = ground.pttl_ms(key.on_server()) > i64::try_from(TTL.as_millis()).expect("fits");
+        let renewed = fixture.pttl_ms(key.on_server()) > i64::try_from(TTL.as_millis()).expect("fits");
         match &member.answer {
             RenewalAnswer::Renewed { .. } => assert!(renewed, "{cut}: {member:?}"),
             RenewalAnswer::Failed(error) => {
@@ -117,13 +117,13 @@ fn judge(ground: &Ground, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answer
 }
 
 async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection_is_cut(topology: Topology) {
-    let ground = Ground::of_topology(topology);
+    let fixture = Fixture::of_topology(topology);
     let (ttl, tally) = (6 * SECOND, Tally::default());
-    let engine = ground.builder().ttl(ttl).recorder(tally.clone()).build().await.expect("an engine");
+    let engine = fixture.builder().ttl(ttl).recorder(tally.clone()).build().await.expect("an engine");
     let leases = hold(&engine, 0..BATCHES * MEMBERS).await;
     let began = std::time::Instant::now();
     for cut in CUTS {
-        let struck = ground.proxy.rule(rule(cut));
+        let struck = fixture.proxy.rule(rule(cut));
         struck.wait_fired(1).await;
         let renewals = engine.snapshot().renewals;
         until("each is renewed again", || engine.snapshot().renewals >= renewals + leases.len() as u64).await;
@@ -133,14 +133,14 @@ async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection
     // None early: one send a period, and one more for each cut.
     let periods = began.elapsed().as_millis() / (ttl / 3).as_millis();
     let most = usize::try_from(periods).expect("few") + 1 + CUTS.len();
-    let sends = sends_per_owner(&ground);
+    let sends = sends_per_owner(&fixture);
     assert_eq!(sends.len(), leases.len());
     assert!(sends.values().all(|sends| *sends <= most), "{most}: {sends:?}");
 }
 
-fn sends_per_owner(ground: &Ground) -> BTreeMap<String, usize> {
+fn sends_per_owner(fixture: &Fixture) -> BTreeMap<String, usize> {
     let mut sends = BTreeMap::new();
-    for request in ground.seen(Kind::Renewal) {
+    for request in fixture.seen(Kind::Renewal) {
         for owner in owners_of_renewal(&request) {
             *sends.entry(owner).or_default() += 1;
         }

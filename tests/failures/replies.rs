@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     commands::Kind,
-    ground::{Ground, SECOND, until},
+    fixture::{Fixture, SECOND, until},
 };
 
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -37,8 +37,8 @@ async fn under_each<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-async fn engine(ground: &Ground) -> Engine {
-    ground.builder().command_timeout(TIMEOUT).build().await.expect("an engine")
+async fn engine(fixture: &Fixture) -> Engine {
+    fixture.builder().command_timeout(TIMEOUT).build().await.expect("an engine")
 }
 
 /// The answer may be missing; that the lease was lost may not be said.
@@ -50,30 +50,30 @@ async fn release(lease: Lease) {
 }
 
 /// Long before a ttl of 30 s ends it.
-async fn nothing_is_left(ground: &Ground, engine: &Engine) {
+async fn nothing_is_left(fixture: &Fixture, engine: &Engine) {
     until("every owner is closed", || engine.snapshot().closing == 0).await;
-    until("no key is left", || ground.is_empty()).await;
+    until("no key is left", || fixture.is_empty()).await;
     assert_eq!(engine.snapshot().lost, 0);
 }
 
 async fn acquire_under(fault: Fault) {
-    let ground = Ground::new();
-    let engine = engine(&ground).await;
-    let rule = ground.proxy.rule(Rule::once(Kind::Acquire.matching(), fault));
+    let fixture = Fixture::new();
+    let engine = engine(&fixture).await;
+    let rule = fixture.proxy.rule(Rule::once(Kind::Acquire.matching(), fault));
     let lease = engine.lock("k").acquire().await.expect("a lease");
     rule.wait_fired(1).await;
-    assert!(lease.is_held() && ground.is_held_once("k"), "{fault:?}");
+    assert!(lease.is_held() && fixture.is_held_once("k"), "{fault:?}");
     release(lease).await;
-    nothing_is_left(&ground, &engine).await;
+    nothing_is_left(&fixture, &engine).await;
 }
 
 async fn release_under(fault: Fault) {
-    let ground = Ground::new();
-    let engine = engine(&ground).await;
-    let rule = ground.proxy.rule(Rule::once(Kind::Release.matching(), fault));
+    let fixture = Fixture::new();
+    let engine = engine(&fixture).await;
+    let rule = fixture.proxy.rule(Rule::once(Kind::Release.matching(), fault));
     let lease = engine.lock("k").acquire().await.expect("a lease");
     let token = lease.fencing_token();
-    let stranger = ground.stranger().await;
+    let stranger = fixture.stranger().await;
     let waiting = tokio::spawn(stranger.lock("k").acquire());
     until("the stranger waits", || stranger.snapshot().asks >= 1).await;
     release(lease).await;
@@ -83,15 +83,15 @@ async fn release_under(fault: Fault) {
     assert!(next.fencing_token() > token);
     // The release that is repeated does not touch the next owner's hold.
     until("every owner is closed", || engine.snapshot().closing == 0).await;
-    assert!(next.is_held() && ground.is_held_once("k"), "{fault:?}");
+    assert!(next.is_held() && fixture.is_held_once("k"), "{fault:?}");
     next.release().await.expect("ours to the end");
-    nothing_is_left(&ground, &engine).await;
+    nothing_is_left(&fixture, &engine).await;
 }
 
 async fn renewal_under(fault: Fault) {
-    let ground = Ground::new();
-    let engine = engine(&ground).await;
-    let rule = ground.proxy.rule(Rule::once(Kind::Renewal.matching(), fault));
+    let fixture = Fixture::new();
+    let engine = engine(&fixture).await;
+    let rule = fixture.proxy.rule(Rule::once(Kind::Renewal.matching(), fault));
     let lease = engine.lock("k").ttl(3 * SECOND).acquire().await.expect("a lease");
     rule.wait_fired(1).await;
     let renewals = engine.snapshot().renewals;
@@ -100,9 +100,9 @@ async fn renewal_under(fault: Fault) {
         engine.snapshot().renewals >= renewals + 2
     })
     .await;
-    assert!(ground.is_held_once("k"), "{fault:?}");
+    assert!(fixture.is_held_once("k"), "{fault:?}");
     lease.release().await.expect("ours to the end");
-    nothing_is_left(&ground, &engine).await;
+    nothing_is_left(&fixture, &engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

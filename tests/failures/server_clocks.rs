@@ -8,7 +8,7 @@ use leasehold_tests::{
     harness::{clock_shim::ClockShim, redis_server::RedisServer},
 };
 
-use crate::ground::{Ground, until};
+use crate::fixture::{Fixture, until};
 
 fn offset(engine: &Engine) -> f64 {
     Numbers::of(engine).total("leasehold_clock_offset_seconds", |labels| labels[0] == "redis")
@@ -22,8 +22,8 @@ fn is_about(engine: &Engine, seconds: f64) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_offset_of_a_servers_clock_follows_its_steps() {
     let shim = ClockShim::new().expect("a shim");
-    let ground = Ground::on(RedisServer::builder().env(shim.env()));
-    let engine = ground.builder().metrics().build().await.expect("an engine");
+    let fixture = Fixture::on(RedisServer::builder().env(shim.env()));
+    let engine = fixture.builder().metrics().build().await.expect("an engine");
     assert!(is_about(&engine, 0.0), "one machine has one clock: {}", offset(&engine));
     for step in [7_000, -12_000, 5_000] {
         let before = offset(&engine);
@@ -31,7 +31,7 @@ async fn the_offset_of_a_servers_clock_follows_its_steps() {
         let after = before + step as f64 / 1e3;
         until("the step is told", || is_about(&engine, after)).await;
     }
-    ground.server.kill().expect("killed");
+    fixture.server.kill().expect("killed");
     until("a clock that nobody reads is not told", || {
         !Numbers::of(&engine).has("leasehold_clock_offset_seconds")
     })

@@ -6,7 +6,7 @@ use leasehold::{AcquireError, Engine, LossEvent, LossReason, Losses};
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::redis_server::RedisServer;
 
-use crate::ground::{Ground, SECOND, hold, until};
+use crate::fixture::{Fixture, SECOND, hold, until};
 
 const LEASES: usize = 50;
 
@@ -22,17 +22,17 @@ async fn told_losses(losses: &mut Losses, ttl: Duration) -> Vec<LossReason> {
     reasons
 }
 
-async fn engine(ground: &Ground, ttl: Duration) -> Engine {
-    ground.builder().ttl(ttl).build().await.expect("an engine")
+async fn engine(fixture: &Fixture, ttl: Duration) -> Engine {
+    fixture.builder().ttl(ttl).build().await.expect("an engine")
 }
 
 #[tokio::test]
 async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once() {
-    let ground = Ground::new();
-    let engine = engine(&ground, 9 * SECOND).await;
+    let fixture = Fixture::new();
+    let engine = engine(&fixture, 9 * SECOND).await;
     let mut losses = engine.losses();
     let leases = hold(&engine, 0..LEASES).await;
-    ground.server.restart().expect("restarted");
+    fixture.server.restart().expect("restarted");
     // All are due at once: the new run is asked about each long before its deadline.
     let reasons = told_losses(&mut losses, 9 * SECOND).await;
     assert!(reasons.iter().all(|reason| *reason == LossReason::NotOurs), "{reasons:?}");
@@ -44,11 +44,11 @@ async fn s12_a_restart_without_data_is_a_new_epoch_whose_losses_are_told_at_once
 
 #[tokio::test]
 async fn s12_a_restart_with_data_loses_no_lease() {
-    let ground = Ground::on(RedisServer::builder().append_only());
-    let engine = engine(&ground, 9 * SECOND).await;
+    let fixture = Fixture::on(RedisServer::builder().append_only());
+    let engine = engine(&fixture, 9 * SECOND).await;
     let leases = hold(&engine, 0..LEASES).await;
     let before = engine.snapshot();
-    ground.server.restart().expect("restarted");
+    fixture.server.restart().expect("restarted");
     until("each lease was in jeopardy and is renewed by the new run", || {
         let now = engine.snapshot();
         now.connected
@@ -61,18 +61,18 @@ async fn s12_a_restart_with_data_loses_no_lease() {
     for lease in leases {
         lease.release().await.expect("ours to the end");
     }
-    assert!(ground.is_empty() && engine.snapshot().lost == 0);
+    assert!(fixture.is_empty() && engine.snapshot().lost == 0);
 }
 
 #[tokio::test]
 async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
     let ttl = 6 * SECOND;
-    let ground = Ground::new();
-    let engine = engine(&ground, ttl).await;
+    let fixture = Fixture::new();
+    let engine = engine(&fixture, ttl).await;
     let leases = hold(&engine, 0..LEASES).await;
-    ground.server.stop().expect("stopped");
+    fixture.server.stop().expect("stopped");
     tokio::time::sleep(ttl / 2).await;
-    ground.server.cont().expect("continued");
+    fixture.server.cont().expect("continued");
     let healed = std::time::Instant::now();
     let renewals = engine.snapshot().renewals;
     until("each lease is renewed", || engine.snapshot().renewals >= renewals + LEASES as u64).await;
@@ -84,11 +84,11 @@ async fn l5_a_server_that_stands_still_for_half_a_ttl_costs_no_lease() {
 #[tokio::test]
 async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobody() {
     let ttl = SECOND;
-    let ground = Ground::new();
-    let engine = ground.builder().ttl(ttl).unavailable_after(2 * ttl).build().await.expect("an engine");
+    let fixture = Fixture::new();
+    let engine = fixture.builder().ttl(ttl).unavailable_after(2 * ttl).build().await.expect("an engine");
     let mut losses = engine.losses();
     let leases = hold(&engine, 0..LEASES).await;
-    ground.server.stop().expect("stopped");
+    fixture.server.stop().expect("stopped");
     // What is asked of a stopped server lies in its socket until it goes on. A key that it then made would stay long.
     let asking: Vec<_> = (0..LEASES)
         .map(|n| tokio::spawn(engine.lock(format!("late{n}")).ttl(60 * SECOND).acquire()))
@@ -100,9 +100,9 @@ async fn s5_a_server_that_stands_still_for_two_ttls_leaves_nothing_held_by_nobod
         let answer = asked.await.expect("no panic");
         assert!(matches!(answer, Err(AcquireError::Unavailable { .. })), "{answer:?}");
     }
-    ground.server.cont().expect("continued");
+    fixture.server.cont().expect("continued");
     until("every owner is closed", || engine.snapshot().closing == 0).await;
-    until("no key is left", || ground.is_empty()).await;
+    until("no key is left", || fixture.is_empty()).await;
     let again = engine.lock("k0").acquire().await.expect("a lease");
     again.release().await.expect("released");
 }

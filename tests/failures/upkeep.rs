@@ -7,7 +7,7 @@ use leasehold_tests::harness::deployment::Topology;
 
 use crate::{
     contest::Contest,
-    ground::{Ground, SECOND, until},
+    fixture::{Fixture, SECOND, until},
 };
 
 leasehold_tests::on_every_topology!(
@@ -34,33 +34,33 @@ async fn contend_while(engines: &[Engine], every: Duration, disturb: impl Fn()) 
     assert!(engines.iter().all(|engine| engine.snapshot().lost == 0));
 }
 
-async fn engines(ground: &Ground) -> [Engine; 2] {
-    [ground.builder().build().await.expect("an engine"), ground.stranger().await]
+async fn engines(fixture: &Fixture) -> [Engine; 2] {
+    [fixture.builder().build().await.expect("an engine"), fixture.stranger().await]
 }
 
 async fn s1_scripts_flushed_in_a_loop_cost_nothing_but_time(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let engines = engines(&ground).await;
+    let fixture = Fixture::of_topology(topology);
+    let engines = engines(&fixture).await;
     let held = engines[0].lock("{k}held").ttl(2 * SECOND).acquire().await.expect("a lease");
-    let flush = || assert!(ground.command(&["SCRIPT", "FLUSH"]).is_ok());
+    let flush = || assert!(fixture.command(&["SCRIPT", "FLUSH"]).is_ok());
     contend_while(&engines, Duration::from_millis(2), flush).await;
     assert!(held.is_held());
     held.release().await.expect("ours to the end");
-    until("no key is left", || ground.is_empty()).await;
+    until("no key is left", || fixture.is_empty()).await;
 }
 
 async fn l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks(topology: Topology) {
-    let ground = Ground::of_topology(topology);
-    let engines = engines(&ground).await;
+    let fixture = Fixture::of_topology(topology);
+    let engines = engines(&fixture).await;
     let kill = || {
         for kind in ["normal", "pubsub"] {
-            ground.command(&["CLIENT", "KILL", "TYPE", kind]);
+            fixture.command(&["CLIENT", "KILL", "TYPE", kind]);
         }
     };
     contend_while(&engines, Duration::from_millis(150), kill).await;
-    until("no key is left", || ground.is_empty()).await;
+    until("no key is left", || fixture.is_empty()).await;
     let ours = || {
-        let list = ground.command(&["CLIENT", "LIST"]).text().expect("a list");
+        let list = fixture.command(&["CLIENT", "LIST"]).text().expect("a list");
         list.lines().filter(|line| line.contains("name=leasehold")).count()
     };
     until("three connections an engine", || ours() == 3 * engines.len()).await;
@@ -70,7 +70,7 @@ async fn l6_connections_killed_in_a_loop_are_replaced_and_nothing_leaks(topology
     .await;
     drop(engines);
     until("no connection", || ours() == 0).await;
-    until("no channel", || ground.listeners() == 0).await;
+    until("no channel", || fixture.listeners() == 0).await;
 }
 
 const STRETCHES: usize = 4;

@@ -7,7 +7,7 @@ use leasehold::Engine;
 use leasehold_tests::harness::{deployment::Topology, length, raw_client::RawClient};
 use tokio::task::JoinSet;
 
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 
 leasehold_tests::on_every_topology!(
     s1_8_java_threads_and_8_tasks_of_ours_add_to_a_number_and_no_update_is_lost
@@ -15,24 +15,24 @@ leasehold_tests::on_every_topology!(
 
 async fn s1_8_java_threads_and_8_tasks_of_ours_add_to_a_number_and_no_update_is_lost(topology: Topology) {
     let rounds = if topology == Topology::Single || length::is_long() { 250 } else { 50 };
-    let mut ground = Ground::new(topology, Duration::from_secs(30)).await;
-    let (name, counter) = (ground.name.clone(), ground.counter());
+    let mut fixture = Fixture::new(topology, Duration::from_secs(30)).await;
+    let (name, counter) = (fixture.name.clone(), fixture.counter());
     let add = |thread| format!("increment t{thread} {name} {counter} {rounds}");
-    let given: Vec<_> = (0..HANDS).map(|thread| ground.java.give(&add(thread))).collect();
+    let given: Vec<_> = (0..HANDS).map(|thread| fixture.java.give(&add(thread))).collect();
     let mut tasks = JoinSet::new();
     for _ in 0..HANDS {
-        tasks.spawn(Hand::of(&ground).increment(rounds));
+        tasks.spawn(Hand::of(&fixture).increment(rounds));
     }
     let between: u64 = tasks.join_all().await.into_iter().sum();
     for given in given {
-        let done = ground.java.answer(given, DONE_BY).expect("Java's increments");
+        let done = fixture.java.answer(given, DONE_BY).expect("Java's increments");
         assert!(done.starts_with(&format!("{rounds} ")), "{done}");
     }
-    let total = ground.raw.command(&["GET", &counter]).expect("a reply").text();
+    let total = fixture.raw.command(&["GET", &counter]).expect("a reply").text();
     assert_eq!(total, Some((2 * HANDS * rounds).to_string()));
     println!("in {between} of our {} rounds somebody else had been there since our last", HANDS * rounds);
     assert!(between * 10 >= HANDS * rounds, "they did not contend: {between}");
-    assert_eq!((ground.pttl(), ground.engine.snapshot().lost), (-2, 0));
+    assert_eq!((fixture.pttl(), fixture.engine.snapshot().lost), (-2, 0));
 }
 
 /// One task of ours.
@@ -44,10 +44,10 @@ struct Hand {
 }
 
 impl Hand {
-    fn of(ground: &Ground) -> Self {
-        let (name, counter) = (ground.name.clone(), ground.counter());
-        let master = ground.servers.master_of(&counter).expect("a master");
-        Self { engine: ground.engine.clone(), client: master.client().expect("a connection"), name, counter }
+    fn of(fixture: &Fixture) -> Self {
+        let (name, counter) = (fixture.name.clone(), fixture.counter());
+        let master = fixture.servers.master_of(&counter).expect("a master");
+        Self { engine: fixture.engine.clone(), client: master.client().expect("a connection"), name, counter }
     }
 
     /// Returns in how many rounds it found another number than it had written.

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_tests::harness::{deployment::Topology, talker::Talker};
 
-use crate::ground::{Ground, SOON, Side, asks};
+use crate::fixture::{Fixture, SOON, Side, asks};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -18,7 +18,7 @@ leasehold_tests::on_every_topology!(
 );
 
 async fn l1_a_jvm_that_halts_leaves_its_lock_to_us_at_its_ttl(topology: Topology) {
-    let Ground { java, engine, mut raw, servers, name } = Ground::with_its_own_jvm(topology, TTL).await;
+    let Fixture { java, engine, mut raw, servers, name } = Fixture::with_its_own_jvm(topology, TTL).await;
     java.call(&format!("lock a {name}")).expect("a free lock");
     let waiting = tokio::spawn(engine.lock(&name).acquire());
     java.halt();
@@ -36,28 +36,28 @@ async fn l1_a_jvm_that_halts_leaves_its_lock_to_us_at_its_ttl(topology: Topology
 }
 
 async fn l1_a_process_of_ours_that_is_killed_leaves_its_lock_to_java_at_its_ttl(topology: Topology) {
-    let mut ground = Ground::new(topology, TTL).await;
-    let name = ground.name.clone();
+    let mut fixture = Fixture::new(topology, TTL).await;
+    let name = fixture.name.clone();
     let windows = tempfile::TempDir::new().expect("a directory");
-    let mut holder = holder(&ground, windows.path());
+    let mut holder = holder(&fixture, windows.path());
     holder.say("go").expect("it listens");
     holder.line(SOON, |line| line == format!("granted {name}")).expect("a free lock");
-    let waiting = ground.java.give(&format!("lock a {name}"));
-    ground.listeners(1);
+    let waiting = fixture.java.give(&format!("lock a {name}"));
+    fixture.listeners(1);
     holder.kill().expect("killed");
-    let left = ground.pttl();
+    let left = fixture.pttl();
     assert!(left > 0, "the lock outlives its process: {left}");
     let expiry = Instant::now() + Duration::from_millis(left.unsigned_abs());
-    assert_eq!(ground.java.answer(waiting, SOON).as_deref(), Ok(""));
+    assert_eq!(fixture.java.answer(waiting, SOON).as_deref(), Ok(""));
     // Java polls when the ttl that it was told is over.
     assert!(Instant::now() < expiry + TTL / 3, "{:?} late", expiry.elapsed());
-    ground.java.call(&format!("unlock a {name}")).expect("it is Java's");
+    fixture.java.call(&format!("unlock a {name}")).expect("it is Java's");
 }
 
 /// A process that takes the lock and keeps it.
-fn holder(ground: &Ground, windows: &Path) -> Talker {
+fn holder(fixture: &Fixture, windows: &Path) -> Talker {
     let mut command = Command::new(env!("CARGO_BIN_EXE_contender"));
-    command.args(["--url", &ground.servers.url(), "--announce", "--prefix", ground.prefix(), "--hold-us"]);
+    command.args(["--url", &fixture.servers.url(), "--announce", "--prefix", fixture.prefix(), "--hold-us"]);
     command
         .args(["3600000000..3600000000", "--ttl-ms", &TTL.as_millis().to_string(), "--windows"])
         .arg(windows);

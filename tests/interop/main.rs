@@ -10,7 +10,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "drives a JVM and a server in real time")]
 
-mod ground;
+mod fixture;
 mod java;
 
 mod counter;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::AcquireError;
 use leasehold_tests::harness::deployment::Topology;
 
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 
 const TTL: Duration = Duration::from_secs(3);
 
@@ -15,7 +15,7 @@ leasehold_tests::on_every_topology!(
 );
 
 async fn javas_watchdog_keeps_us_out_for_over_two_of_its_periods(topology: Topology) {
-    let Ground { java, engine, name, servers: _servers, .. } = Ground::new(topology, TTL).await;
+    let Fixture { java, engine, name, servers: _servers, .. } = Fixture::new(topology, TTL).await;
     java.call(&format!("lock a {name}")).expect("a free lock");
     let waited = engine.lock(&name).wait(TTL * 5 / 2).acquire().await;
     assert!(matches!(waited, Err(AcquireError::TimedOut { .. })), "{waited:?}");
@@ -25,7 +25,7 @@ async fn javas_watchdog_keeps_us_out_for_over_two_of_its_periods(topology: Topol
 }
 
 async fn our_renewal_keeps_java_out_for_over_two_of_our_ttls(topology: Topology) {
-    let Ground { java, engine, name, servers: _servers, .. } = Ground::new(topology, TTL).await;
+    let Fixture { java, engine, name, servers: _servers, .. } = Fixture::new(topology, TTL).await;
     let lease = engine.lock(&name).acquire().await.expect("a free lock");
     let wait = TTL * 5 / 2;
     let before = Instant::now();

@@ -16,7 +16,7 @@ use leasehold_tests::harness::{
 };
 use tokio::task::JoinSet;
 
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -46,23 +46,24 @@ struct Shares {
 }
 
 async fn contend(hold: Duration) -> Shares {
-    let ground = Ground::new(Topology::Single, TTL).await;
-    let config = RedisConfig::from_url(&ground.servers.url()).expect("a URL");
+    let fixture = Fixture::new(Topology::Single, TTL).await;
+    let config = RedisConfig::from_url(&fixture.servers.url()).expect("a URL");
     let other = Engine::builder(RedisTransport::new(config)).ttl(TTL).build().await.expect("an engine");
-    let java = |thread| format!("contend t{thread} {} {} {}", ground.name, RUN.as_millis(), hold.as_micros());
-    let given: Vec<_> = (0..CALLERS).map(|thread| ground.java.give(&java(thread))).collect();
+    let java =
+        |thread| format!("contend t{thread} {} {} {}", fixture.name, RUN.as_millis(), hold.as_micros());
+    let given: Vec<_> = (0..CALLERS).map(|thread| fixture.java.give(&java(thread))).collect();
     let (mut ours, mut tasks) = (Vec::new(), JoinSet::new());
-    for engine in [ground.engine.clone(), other] {
+    for engine in [fixture.engine.clone(), other] {
         let grants = Arc::<AtomicU64>::default();
         ours.push(grants.clone());
         for _ in 0..CALLERS {
-            tasks.spawn(hold_again_and_again(engine.clone(), ground.name.clone(), hold, grants.clone()));
+            tasks.spawn(hold_again_and_again(engine.clone(), fixture.name.clone(), hold, grants.clone()));
         }
     }
     tasks.join_all().await;
     let (mut java, mut longest) = (0, 0);
     for given in given {
-        let done = ground.java.answer(given, RUN + DONE_BY).expect("Java's grants");
+        let done = fixture.java.answer(given, RUN + DONE_BY).expect("Java's grants");
         let (grants, waits) = done.split_once(' ').expect("grants and waits");
         java += grants.parse::<u64>().expect("a number");
         longest = waits.split(',').filter_map(|wait| wait.parse().ok()).fold(longest, u64::max);

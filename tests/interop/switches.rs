@@ -31,7 +31,7 @@ use leasehold_tests::harness::{
 use tokio::runtime::Handle;
 
 use crate::{
-    ground::{Ground, SOON, Side, asks},
+    fixture::{Fixture, SOON, Side, asks},
     java::Java,
 };
 
@@ -88,8 +88,8 @@ impl Turns {
 }
 
 async fn take_turns_over_a_switch(topology: Topology) -> Turns {
-    let Ground { java, engine, servers, name, raw: _raw } =
-        Ground::with_its_own_servers(topology, Duration::from_secs(3)).await;
+    let Fixture { java, engine, servers, name, raw: _raw } =
+        Fixture::with_its_own_servers(topology, Duration::from_secs(3)).await;
     let number = Number { key: format!("stock-{{{name}}}"), servers: servers.clone() };
     let lock = name.clone();
     let javas_owner = owner_of_javas_thread(&java, &servers, &lock);

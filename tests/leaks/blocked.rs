@@ -5,11 +5,11 @@ use std::{pin::pin, thread, time::Duration};
 use leasehold::LeaseState;
 use leasehold_memory::{Fault, Operation};
 
-use crate::ground::{Ground, Stage, on_every_ground};
+use crate::fixture::{Fixture, Stage, on_every_ground};
 
 on_every_ground!(l4_a_blocked_runtime_loses_no_lease);
 
-fn l4_a_blocked_runtime_loses_no_lease<G: Ground>() {
+fn l4_a_blocked_runtime_loses_no_lease<G: Fixture>() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let stage = Stage::<G>::new().await;

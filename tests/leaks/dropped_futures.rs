@@ -9,7 +9,7 @@ use leasehold::{Engine, Lease};
 use leasehold_memory::{Cut, Fault, Operation};
 use leasehold_tests::conservation::{Numbers, assert_ends_balanced_within};
 
-use crate::ground::{Ground, PATIENCE, Stage, block_on, on_every_ground};
+use crate::fixture::{Fixture, PATIENCE, Stage, block_on, on_every_ground};
 
 on_every_ground!(
     acquire_of_a_free_lock,
@@ -35,7 +35,7 @@ fn polled(future: impl Future<Output = ()> + Send + 'static) -> Polled {
     Box::pin(future)
 }
 
-fn acquire_of_a_free_lock<G: Ground>() {
+fn acquire_of_a_free_lock<G: Fixture>() {
     let fates = of_every_call::<G>(async |stage| {
         let acquire = stage.engine.lock("a").class(TESTED).acquire();
         polled(async move { drop(acquire.await) })
@@ -43,23 +43,23 @@ fn acquire_of_a_free_lock<G: Ground>() {
     assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
-fn acquire_of_a_lock_held_here<G: Ground>() {
+fn acquire_of_a_lock_held_here<G: Fixture>() {
     let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
     assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
-fn acquire_of_a_lock_held_elsewhere<G: Ground>() {
+fn acquire_of_a_lock_held_elsewhere<G: Fixture>() {
     let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
     assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
-fn contended<G: Ground>(stage: &Stage<G>, held: Lease) -> Polled {
+fn contended<G: Fixture>(stage: &Stage<G>, held: Lease) -> Polled {
     give_back_soon(held);
     let acquire = stage.engine.lock("a").class(TESTED).acquire();
     polled(async move { drop(acquire.await) })
 }
 
-fn acquire_that_waits_in_vain<G: Ground>() {
+fn acquire_that_waits_in_vain<G: Fixture>() {
     of_every_call::<G>(async |stage| {
         let held = hold(&stage.other, "a").await;
         let acquire = stage.engine.lock("a").class(TESTED).wait(SOON).acquire();
@@ -70,14 +70,14 @@ fn acquire_that_waits_in_vain<G: Ground>() {
     });
 }
 
-fn try_acquire<G: Ground>() {
+fn try_acquire<G: Fixture>() {
     of_every_call::<G>(async |stage| {
         let tried = stage.engine.lock("a").class(TESTED).try_acquire();
         polled(async move { drop(tried.await) })
     });
 }
 
-fn run<G: Ground>() {
+fn run<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lock = stage.engine.lock("a");
         polled(async move {
@@ -95,35 +95,35 @@ async fn work(lease: &Lease) -> Result<(), std::convert::Infallible> {
     Ok(())
 }
 
-fn release<G: Ground>() {
+fn release<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lease = hold(&stage.engine, "a").await;
         polled(async move { drop(lease.release().await) })
     });
 }
 
-fn renew<G: Ground>() {
+fn renew<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lease = hold(&stage.engine, "a").await;
         polled(async move { drop(lease.renew(Duration::from_secs(40)).await) })
     });
 }
 
-fn holder<G: Ground>() {
+fn holder<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let holder = stage.engine.lock("a").holder();
         polled(async move { drop(holder.await) })
     });
 }
 
-fn is_locked<G: Ground>() {
+fn is_locked<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let is_locked = stage.engine.lock("a").is_locked();
         polled(async move { drop(is_locked.await) })
     });
 }
 
-fn force_release<G: Ground>() {
+fn force_release<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lease = hold(&stage.engine, "a").await;
         let forced = stage.engine.lock("a").force_release();
@@ -134,7 +134,7 @@ fn force_release<G: Ground>() {
     });
 }
 
-fn lost<G: Ground>() {
+fn lost<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
         stage.engine.lock("a").force_release().await.expect("an answer");
@@ -144,7 +144,7 @@ fn lost<G: Ground>() {
     });
 }
 
-fn losses_next<G: Ground>() {
+fn losses_next<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let mut losses = stage.engine.losses();
         let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
@@ -156,7 +156,7 @@ fn losses_next<G: Ground>() {
     });
 }
 
-fn shutdown<G: Ground>() {
+fn shutdown<G: Fixture>() {
     let doomed_metrics = Mutex::new(Vec::new());
     at_every_poll::<G>(async |stage| {
         let doomed = stage.builder().metrics().build().await.expect("an engine");
@@ -174,7 +174,7 @@ fn shutdown<G: Ground>() {
     }
 }
 
-fn build<G: Ground>() {
+fn build<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         // The lane opens at the second try.
         let faults = stage.faults.clone();
@@ -199,14 +199,14 @@ fn give_back_soon(lease: Lease) {
     });
 }
 
-fn at_every_poll<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
+fn at_every_poll<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     block_on(async {
         drop_at_every_poll(&Stage::<G>::new().await, prepare).await;
     });
 }
 
 /// Of calls of the class [`TESTED`]: each dropped one was cancelled, and no other.
-fn of_every_call<G: Ground>(prepare: impl AsyncFn(&Stage<G>) -> Polled) -> Fates {
+fn of_every_call<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) -> Fates {
     block_on(async {
         let stage = Stage::<G>::new().await;
         let (dropped, done) = drop_at_every_poll(&stage, prepare).await;
@@ -229,7 +229,7 @@ struct Fates {
 }
 
 /// How many were dropped, and how many were done before.
-async fn drop_at_every_poll<G: Ground>(
+async fn drop_at_every_poll<G: Fixture>(
     stage: &Stage<G>,
     prepare: impl AsyncFn(&Stage<G>) -> Polled,
 ) -> (u32, u32) {
@@ -269,7 +269,7 @@ enum Answers {
 }
 
 impl Answers {
-    fn arrange<G: Ground>(self, stage: &Stage<G>) -> Vec<leasehold_memory::faults::Rule> {
+    fn arrange<G: Fixture>(self, stage: &Stage<G>) -> Vec<leasehold_memory::faults::Rule> {
         let delayed = |operation| stage.faults.on(operation).always().inject(Fault::DelayReply(SOON));
         match self {
             Answers::AtOnce => vec![],

@@ -2,7 +2,7 @@
 
 use std::{panic, thread};
 
-use crate::ground::{Ground, Memory, Stage, block_on, on_every_ground};
+use crate::fixture::{Fixture, Memory, Stage, block_on, on_every_ground};
 
 on_every_ground!(
     l7_in_a_thread_without_a_runtime,
@@ -12,7 +12,7 @@ on_every_ground!(
     l7_as_the_last_handle_of_its_engine,
 );
 
-fn l7_in_a_thread_without_a_runtime<G: Ground>() {
+fn l7_in_a_thread_without_a_runtime<G: Fixture>() {
     block_on(async {
         let stage = Stage::<G>::new().await;
         let lease = stage.engine.lock("a").acquire().await.unwrap();
@@ -21,7 +21,7 @@ fn l7_in_a_thread_without_a_runtime<G: Ground>() {
     });
 }
 
-fn l7_in_a_panic<G: Ground>() {
+fn l7_in_a_panic<G: Fixture>() {
     block_on(async {
         let stage = Stage::<G>::new().await;
         let lease = stage.engine.lock("a").acquire().await.unwrap();
@@ -34,7 +34,7 @@ fn l7_in_a_panic<G: Ground>() {
     });
 }
 
-fn l7_in_a_panic_of_a_task<G: Ground>() {
+fn l7_in_a_panic_of_a_task<G: Fixture>() {
     block_on(async {
         let stage = Stage::<G>::new().await;
         let acquire = stage.engine.lock("a").acquire();
@@ -47,7 +47,7 @@ fn l7_in_a_panic_of_a_task<G: Ground>() {
     });
 }
 
-fn l7_during_and_after_the_end_of_the_runtime_that_acquired_it<G: Ground>() {
+fn l7_during_and_after_the_end_of_the_runtime_that_acquired_it<G: Fixture>() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let stage = runtime.block_on(Stage::<G>::new());
     let after = runtime.block_on(stage.engine.lock("after").acquire()).unwrap();
@@ -64,18 +64,18 @@ fn l7_during_and_after_the_end_of_the_runtime_that_acquired_it<G: Ground>() {
     stage.settles();
 }
 
-fn l7_as_the_last_handle_of_its_engine<G: Ground>() {
+fn l7_as_the_last_handle_of_its_engine<G: Fixture>() {
     block_on(async {
-        let Stage { ground, engine, other, .. } = Stage::<G>::new().await;
+        let Stage { fixture, engine, other, .. } = Stage::<G>::new().await;
         let lease = engine.lock("a").acquire().await.unwrap();
         drop((engine, other));
         thread::spawn(move || drop(lease)).join().expect("no panic");
         let gone = tokio::task::block_in_place(|| {
-            leasehold_tests::harness::polling::holds_within(crate::ground::PATIENCE, || {
-                ground.left().is_empty()
+            leasehold_tests::harness::polling::holds_within(crate::fixture::PATIENCE, || {
+                fixture.left().is_empty()
             })
         });
-        assert!(gone, "{:?}", ground.left());
+        assert!(gone, "{:?}", fixture.left());
     });
 }
 

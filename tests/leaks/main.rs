@@ -6,6 +6,6 @@
 mod blocked;
 mod dropped_futures;
 mod dropped_leases;
-mod ground;
+mod fixture;
 mod renewal_thread;
 mod resources;

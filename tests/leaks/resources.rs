@@ -10,7 +10,7 @@ use leasehold_tests::harness::{
     polling::holds_within,
 };
 
-use crate::ground::{PATIENCE, block_on, transport};
+use crate::fixture::{PATIENCE, block_on, transport};
 
 #[tokio::test(start_paused = true)]
 async fn l6_after_a_thousand_operations_under_faults_no_task_is_left() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{AcquireError, BuildError, Engine, EngineBuilder};
 use leasehold_memory::{Cut, Faulty, MemoryTransport};
 
-use crate::ground::{builder, millis, pass, seconds, timed};
+use crate::fixture::{builder, millis, pass, seconds, timed};
 
 #[tokio::test(start_paused = true)]
 async fn under_a_paused_clock_without_on_current_runtime_it_is_refused_with_the_remedy() {

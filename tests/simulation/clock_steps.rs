@@ -6,7 +6,7 @@ use leasehold::{Engine, RenewalOutcome};
 use leasehold_memory::{ClockStep, MemoryTransport};
 use leasehold_tests::harness::{checkers, recorder::Window};
 
-use crate::ground::{Heard, builder, engine, millis, now, pass, seconds, settles_within};
+use crate::fixture::{Heard, builder, engine, millis, now, pass, seconds, settles_within};
 
 #[tokio::test(start_paused = true)]
 async fn s12_forward_within_the_sum_of_the_assumptions_no_lease_is_lost() {

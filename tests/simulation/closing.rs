@@ -3,8 +3,8 @@
 use leasehold::{AcquireError, Engine, Lease, ReleaseError, transport::ErrorKind};
 use leasehold_memory::{Cut, Fault, Operation};
 
-use crate::ground::{
-    Cluster, Ground, Traffic, What, breathe, builder, ground, millis, name_in, pass, seconds,
+use crate::fixture::{
+    Cluster, Fixture, Traffic, What, breathe, builder, fixture, millis, name_in, pass, seconds,
 };
 
 async fn leases_of(engine: &Engine, names: impl Iterator<Item = String>) -> Vec<Lease> {
@@ -14,56 +14,56 @@ async fn leases_of(engine: &Engine, names: impl Iterator<Item = String>) -> Vec<
 }
 
 /// So many owners whose release was not answered, for that many seconds.
-async fn silence(ground: &Ground, cut: Cut, owners: usize, passes: u64) {
-    let leases = leases_of(&ground.engine, (0..owners).map(|number| number.to_string())).await;
-    ground.faults.cut(cut);
-    let released = ground.engine.release_all(leases).await;
+async fn silence(fixture: &Fixture, cut: Cut, owners: usize, passes: u64) {
+    let leases = leases_of(&fixture.engine, (0..owners).map(|number| number.to_string())).await;
+    fixture.faults.cut(cut);
+    let released = fixture.engine.release_all(leases).await;
     assert!(released.iter().all(|answer| matches!(answer, Err(ReleaseError::Unknown { .. }))));
     pass(seconds(passes)).await;
-    assert_eq!(ground.engine.snapshot().closing, owners as u64);
+    assert_eq!(fixture.engine.snapshot().closing, owners as u64);
 }
 
 #[tokio::test(start_paused = true)]
 async fn s5_owners_of_a_silent_server_are_closed_within_100_ms_of_its_return() {
     for passes in [1, 3, 7, 12] {
-        let ground = ground().await;
-        silence(&ground, Cut::Refused, 200, passes).await;
-        ground.faults.heal();
+        let fixture = fixture().await;
+        silence(&fixture, Cut::Refused, 200, passes).await;
+        fixture.faults.heal();
         pass(millis(51)).await;
-        assert_eq!(ground.engine.snapshot().closing, 0, "after {passes} s");
-        assert!(!ground.engine.lock("7").is_locked().await.unwrap());
+        assert_eq!(fixture.engine.snapshot().closing, 0, "after {passes} s");
+        assert!(!fixture.engine.lock("7").is_locked().await.unwrap());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn s5_owners_of_a_server_that_answered_nothing_are_asked_about_within_100_ms() {
-    let ground = ground().await;
-    silence(&ground, Cut::BlackHole, 200, 7).await;
-    ground.faults.heal();
+    let fixture = fixture().await;
+    silence(&fixture, Cut::BlackHole, 200, 7).await;
+    fixture.faults.heal();
     pass(millis(51)).await;
-    let closing = ground.engine.snapshot().closing;
+    let closing = fixture.engine.snapshot().closing;
     assert!(closing <= 21, "only releases that are in flight are left: {closing}");
     pass(millis(1_050)).await;
-    assert_eq!(ground.engine.snapshot().closing, 0);
+    assert_eq!(fixture.engine.snapshot().closing, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn s5_any_answer_of_a_server_makes_its_owners_due() {
-    let ground = ground().await;
-    silence(&ground, Cut::Refused, 200, 7).await;
-    ground.faults.heal();
-    let _lease = ground.engine.lock("another").acquire().await.unwrap();
+    let fixture = fixture().await;
+    silence(&fixture, Cut::Refused, 200, 7).await;
+    fixture.faults.heal();
+    let _lease = fixture.engine.lock("another").acquire().await.unwrap();
     breathe().await;
-    assert_eq!(ground.engine.snapshot().closing, 0);
+    assert_eq!(fixture.engine.snapshot().closing, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_gets_20_releases_a_second_however_many_owners_wait() {
-    let ground = ground().await;
-    silence(&ground, Cut::Refused, 1_000, 10).await;
-    let before = ground.heard.counts().answered[&leasehold::metrics::Operation::Release];
+    let fixture = fixture().await;
+    silence(&fixture, Cut::Refused, 1_000, 10).await;
+    let before = fixture.heard.counts().answered[&leasehold::metrics::Operation::Release];
     pass(seconds(10)).await;
-    let sent = ground.heard.counts().answered[&leasehold::metrics::Operation::Release] - before;
+    let sent = fixture.heard.counts().answered[&leasehold::metrics::Operation::Release] - before;
     assert!((200..=400).contains(&sent), "{sent} in 10 s");
 }
 
@@ -105,21 +105,21 @@ async fn s5_changes_of_other_nodes_raise_no_back_off() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_its_server_does_not_answer_backs_off_while_others_are_answered() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.on(Operation::Release).key("a").always().inject(Fault::Refuse(ErrorKind::NotReady));
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.on(Operation::Release).key("a").always().inject(Fault::Refuse(ErrorKind::NotReady));
     lease.release().await.unwrap_err();
     pass(seconds(1)).await;
-    let sent = || ground.heard.counts().unanswered[&leasehold::metrics::Operation::Release];
+    let sent = || fixture.heard.counts().unanswered[&leasehold::metrics::Operation::Release];
     let before = sent();
     for _ in 0..10_000 {
-        drop(ground.engine.lock("b").acquire().await.unwrap().release().await);
+        drop(fixture.engine.lock("b").acquire().await.unwrap().release().await);
         breathe().await;
     }
     let sent = sent() - before;
     assert!(sent <= 10, "{sent} releases of one owner in 10 s");
-    ground.faults.clear();
-    ground.settles_within(seconds(6)).await;
+    fixture.faults.clear();
+    fixture.settles_within(seconds(6)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,28 +5,28 @@ use leasehold::{LossReason, ReleaseOutcome};
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::conservation::{Numbers, assert_balanced};
 
-use crate::ground::{Ground, builder, ground, ground_with, millis, pass, seconds};
+use crate::fixture::{Fixture, builder, fixture, ground_with, millis, pass, seconds};
 
 /// The sums, from the events, from the snapshot and from the metrics of the same engine.
-pub fn check(ground: &Ground) {
-    let (heard, now) = (ground.heard.counts(), ground.engine.snapshot());
+pub fn check(fixture: &Fixture) {
+    let (heard, now) = (fixture.heard.counts(), fixture.engine.snapshot());
     let ended =
         heard.granted + heard.shared + heard.refused + heard.timed_out + heard.cancelled + heard.failed;
     assert_eq!(heard.waits, ended + now.waiting, "waits: {heard:?}");
     let (released, lost) = (heard.releases.values().sum::<u64>(), heard.losses.values().sum::<u64>());
     assert_eq!(heard.granted, released + lost + now.held, "leases: {heard:?}");
     assert_eq!((now.granted, now.released, now.lost), (heard.granted, released, lost));
-    assert_balanced(&ground.engine);
+    assert_balanced(&fixture.engine);
 }
 
-async fn counted() -> Ground {
+async fn counted() -> Fixture {
     ground_with(|builder| builder.metrics()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_outcome_of_a_wait_is_told_once() {
-    let ground = counted().await;
-    let (lock, scope) = (ground.engine.lock("a").class("x"), ground.engine.reentry());
+    let fixture = counted().await;
+    let (lock, scope) = (fixture.engine.lock("a").class("x"), fixture.engine.reentry());
     let mine = lock.clone().reentry(&scope);
     let first = mine.acquire().await.unwrap();
     let second = mine.acquire().await.unwrap(); // shared
@@ -35,17 +35,17 @@ async fn every_outcome_of_a_wait_is_told_once() {
     let dropped = tokio::spawn(lock.acquire());
     let waiting = tokio::spawn(lock.acquire());
     pass(millis(10)).await;
-    check(&ground);
+    check(&fixture);
     dropped.abort(); // cancelled
     pass(millis(10)).await;
-    check(&ground);
-    assert_eq!(Numbers::of(&ground.engine).one("leasehold_waiters", &["x"]), 1.0);
+    check(&fixture);
+    assert_eq!(Numbers::of(&fixture.engine).one("leasehold_waiters", &["x"]), 1.0);
     drop(second);
     first.release().await.unwrap();
     drop(waiting.await.unwrap().unwrap()); // granted, dropped
     pass(millis(10)).await;
-    check(&ground);
-    let numbers = Numbers::of(&ground.engine);
+    check(&fixture);
+    let numbers = Numbers::of(&fixture.engine);
     let outcome = |outcome| numbers.one("leasehold_acquire_total", &["x", outcome]);
     let outcomes = ["acquired", "reentrant", "busy", "timeout", "cancelled", "error"].map(outcome);
     assert_eq!(outcomes, [2.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
@@ -55,9 +55,9 @@ async fn every_outcome_of_a_wait_is_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_that_share_a_scope_in_the_queue_are_one_grant() {
-    let ground = counted().await;
-    let held = ground.engine.lock("a").acquire().await.unwrap();
-    let mine = ground.engine.lock("a").reentry(&ground.engine.reentry());
+    let fixture = counted().await;
+    let held = fixture.engine.lock("a").acquire().await.unwrap();
+    let mine = fixture.engine.lock("a").reentry(&fixture.engine.reentry());
     let both = [tokio::spawn(mine.acquire()), tokio::spawn(mine.acquire())];
     pass(millis(10)).await;
     held.release().await.unwrap();
@@ -65,26 +65,26 @@ async fn callers_that_share_a_scope_in_the_queue_are_one_grant() {
     for lease in both {
         leases.push(lease.await.unwrap().unwrap());
     }
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.shared), (3, 2, 1));
-    check(&ground);
+    check(&fixture);
     drop(leases);
     pass(millis(10)).await;
-    check(&ground);
+    check(&fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_dropped_with_its_grant_on_the_way_is_cancelled_and_the_grant_counted_apart() {
-    let ground = counted().await;
-    let mut acquire = Box::pin(ground.engine.lock("a").acquire());
+    let fixture = counted().await;
+    let mut acquire = Box::pin(fixture.engine.lock("a").acquire());
     let started = futures_poll(&mut acquire).await;
     assert!(!started);
     pass(millis(10)).await; // granted meanwhile; nobody has taken it
     drop(acquire);
     pass(millis(10)).await;
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.cancelled, heard.without_caller), (1, 0, 1, 1));
-    check(&ground);
+    check(&fixture);
 }
 
 // Polls it once: whether it is ready.
@@ -97,61 +97,61 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn callers_told_of_a_shutdown_have_failed_and_leases_are_lost() {
-    let ground = counted().await;
-    let _held = ground.engine.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = counted().await;
+    let _held = fixture.engine.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(10)).await;
-    ground.engine.shutdown(seconds(5)).await;
+    fixture.engine.shutdown(seconds(5)).await;
     assert!(waiting.await.unwrap().is_err());
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!((heard.failed, heard.losses[&LossReason::Shutdown]), (1, 1));
-    check(&ground);
+    check(&fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_and_a_lost_scope_are_failures() {
-    let ground = ground_with(|builder| {
+    let fixture = ground_with(|builder| {
         builder.config(leasehold::EngineConfig { leases_max: 1, ..Default::default() }).metrics()
     })
     .await;
-    let scope = ground.engine.reentry();
-    let mine = ground.engine.lock("a").no_renewal().ttl(seconds(1)).reentry(&scope);
+    let scope = fixture.engine.reentry();
+    let mine = fixture.engine.lock("a").no_renewal().ttl(seconds(1)).reentry(&scope);
     let lease = mine.acquire().await.unwrap();
-    assert!(ground.engine.lock("b").acquire().await.is_err());
+    assert!(fixture.engine.lock("b").acquire().await.is_err());
     lease.lost().await;
-    assert!(ground.engine.lock("a").reentry(&scope).acquire().await.is_err());
-    assert_eq!(ground.heard.counts().failed, 2);
-    check(&ground);
+    assert!(fixture.engine.lock("a").reentry(&scope).acquire().await.is_err());
+    assert_eq!(fixture.heard.counts().failed, 2);
+    check(&fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_without_an_answer_counts_as_released_and_one_too_late_too() {
-    let ground = counted().await;
-    let lost = ground.engine.lock("a").acquire().await.unwrap();
-    ground.engine.lock("a").force_release().await.unwrap();
+    let fixture = counted().await;
+    let lost = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.engine.lock("a").force_release().await.unwrap();
     assert!(lost.release().await.is_err());
-    let unknown = ground.engine.lock("b").acquire().await.unwrap();
-    ground.faults.cut(leasehold_memory::Cut::BlackHole);
+    let unknown = fixture.engine.lock("b").acquire().await.unwrap();
+    fixture.faults.cut(leasehold_memory::Cut::BlackHole);
     assert!(unknown.release().await.is_err());
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!(
         (heard.releases[&ReleaseOutcome::AlreadyLost], heard.releases[&ReleaseOutcome::Unknown]),
         (1, 1)
     );
-    check(&ground);
+    check(&fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_uncontended_pair_is_five_events() {
-    let ground = ground().await;
-    ground.engine.lock("a").acquire().await.unwrap().release().await.unwrap();
-    let heard = ground.heard.counts();
+    let fixture = fixture().await;
+    fixture.engine.lock("a").acquire().await.unwrap().release().await.unwrap();
+    let heard = fixture.heard.counts();
     let events = heard.waits
         + heard.granted
         + heard.asked
         + heard.answered.values().sum::<u64>()
         + heard.releases.values().sum::<u64>();
-    assert_eq!((events, ground.heard.all()), (5, 5));
+    assert_eq!((events, fixture.heard.all()), (5, 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,33 +183,33 @@ async fn gauges_are_of_this_moment() {
 
 #[tokio::test(start_paused = true)]
 async fn the_most_contended_lock_is_named() {
-    let ground = counted().await;
-    let held = ground.engine.lock("hot").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("hot").acquire());
+    let fixture = counted().await;
+    let held = fixture.engine.lock("hot").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("hot").acquire());
     pass(seconds(3)).await;
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
-    let top = ground.engine.most_contended();
+    let top = fixture.engine.most_contended();
     assert_eq!((top.len(), &*top[0].name, top[0].waits), (1, "hot", 1));
     assert!(top[0].waited >= seconds(3) && top[0].waited < millis(3_100), "{top:?}");
     pass(seconds(130)).await;
-    assert_eq!(ground.engine.most_contended(), []);
+    assert_eq!(fixture.engine.most_contended(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wake_ups_and_renewals_are_told_apart() {
-    let ground = counted().await;
-    let held = ground.engine.lock("a").ttl(seconds(3)).acquire().await.unwrap();
-    let other = builder(&ground.transport).build().await.unwrap();
+    let fixture = counted().await;
+    let held = fixture.engine.lock("a").ttl(seconds(3)).acquire().await.unwrap();
+    let other = builder(&fixture.transport).build().await.unwrap();
     let waiting = tokio::spawn(other.lock("a").acquire());
     pass(seconds(10)).await;
     held.release().await.unwrap();
     let theirs = waiting.await.unwrap().unwrap();
-    let mine = tokio::spawn(ground.engine.lock("a").acquire());
+    let mine = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(100)).await;
     theirs.release().await.unwrap();
     mine.await.unwrap().unwrap().release().await.unwrap();
-    let numbers = Numbers::of(&ground.engine);
+    let numbers = Numbers::of(&fixture.engine);
     assert_eq!(numbers.one("leasehold_wakeups_total", &["default", "notice", "acquired"]), 1.0);
     assert_eq!(numbers.one("leasehold_wakeup_to_acquire_seconds", &["default"]), 1.0);
     let renewed = numbers.one("leasehold_renewals_total", &["default", "renewed"]);
@@ -227,53 +227,53 @@ fn names(count: usize) -> Vec<String> {
 async fn each_name_of_a_list_is_a_wait_of_its_own_of_its_own_class() {
     let classes = [("n1".to_owned(), "ones".to_owned())].into();
     let config = leasehold::EngineConfig { classes, ..Default::default() };
-    let ground = ground_with(|builder| builder.config(config).metrics()).await;
-    let held = ground.engine.lock("n0").class("x").acquire().await.unwrap();
+    let fixture = ground_with(|builder| builder.config(config).metrics()).await;
+    let held = fixture.engine.lock("n0").class("x").acquire().await.unwrap();
     let list = names(20).into_iter().chain([String::new()]);
-    let outcomes = ground.engine.acquire_all(list).wait(seconds(1)).await;
-    let heard = ground.heard.counts();
+    let outcomes = fixture.engine.acquire_all(list).wait(seconds(1)).await;
+    let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.timed_out, heard.failed), (21, 20, 1, 0));
-    check(&ground);
-    let numbers = Numbers::of(&ground.engine);
+    check(&fixture);
+    let numbers = Numbers::of(&fixture.engine);
     assert_eq!(numbers.one("leasehold_held", &["ones"]), 11.0, "n1 and n10 to n19");
     assert_eq!(numbers.one("leasehold_acquire_total", &["default", "timeout"]), 1.0);
     drop((outcomes, held));
-    ground.settles_within(seconds(1)).await;
-    check(&ground);
+    fixture.settles_within(seconds(1)).await;
+    check(&fixture);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_dropped_in_the_middle_was_cancelled_and_its_grants_are_counted_apart() {
-    let ground = counted().await;
-    let held = ground.engine.lock("n0").acquire().await.unwrap();
-    let mut acquiring = ground.engine.acquire_all(names(1_000)).class("x").start();
+    let fixture = counted().await;
+    let held = fixture.engine.lock("n0").acquire().await.unwrap();
+    let mut acquiring = fixture.engine.acquire_all(names(1_000)).class("x").start();
     let (_, taken) = acquiring.next().await.unwrap();
     pass(millis(10)).await; // granted meanwhile; nobody has taken them
     drop(acquiring);
     pass(millis(10)).await;
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.cancelled), (1_001, 2, 999));
     assert!(heard.without_caller > 0, "{heard:?}");
-    check(&ground);
+    check(&fixture);
     drop((taken, held));
-    ground.settles_within(seconds(1)).await;
-    check(&ground);
-    let numbers = Numbers::of(&ground.engine);
+    fixture.settles_within(seconds(1)).await;
+    check(&fixture);
+    let numbers = Numbers::of(&fixture.engine);
     assert_eq!(numbers.one("leasehold_release_total", &["x", "dropped"]), 1.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn names_of_a_list_that_are_told_of_a_shutdown_have_failed() {
-    let ground = counted().await;
-    let other = ground.other().await;
+    let fixture = counted().await;
+    let other = fixture.other().await;
     let _held = other.lock("n0").acquire().await.unwrap();
-    let engine = ground.engine.clone();
+    let engine = fixture.engine.clone();
     let outcomes = tokio::spawn(async move { engine.acquire_all(names(100)).await.len() });
     pass(millis(10)).await;
-    let report = ground.engine.shutdown(seconds(5)).await;
+    let report = fixture.engine.shutdown(seconds(5)).await;
     assert_eq!(report.released, 99);
     assert_eq!(outcomes.await.unwrap(), 100);
-    let heard = ground.heard.counts();
+    let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.failed), (100, 99, 1));
-    check(&ground);
+    check(&fixture);
 }

@@ -5,16 +5,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::ground::{breathe, ground, millis, pass, seconds};
+use crate::fixture::{breathe, fixture, millis, pass, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn l2_100_000_callers_with_a_wait_are_served_in_order() {
     const CALLERS: u64 = 100_000;
-    let ground = ground().await;
-    let held = ground.other().await.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    let held = fixture.other().await.lock("a").acquire().await.unwrap();
     let next = Arc::new(AtomicU64::new(0));
     for number in 0..CALLERS {
-        let (next, acquire) = (next.clone(), ground.engine.lock("a").wait(seconds(600)).acquire());
+        let (next, acquire) = (next.clone(), fixture.engine.lock("a").wait(seconds(600)).acquire());
         tokio::spawn(async move {
             let lease = acquire.await.expect("in time");
             assert_eq!(next.fetch_add(1, Ordering::Relaxed), number, "out of turn");
@@ -22,14 +22,14 @@ async fn l2_100_000_callers_with_a_wait_are_served_in_order() {
         });
     }
     pass(millis(500)).await;
-    assert_eq!(ground.engine.snapshot().waiting, CALLERS);
-    let asks = ground.engine.snapshot().asks;
+    assert_eq!(fixture.engine.snapshot().waiting, CALLERS);
+    let asks = fixture.engine.snapshot().asks;
     held.release().await.unwrap();
-    while ground.engine.snapshot().waiting > 0 {
+    while fixture.engine.snapshot().waiting > 0 {
         breathe().await;
     }
     breathe().await;
-    let seen = ground.engine.snapshot();
+    let seen = fixture.engine.snapshot();
     assert_eq!((next.load(Ordering::Relaxed), seen.released), (CALLERS, CALLERS));
     assert!(seen.asks - asks <= 2 * CALLERS, "{} asks", seen.asks - asks);
 }
@@ -37,16 +37,16 @@ async fn l2_100_000_callers_with_a_wait_are_served_in_order() {
 #[tokio::test(start_paused = true)]
 async fn l3_100_000_waits_that_end_one_by_one_end_in_time() {
     const CALLERS: u64 = 100_000;
-    let ground = ground().await;
-    let _held = ground.other().await.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    let _held = fixture.other().await.lock("a").acquire().await.unwrap();
     for number in 0..CALLERS {
         let wait = millis(1_000 + number % 10_000);
-        tokio::spawn(ground.engine.lock("a").wait(wait).acquire());
+        tokio::spawn(fixture.engine.lock("a").wait(wait).acquire());
     }
     pass(millis(999)).await;
     for left in (0..10_000).rev() {
         pass(millis(1)).await;
-        let waiting = ground.engine.snapshot().waiting;
+        let waiting = fixture.engine.snapshot().waiting;
         assert!(waiting <= 10 * (left + 2), "{waiting} of {}", 10 * left);
     }
 }

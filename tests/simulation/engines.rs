@@ -6,7 +6,7 @@ use leasehold::Engine;
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::harness::{checkers, recorder::Window};
 
-use crate::ground::{engine, millis, now, pass, seconds, settles_within};
+use crate::fixture::{engine, millis, now, pass, seconds, settles_within};
 
 async fn contend(engine: Engine, process: u32, number: usize, windows: Arc<Mutex<Vec<Window>>>) {
     for round in 0.. {

@@ -4,7 +4,7 @@
 use leasehold::{LossReason, ReleaseError};
 use leasehold_memory::MemoryTransport;
 
-use crate::ground::{Traffic, What, engine, millis, now, pass, seconds};
+use crate::fixture::{Traffic, What, engine, millis, now, pass, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn without_lease_time_and_release_it_is_held_for_as_long_as_the_process_lives() {

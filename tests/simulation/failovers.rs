@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use leasehold::{Engine, Lease, LeaseState, LossEvent, LossReason, clock::Instant};
 
-use crate::ground::{Cluster, Data, Heard, builder, millis, name_in, now, pass, seconds, settles_within};
+use crate::fixture::{Cluster, Data, Heard, builder, millis, name_in, now, pass, seconds, settles_within};
 
 const TTL_SECONDS: u64 = 3;
 const LEASES_A_PART: usize = 10;
@@ -21,7 +21,7 @@ async fn field() -> Field {
     let (cluster, heard) = (Cluster::new(3), Heard::default());
     let engine = builder(&cluster).recorder(heard.clone()).build().await.expect("an engine");
     let mut leases = vec![];
-    for part in 0..crate::ground::PARTS {
+    for part in 0..crate::fixture::PARTS {
         for number in 0..LEASES_A_PART {
             let lock = engine.lock(name_in(part, number)).ttl(seconds(TTL_SECONDS));
             leases.push((part, lock.acquire().await.expect("free")));
@@ -37,7 +37,7 @@ impl Field {
     }
 
     fn others(&self, parts: &[usize]) -> Vec<usize> {
-        (0..crate::ground::PARTS).filter(|part| !parts.contains(part)).collect()
+        (0..crate::fixture::PARTS).filter(|part| !parts.contains(part)).collect()
     }
 
     /// Lets time pass; none of these leases is late (renewed with less than a third of its ttl left), lost or in jeopardy.
@@ -67,7 +67,7 @@ async fn s12_a_new_master_with_the_locks_is_asked_at_once_and_confirms_them() {
     assert_eq!(field.heard.counts().jeopardies as usize, parts.len() * LEASES_A_PART, "one tick, once each");
     assert!(field.on(&parts).all(|lease| lease.state() == LeaseState::Held), "answered in the same tick");
     assert!(field.on(&parts).all(|lease| lease.remaining() > millis(2_790)));
-    field.undisturbed_until(&(0..crate::ground::PARTS).collect::<Vec<_>>(), end).await;
+    field.undisturbed_until(&(0..crate::fixture::PARTS).collect::<Vec<_>>(), end).await;
     let nodes: Vec<_> = field.heard.counts().nodes.split_off(3);
     assert_eq!(nodes, [("node 3".to_owned(), true), ("node 0".to_owned(), false)], "told once");
     field.conservation();
@@ -157,7 +157,7 @@ async fn leases_of_slots_without_a_node_are_in_jeopardy_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_added_filled_emptied_and_removed_disturbs_nothing() {
     let field = field().await;
-    let all: Vec<_> = (0..crate::ground::PARTS).collect();
+    let all: Vec<_> = (0..crate::fixture::PARTS).collect();
     field.cluster.add(3);
     field.cluster.disconnect(3);
     pass(millis(51)).await;

@@ -6,7 +6,7 @@ use leasehold::{
 };
 use leasehold_memory::MemoryTransport;
 
-use crate::ground::{Detour, breathe, engine, millis, now, pass, seconds, settles_within, until};
+use crate::fixture::{Detour, breathe, engine, millis, now, pass, seconds, settles_within, until};
 
 #[tokio::test(start_paused = true)]
 async fn s5_before_its_latest_execution_time_the_key_is_gone_again_within_a_second_of_it() {

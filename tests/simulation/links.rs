@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Engine, EngineConfig, Lease, routing::topology::Batching};
 use leasehold_memory::MemoryTransport;
 
-use crate::ground::{Cluster, Far, builder, millis, pass, seconds};
+use crate::fixture::{Cluster, Far, builder, millis, pass, seconds};
 
 const TTL: Duration = seconds(30);
 /// A lease is lost unless a renewal is confirmed this long after the last one was sent.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use leasehold::transport::LanePurpose;
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 
-use crate::ground::{Traffic, What, breathe, builder, engine, ground, millis, now, pass, seconds, timed};
+use crate::fixture::{Traffic, What, breathe, builder, engine, fixture, millis, now, pass, seconds, timed};
 
 /// A lock that a process which was killed has left behind.
 async fn killed_holder(memory: &MemoryTransport, ttl_ms: u64) -> leasehold::Lease {
@@ -65,13 +65,13 @@ async fn l2_a_notice_leads_to_one_command_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn l2_a_lost_notice_costs_at_most_a_second_and_a_tenth() {
-    let ground = ground().await;
-    let other = ground.other().await;
+    let fixture = fixture().await;
+    let other = fixture.other().await;
     for _ in 0..20 {
         let held = other.lock("a").acquire().await.unwrap();
-        let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+        let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
         pass(millis(3_210)).await;
-        let lost = ground.faults.on(Operation::Notice).inject(Fault::LoseRequest);
+        let lost = fixture.faults.on(Operation::Notice).inject(Fault::LoseRequest);
         held.release().await.unwrap();
         let (lease, took) = timed(waiting).await;
         assert_eq!(lost.fired(), 1);
@@ -82,15 +82,15 @@ async fn l2_a_lost_notice_costs_at_most_a_second_and_a_tenth() {
 
 #[tokio::test(start_paused = true)]
 async fn l2_a_cut_subscription_is_made_good_when_it_is_back() {
-    let ground = ground().await;
-    let held = ground.other().await.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    let held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(seconds(2)).await;
-    ground.faults.cut_lane(LanePurpose::Calls, Cut::BlackHole);
+    fixture.faults.cut_lane(LanePurpose::Calls, Cut::BlackHole);
     breathe().await;
     held.release().await.unwrap();
     pass(millis(300)).await;
-    ground.faults.heal();
+    fixture.faults.heal();
     let (lease, took) = timed(waiting).await;
     assert!(lease.unwrap().unwrap().is_held());
     assert!(took <= millis(1_101), "{took:?}");
@@ -98,18 +98,18 @@ async fn l2_a_cut_subscription_is_made_good_when_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn l2_many_callers_of_one_name_poll_as_one() {
-    let ground = ground().await;
-    let held = ground.other().await.lock("a").acquire().await.unwrap();
-    let waiting: Vec<_> = (0..5_000).map(|_| tokio::spawn(ground.engine.lock("a").acquire())).collect();
+    let fixture = fixture().await;
+    let held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let waiting: Vec<_> = (0..5_000).map(|_| tokio::spawn(fixture.engine.lock("a").acquire())).collect();
     pass(seconds(10)).await;
-    let asks = ground.engine.snapshot().asks;
+    let asks = fixture.engine.snapshot().asks;
     pass(seconds(100)).await;
-    let polls = ground.engine.snapshot().asks - asks;
+    let polls = fixture.engine.snapshot().asks - asks;
     assert!((90..=101).contains(&polls), "about one a second: {polls}");
-    ground.faults.on(Operation::Notice).inject(Fault::LoseRequest);
+    fixture.faults.on(Operation::Notice).inject(Fault::LoseRequest);
     let before = now();
     held.release().await.unwrap();
-    while ground.engine.snapshot().granted == 0 {
+    while fixture.engine.snapshot().granted == 0 {
         pass(millis(1)).await;
     }
     assert!(now() - before <= millis(1_102), "{:?}", now() - before);
@@ -118,18 +118,18 @@ async fn l2_many_callers_of_one_name_poll_as_one() {
 
 #[tokio::test(start_paused = true)]
 async fn l2_many_contended_names_poll_at_five_hundred_a_second() {
-    let ground = ground().await;
-    let other = ground.other().await;
+    let fixture = fixture().await;
+    let other = fixture.other().await;
     let mut held = vec![];
     let mut waiting = vec![];
     for number in 0..2_000 {
         held.push(other.lock(format!("{number}")).acquire().await.unwrap());
-        waiting.push(tokio::spawn(ground.engine.lock(format!("{number}")).acquire()));
+        waiting.push(tokio::spawn(fixture.engine.lock(format!("{number}")).acquire()));
     }
     pass(seconds(10)).await;
-    let asks = ground.engine.snapshot().asks;
+    let asks = fixture.engine.snapshot().asks;
     pass(seconds(20)).await;
-    let rate = (ground.engine.snapshot().asks - asks) / 20;
+    let rate = (fixture.engine.snapshot().asks - asks) / 20;
     assert!((400..=500).contains(&rate), "{rate} a second");
     waiting.iter().for_each(|task| task.abort());
 }
@@ -189,12 +189,12 @@ async fn l3_every_wait_ends_in_time_also_while_thousands_of_names_ask_again() {
 #[tokio::test(start_paused = true)]
 async fn l5_after_healing_the_first_command_succeeds_within_the_retrys_pause() {
     for cut in [Cut::Refused, Cut::Reset, Cut::BlackHole, Cut::RepliesLost] {
-        let ground = ground().await;
-        ground.faults.cut(cut);
-        let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+        let fixture = fixture().await;
+        fixture.faults.cut(cut);
+        let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
         pass(millis(5_300)).await;
         assert!(!waiting.is_finished(), "{cut:?}");
-        ground.faults.heal();
+        fixture.faults.heal();
         let (lease, took) = timed(waiting).await;
         assert!(lease.unwrap().unwrap().is_held());
         assert!(took <= millis(1_201), "{cut:?}: {took:?}"); // a timeout and a pause
@@ -203,13 +203,13 @@ async fn l5_after_healing_the_first_command_succeeds_within_the_retrys_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn l5_after_healing_notices_come_again() {
-    let ground = ground().await;
-    let held = ground.other().await.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    let held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(seconds(2)).await;
-    ground.faults.cut(Cut::Reset);
+    fixture.faults.cut(Cut::Reset);
     pass(seconds(4)).await;
-    ground.faults.heal();
+    fixture.faults.heal();
     pass(seconds(3)).await;
     held.release().await.unwrap();
     let (lease, took) = timed(waiting).await;
@@ -219,34 +219,34 @@ async fn l5_after_healing_notices_come_again() {
 
 #[tokio::test(start_paused = true)]
 async fn l5_a_lease_survives_an_outage_of_half_a_ttl_and_not_one_of_two() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.cut(Cut::BlackHole);
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.cut(Cut::BlackHole);
     pass(seconds(15)).await;
-    ground.faults.heal();
+    fixture.faults.heal();
     pass(seconds(3)).await;
     assert_eq!(lease.state(), leasehold::LeaseState::Held);
-    ground.faults.cut(Cut::BlackHole);
+    fixture.faults.cut(Cut::BlackHole);
     let (reason, took) = timed(lease.lost()).await;
     assert_eq!(reason, leasehold::LossReason::Expired);
     assert!(took <= millis(28_600), "{took:?}");
     pass(seconds(30)).await;
-    ground.faults.heal();
+    fixture.faults.heal();
     assert!(!lease.is_held(), "never again");
     drop(lease);
-    ground.settles_within(seconds(7)).await;
+    fixture.settles_within(seconds(7)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_topology_does_not_make_failing_entries_ask_without_pause() {
-    let ground = ground().await;
-    ground.faults.cut(Cut::Refused);
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.cut(Cut::Refused);
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(300)).await;
-    let asks = ground.heard.counts().asked;
-    ground.transport.inner().restart(leasehold_memory::Restart::DataKept);
+    let asks = fixture.heard.counts().asked;
+    fixture.transport.inner().restart(leasehold_memory::Restart::DataKept);
     pass(seconds(1)).await;
-    let more = ground.heard.counts().asked - asks;
+    let more = fixture.heard.counts().asked - asks;
     assert!(more <= 12, "{more} asks in a second");
     waiting.abort();
 }

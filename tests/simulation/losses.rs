@@ -3,13 +3,13 @@
 use leasehold::{Lease, LossEvent, LossReason};
 use leasehold_tests::conservation::assert_balanced;
 
-use crate::ground::{breathe, ground, ground_with, millis, now, seconds};
+use crate::fixture::{breathe, fixture, ground_with, millis, now, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
-    let ground = ground().await;
-    let (mut one, mut two) = (ground.engine.losses(), ground.engine.losses());
-    let lease = ground.engine.lock("a").ttl(seconds(4)).no_renewal().acquire().await.unwrap();
+    let fixture = fixture().await;
+    let (mut one, mut two) = (fixture.engine.losses(), fixture.engine.losses());
+    let lease = fixture.engine.lock("a").ttl(seconds(4)).no_renewal().acquire().await.unwrap();
     let (granted, deadline) = (now(), now() + lease.remaining());
     for losses in [&mut one, &mut two] {
         let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
@@ -23,25 +23,25 @@ async fn every_reader_hears_every_loss_with_name_token_reason_and_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_hears_nothing_from_before_it_was_made_and_no_release() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.engine.lock("a").force_release().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.engine.lock("a").force_release().await.unwrap();
     lease.lost().await;
     drop(lease);
-    let mut losses = ground.engine.losses();
-    ground.engine.lock("b").acquire().await.unwrap().release().await.unwrap();
-    drop(ground.engine.lock("b").acquire().await.unwrap());
-    ground.settles_within(seconds(1)).await;
+    let mut losses = fixture.engine.losses();
+    fixture.engine.lock("b").acquire().await.unwrap().release().await.unwrap();
+    drop(fixture.engine.lock("b").acquire().await.unwrap());
+    fixture.settles_within(seconds(1)).await;
     assert!(losses.try_next().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_forced_release_is_heard_at_the_next_renewal() {
-    let ground = ground().await;
-    let mut losses = ground.engine.losses();
-    let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
+    let fixture = fixture().await;
+    let mut losses = fixture.engine.losses();
+    let lease = fixture.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
     let granted = now();
-    assert!(ground.other().await.lock("a").force_release().await.unwrap());
+    assert!(fixture.other().await.lock("a").force_release().await.unwrap());
     let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("nothing was missed") };
     assert_eq!(loss.reason, LossReason::NotOurs);
     assert!(loss.at - granted >= seconds(3) && loss.at - granted <= millis(3_100), "{loss:?}");
@@ -51,9 +51,9 @@ async fn a_forced_release_is_heard_at_the_next_renewal() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_told_the_last_losses_and_then_the_end() {
     for by_shutdown in [true, false] {
-        let ground = ground().await;
-        let mut losses = ground.engine.losses();
-        let lease = ground.engine.lock("a").ttl(seconds(1)).no_renewal().acquire().await.unwrap();
+        let fixture = fixture().await;
+        let mut losses = fixture.engine.losses();
+        let lease = fixture.engine.lock("a").ttl(seconds(1)).no_renewal().acquire().await.unwrap();
         lease.lost().await;
         drop(lease);
         let reader = tokio::spawn(async move {
@@ -63,12 +63,12 @@ async fn a_reader_is_told_the_last_losses_and_then_the_end() {
             }
             names
         });
-        let kept = ground.engine.lock("b").acquire().await.unwrap();
+        let kept = fixture.engine.lock("b").acquire().await.unwrap();
         match by_shutdown {
-            true => assert_eq!(ground.engine.shutdown(seconds(1)).await.released, 1),
+            true => assert_eq!(fixture.engine.shutdown(seconds(1)).await.released, 1),
             false => kept.release().await.unwrap(),
         }
-        drop(ground);
+        drop(fixture);
         let told = tokio::time::timeout(seconds(2), reader).await.expect("the stream ends").unwrap();
         assert_eq!(told, if by_shutdown { vec!["a", "b"] } else { vec!["a"] });
     }
@@ -78,18 +78,18 @@ async fn a_reader_is_told_the_last_losses_and_then_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_tells_every_loss_that_is_not_told_yet() {
     const LEASES: usize = 1_000;
-    let ground = ground_with(|builder| builder.metrics()).await;
-    let mut losses = ground.engine.losses();
+    let fixture = ground_with(|builder| builder.metrics()).await;
+    let mut losses = fixture.engine.losses();
     let names = (0..LEASES).map(|number| format!("lease {number}"));
-    let asked = ground.engine.acquire_all(names).ttl(seconds(2)).no_renewal().await;
+    let asked = fixture.engine.acquire_all(names).ttl(seconds(2)).no_renewal().await;
     let leases: Vec<Lease> = asked.into_iter().collect::<Result<_, _>>().expect("free");
     let waiters: Vec<_> = leases.iter().map(|lease| tokio::spawn(lease.lost())).collect();
     assert!(matches!(losses.next().await, Some(LossEvent::Lost(_))));
-    let report = ground.engine.shutdown(millis(0)).await;
+    let report = fixture.engine.shutdown(millis(0)).await;
     breathe().await;
     assert_eq!(std::iter::from_fn(|| losses.try_next()).count(), LEASES - 1);
     assert_eq!(waiters.iter().filter(|waiter| !waiter.is_finished()).count(), 0, "who waits is told");
-    let seen = ground.engine.snapshot();
+    let seen = fixture.engine.snapshot();
     assert_eq!((seen.held, seen.lost, report.unconfirmed.len()), (0, LEASES as u64, LEASES));
-    assert_balanced(&ground.engine);
+    assert_balanced(&fixture.engine);
 }

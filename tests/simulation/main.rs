@@ -4,7 +4,7 @@
 //! and its times are exact. Each file is one subject; the random runs are in `random`.
 
 mod events;
-mod ground;
+mod fixture;
 
 mod acquiring;
 mod bad_input;

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use leasehold::{AcquireError, Engine, EngineConfig, Lease, LossReason, ReleaseError};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 
-use crate::ground::{
-    Cluster, Ground, Traffic, What, breathe, builder, engine, ground, ground_with, millis, name_in, now,
+use crate::fixture::{
+    Cluster, Fixture, Traffic, What, breathe, builder, engine, fixture, ground_with, millis, name_in, now,
     pass, seconds, settles_within, timed,
 };
 
@@ -19,15 +19,15 @@ async fn hold(engine: &Engine, count: usize) -> Vec<Lease> {
     outcomes.into_iter().collect::<Result<_, _>>().expect("nobody else wants them")
 }
 
-async fn with(config: EngineConfig) -> Ground {
+async fn with(config: EngineConfig) -> Fixture {
     ground_with(|builder| builder.config(config)).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_name_has_its_own_outcome_in_the_order_given() {
-    let ground = ground().await;
-    let _theirs = ground.other().await.lock("held").acquire().await.unwrap();
-    let asked = ground.engine.acquire_all(["a", "held", "", "b", "a"]).wait(seconds(2)).await;
+    let fixture = fixture().await;
+    let _theirs = fixture.other().await.lock("held").acquire().await.unwrap();
+    let asked = fixture.engine.acquire_all(["a", "held", "", "b", "a"]).wait(seconds(2)).await;
     let [a, held, empty, b, again] = asked.try_into().unwrap();
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!((a.name(), b.name(), a.is_held(), b.is_held()), ("a", "b", true, true));
@@ -38,15 +38,15 @@ async fn each_name_has_its_own_outcome_in_the_order_given() {
     assert_eq!((again.field, again.value.as_str()), ("name", "\"a\""));
     assert!(again.remedy.contains("at place 0"), "{again}");
     drop((a, b));
-    ground.settles_within(seconds(1)).await;
+    fixture.settles_within(seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_are_told_as_they_come_and_a_held_lock_keeps_no_other_back() {
     let config = EngineConfig { bulk_in_flight_max: 1, ..EngineConfig::default() };
-    let ground = with(config).await;
-    let theirs = ground.other().await.lock("n0").acquire().await.unwrap();
-    let mut acquiring = ground.engine.acquire_all(names(100)).start();
+    let fixture = with(config).await;
+    let theirs = fixture.other().await.lock("n0").acquire().await.unwrap();
+    let mut acquiring = fixture.engine.acquire_all(names(100)).start();
     assert_eq!(acquiring.left(), 100);
     let mut places = vec![];
     let mut leases = vec![];
@@ -60,45 +60,45 @@ async fn outcomes_are_told_as_they_come_and_a_held_lock_keeps_no_other_back() {
     let (place, lease) = acquiring.next().await.unwrap();
     assert_eq!((place, lease.unwrap().name()), (0, "n0"));
     assert!(acquiring.next().await.is_none() && acquiring.left() == 0);
-    assert_eq!(ground.engine.snapshot().granted, 100);
+    assert_eq!(fixture.engine.snapshot().granted, 100);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_list_is_done_at_once_and_bad_terms_are_told_for_each_name() {
-    let ground = ground().await;
-    assert!(ground.engine.acquire_all::<&str>([]).await.is_empty());
-    for outcome in ground.engine.acquire_all(["a", "b"]).ttl(millis(1)).await {
+    let fixture = fixture().await;
+    assert!(fixture.engine.acquire_all::<&str>([]).await.is_empty());
+    for outcome in fixture.engine.acquire_all(["a", "b"]).ttl(millis(1)).await {
         let Err(AcquireError::Invalid(invalid)) = outcome else { panic!("accepted") };
         assert_eq!(invalid.field, "ttl");
     }
-    assert_eq!(ground.engine.snapshot().asks, 0);
+    assert_eq!(fixture.engine.snapshot().asks, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_costs_one_ask_and_one_release_and_no_more_than_the_limit_are_in_flight() {
-    let ground = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
+    let fixture = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
     for operation in [Operation::Acquire, Operation::Release] {
-        ground.faults.on(operation).always().inject(Fault::DelayReply(millis(10)));
+        fixture.faults.on(operation).always().inject(Fault::DelayReply(millis(10)));
     }
     // 10 ms for each round of eight: more at once would be over sooner, one by one would take 8 s.
     let in_rounds_of_eight = millis(1_000)..millis(1_300);
-    let (leases, took) = timed(hold(&ground.engine, 800)).await;
+    let (leases, took) = timed(hold(&fixture.engine, 800)).await;
     assert!(in_rounds_of_eight.contains(&took), "{took:?}");
-    assert_eq!((ground.engine.snapshot().asks, ground.engine.snapshot().waiting), (800, 0));
-    let (released, took) = timed(ground.engine.release_all(leases)).await;
+    assert_eq!((fixture.engine.snapshot().asks, fixture.engine.snapshot().waiting), (800, 0));
+    let (released, took) = timed(fixture.engine.release_all(leases)).await;
     assert!(released.iter().all(Result::is_ok) && released.len() == 800);
     assert!(in_rounds_of_eight.contains(&took), "{took:?}");
-    assert_eq!(ground.transport.inner().stored_holds(), 0);
-    ground.settles_within(millis(5)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+    fixture.settles_within(millis(5)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_single_caller_does_not_wait_behind_the_list() {
-    let ground = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
-    ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(10)));
-    let mut acquiring = ground.engine.acquire_all(names(800)).start();
+    let fixture = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
+    fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(10)));
+    let mut acquiring = fixture.engine.acquire_all(names(800)).start();
     breathe().await;
-    let (single, took) = timed(ground.engine.lock("single").acquire()).await;
+    let (single, took) = timed(fixture.engine.lock("single").acquire()).await;
     assert!(single.is_ok() && took <= millis(12), "{took:?}");
     let mut count = 0;
     while let Some((_, lease)) = acquiring.next().await {
@@ -109,16 +109,16 @@ async fn a_single_caller_does_not_wait_behind_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_replies_cost_time_and_no_lock() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     for operation in [Operation::Acquire, Operation::Release] {
-        (0..40).for_each(|n| drop(ground.faults.on(operation).nth(1 + 7 * n).inject(Fault::LoseReply)));
+        (0..40).for_each(|n| drop(fixture.faults.on(operation).nth(1 + 7 * n).inject(Fault::LoseReply)));
     }
-    let leases = hold(&ground.engine, 300).await;
+    let leases = hold(&fixture.engine, 300).await;
     assert!(leases.iter().all(Lease::is_held));
     let seen: HashSet<_> = leases.iter().map(|lease| lease.name().to_owned()).collect();
-    assert_eq!((seen.len(), ground.transport.inner().stored_holds()), (300, 300));
+    assert_eq!((seen.len(), fixture.transport.inner().stored_holds()), (300, 300));
     let (mut confirmed, mut unknown) = (0, 0);
-    for released in ground.engine.release_all(leases).await {
+    for released in fixture.engine.release_all(leases).await {
         match released {
             Ok(()) => confirmed += 1,
             Err(ReleaseError::Unknown { .. }) => unknown += 1,
@@ -128,17 +128,17 @@ async fn lost_replies_cost_time_and_no_lock() {
     // Some of the lost replies are those of the closer's repeats.
     assert_eq!(confirmed + unknown, 300);
     assert!((20..=40).contains(&unknown), "{unknown}");
-    ground.settles_within(seconds(5)).await;
-    assert_eq!(ground.transport.inner().stored_holds(), 0);
+    fixture.settles_within(seconds(5)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn l7_dropped_in_the_middle_everything_is_given_back() {
     for (steps, taken) in [(0, 0), (3, 0), (5, 20), (40, 100)] {
-        let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
-        let _theirs = ground.other().await.lock("n7").acquire().await.unwrap();
-        ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
-        let mut acquiring = ground.engine.acquire_all(names(1_000)).start();
+        let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+        let _theirs = fixture.other().await.lock("n7").acquire().await.unwrap();
+        fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
+        let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
         pass(millis(steps)).await;
         let mut leases = vec![];
         for _ in 0..taken {
@@ -147,55 +147,55 @@ async fn l7_dropped_in_the_middle_everything_is_given_back() {
         assert!(acquiring.left() > 0);
         drop(acquiring);
         pass(seconds(1)).await;
-        let seen = ground.engine.snapshot();
+        let seen = fixture.engine.snapshot();
         assert_eq!((seen.held, seen.waiting, seen.closing), (taken, 0, 0), "after {steps} ms: {seen:?}");
-        assert_eq!(ground.transport.inner().stored_holds(), 1 + leases.len());
+        assert_eq!(fixture.transport.inner().stored_holds(), 1 + leases.len());
         assert!(seen.asks < 1_000, "it did not go on: {seen:?}");
         assert!(leases.iter().all(Lease::is_held), "what was handed out is the caller's");
         drop(leases);
-        ground.settles_within(seconds(1)).await;
+        fixture.settles_within(seconds(1)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn l7_the_awaited_list_gives_back_what_it_has_when_it_is_dropped() {
-    let ground = ground().await;
-    let _theirs = ground.other().await.lock("n7").acquire().await.unwrap();
-    ground.faults.on(Operation::Acquire).nth(500).inject(Fault::LoseReply);
-    let all = async { ground.engine.acquire_all(names(1_000)).await };
+    let fixture = fixture().await;
+    let _theirs = fixture.other().await.lock("n7").acquire().await.unwrap();
+    fixture.faults.on(Operation::Acquire).nth(500).inject(Fault::LoseReply);
+    let all = async { fixture.engine.acquire_all(names(1_000)).await };
     assert!(tokio::time::timeout(seconds(3), all).await.is_err(), "n7 is held");
-    assert_eq!(ground.engine.snapshot().granted, 999);
-    ground.settles_within(seconds(1)).await;
-    assert_eq!(ground.transport.inner().stored_holds(), 1);
+    assert_eq!(fixture.engine.snapshot().granted, 999);
+    fixture.settles_within(seconds(1)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn shut_down_in_the_middle_the_rest_is_told_and_nothing_is_left() {
-    let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
-    ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
-    let mut acquiring = ground.engine.acquire_all(names(1_000)).start();
+    let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+    fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
+    let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
     let mut leases = vec![];
     for _ in 0..100 {
         leases.push(acquiring.next().await.unwrap().1.unwrap());
     }
-    let report = ground.engine.shutdown(seconds(2)).await;
+    let report = fixture.engine.shutdown(seconds(2)).await;
     assert!(report.unconfirmed.is_empty() && report.released >= 100, "{report:?}");
     let mut told = 0;
     while let Some((_, outcome)) = acquiring.next().await {
         assert!(matches!(outcome, Err(AcquireError::ShuttingDown)), "{outcome:?}");
         told += 1;
     }
-    assert_eq!((told, ground.transport.inner().stored_holds()), (900, 0));
+    assert_eq!((told, fixture.transport.inner().stored_holds()), (900, 0));
     assert!(leases.iter().all(|lease| !lease.is_held()));
-    for outcome in ground.engine.acquire_all(names(3)).await {
+    for outcome in fixture.engine.acquire_all(names(3)).await {
         assert!(matches!(outcome, Err(AcquireError::ShuttingDown)), "{outcome:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_leases_is_exact_also_in_the_middle_of_a_list() {
-    let ground = with(EngineConfig { leases_max: 100, ..EngineConfig::default() }).await;
-    let mut acquiring = ground.engine.acquire_all(names(1_000)).start();
+    let fixture = with(EngineConfig { leases_max: 100, ..EngineConfig::default() }).await;
+    let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
     let (mut leases, mut refused) = (vec![], 0);
     while let Some((_, outcome)) = acquiring.next().await {
         match outcome {
@@ -203,21 +203,21 @@ async fn the_limit_of_leases_is_exact_also_in_the_middle_of_a_list() {
             Err(AcquireError::LimitReached { limit: "leases_max", value: 100 }) => refused += 1,
             Err(other) => panic!("{other}"),
         }
-        assert!(ground.engine.snapshot().held <= 100);
+        assert!(fixture.engine.snapshot().held <= 100);
     }
     assert_eq!((leases.len(), refused), (100, 900));
     pass(seconds(1)).await;
-    assert_eq!(ground.transport.inner().stored_holds(), 100, "what was beyond the limit was given back");
+    assert_eq!(fixture.transport.inner().stored_holds(), 100, "what was beyond the limit was given back");
     drop(leases);
-    ground.settles_within(seconds(1)).await;
+    fixture.settles_within(seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_leases_holds_for_single_callers_that_came_before_it_was_reached() {
-    let ground = with(EngineConfig { leases_max: 10, ..EngineConfig::default() }).await;
-    ground.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
+    let fixture = with(EngineConfig { leases_max: 10, ..EngineConfig::default() }).await;
+    fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
     let callers: Vec<_> =
-        names(25).iter().map(|name| tokio::spawn(ground.engine.lock(name).acquire())).collect();
+        names(25).iter().map(|name| tokio::spawn(fixture.engine.lock(name).acquire())).collect();
     let (mut leases, mut refused) = (vec![], 0);
     for caller in callers {
         match caller.await.unwrap() {
@@ -226,17 +226,17 @@ async fn the_limit_of_leases_holds_for_single_callers_that_came_before_it_was_re
             Err(other) => panic!("{other}"),
         }
     }
-    assert_eq!((leases.len(), refused, ground.engine.snapshot().held), (10, 15, 10));
+    assert_eq!((leases.len(), refused, fixture.engine.snapshot().held), (10, 15, 10));
     pass(seconds(1)).await;
-    assert_eq!(ground.transport.inner().stored_holds(), 10);
+    assert_eq!(fixture.transport.inner().stored_holds(), 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn callers_of_a_list_that_wait_count_as_callers() {
-    let ground = with(EngineConfig { waiters_max: 20, ..EngineConfig::default() }).await;
-    let other = ground.other().await;
+    let fixture = with(EngineConfig { waiters_max: 20, ..EngineConfig::default() }).await;
+    let other = fixture.other().await;
     let theirs = hold(&other, 50).await;
-    let mut acquiring = ground.engine.acquire_all(names(60)).start();
+    let mut acquiring = fixture.engine.acquire_all(names(60)).start();
     let mut refused = 0;
     while let Ok(Some((_, outcome))) = tokio::time::timeout(seconds(2), acquiring.next()).await {
         assert!(
@@ -245,7 +245,7 @@ async fn callers_of_a_list_that_wait_count_as_callers() {
         );
         refused += 1;
     }
-    assert_eq!((refused, ground.engine.snapshot().waiting), (40, 20));
+    assert_eq!((refused, fixture.engine.snapshot().waiting), (40, 20));
     other.release_all(theirs).await;
     for _ in 0..20 {
         assert!(acquiring.next().await.unwrap().1.is_ok());
@@ -255,12 +255,12 @@ async fn callers_of_a_list_that_wait_count_as_callers() {
 
 #[tokio::test(start_paused = true)]
 async fn the_inbox_takes_nothing_new_beyond_its_limit_until_it_is_emptied() {
-    let ground = with(EngineConfig { inbox_max: 10, shards: 1, ..EngineConfig::default() }).await;
-    let held = ground.engine.lock("held").acquire().await.unwrap();
+    let fixture = with(EngineConfig { inbox_max: 10, shards: 1, ..EngineConfig::default() }).await;
+    let held = fixture.engine.lock("held").acquire().await.unwrap();
     pass(millis(60)).await;
     let mut pairs = 0;
     let refused = loop {
-        match ground.engine.lock("a").acquire().await {
+        match fixture.engine.lock("a").acquire().await {
             Ok(lease) => lease.release().await.unwrap(),
             Err(refused) => break refused,
         }
@@ -277,7 +277,7 @@ async fn the_inbox_takes_nothing_new_beyond_its_limit_until_it_is_emptied() {
     );
     pass(millis(60)).await;
     held.renew(seconds(60)).await.unwrap();
-    ground.engine.lock("a").acquire().await.unwrap().release().await.unwrap();
+    fixture.engine.lock("a").acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,7 +320,7 @@ async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
     let names: Vec<_> = (0..500).map(|number| name_in(0, number)).collect();
     let mut acquiring = engine.acquire_all(&names).start();
     pass(seconds(1)).await;
-    cluster.fail_over(0, 3, crate::ground::Data::Kept);
+    cluster.fail_over(0, 3, crate::fixture::Data::Kept);
     let mut leases = vec![];
     while let Some((_, outcome)) = acquiring.next().await {
         leases.push(outcome.expect("the node that follows answers"));
@@ -330,33 +330,33 @@ async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
 
 #[tokio::test(start_paused = true)]
 async fn releases_in_a_black_hole_are_unknown_after_one_wait_and_closed_in_the_background() {
-    let ground = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
-    let leases = hold(&ground.engine, 500).await;
-    ground.faults.cut(Cut::BlackHole);
-    let releasing = ground.engine.release_all(leases);
-    assert_eq!(ground.engine.snapshot().held, 0, "from the call on");
+    let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+    let leases = hold(&fixture.engine, 500).await;
+    fixture.faults.cut(Cut::BlackHole);
+    let releasing = fixture.engine.release_all(leases);
+    assert_eq!(fixture.engine.snapshot().held, 0, "from the call on");
     let (released, took) = timed(releasing).await;
     assert!(released.iter().all(|released| matches!(released, Err(ReleaseError::Unknown { .. }))));
     assert!(took >= seconds(10) && took < seconds(12), "{took:?}");
-    ground.faults.heal();
-    ground.settles_within(seconds(60)).await;
-    assert_eq!(ground.transport.inner().stored_holds(), 0);
+    fixture.faults.heal();
+    fixture.settles_within(seconds(60)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_lost_or_of_another_engine_have_their_own_outcome() {
-    let ground = ground().await;
-    let other = ground.other().await;
-    let mut leases = hold(&ground.engine, 3).await;
+    let fixture = fixture().await;
+    let other = fixture.other().await;
+    let mut leases = hold(&fixture.engine, 3).await;
     other.lock("n1").force_release().await.unwrap();
     pass(seconds(11)).await;
     leases.insert(1, other.lock("theirs").acquire().await.unwrap());
-    let released = ground.engine.release_all(leases).await;
+    let released = fixture.engine.release_all(leases).await;
     assert!(
         matches!(released[..], [Ok(()), Ok(()), Err(ReleaseError::AlreadyLost(LossReason::NotOurs)), Ok(())]),
         "{released:?}"
     );
-    assert_eq!(ground.transport.inner().stored_holds(), 0);
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
     settles_within(&other, millis(5)).await;
 }
 
@@ -376,13 +376,13 @@ async fn the_earliest_deadline_is_released_first() {
 
 #[tokio::test(start_paused = true)]
 async fn two_lists_that_overlap_get_each_name_in_turn() {
-    let ground = ground().await;
-    let first = hold(&ground.engine, 50).await;
-    let (engine, other) = (ground.engine.clone(), ground.other().await);
+    let fixture = fixture().await;
+    let first = hold(&fixture.engine, 50).await;
+    let (engine, other) = (fixture.engine.clone(), fixture.other().await);
     let second = tokio::spawn(async move { hold(&engine, 60).await });
     pass(seconds(1)).await;
-    assert_eq!(ground.engine.snapshot().held, 60, "ten were free");
-    ground.engine.release_all(first).await;
+    assert_eq!(fixture.engine.snapshot().held, 60, "ten were free");
+    fixture.engine.release_all(first).await;
     let second = second.await.unwrap();
     assert!(second.iter().all(Lease::is_held));
     assert!(other.lock("n7").try_acquire().await.unwrap().is_none());
@@ -390,7 +390,7 @@ async fn two_lists_that_overlap_get_each_name_in_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn releases_of_two_engines_are_told_in_the_order_of_the_leases() {
-    let (one, two) = (ground().await, ground().await);
+    let (one, two) = (fixture().await, fixture().await);
     let names: Vec<String> = (0..50).map(|number| number.to_string()).collect();
     let ours = one.engine.acquire_all(&names).await.into_iter().map(Result::unwrap);
     let strange = two.engine.acquire_all(&names).await.into_iter().map(Result::unwrap);

@@ -7,7 +7,7 @@ use leasehold_tests::harness::seed::seed;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::task::LocalSet;
 
-use crate::ground::{
+use crate::fixture::{
     Cluster, Heard, PARTS, builder, millis, name_in, now, pass, seconds, settles_within, timed,
 };
 

@@ -1,6 +1,6 @@
 //! Owners are closed also when their slot has moved away from the server that never answered.
 
-use crate::ground::{Cluster, builder, millis, name_in, now, pass, seconds, settles_within, until};
+use crate::fixture::{Cluster, builder, millis, name_in, now, pass, seconds, settles_within, until};
 
 // An ask that node 0 never answers, given up by its caller; its owner is open there.
 async fn open_owner(cluster: &Cluster) -> leasehold::Engine {

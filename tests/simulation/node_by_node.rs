@@ -5,7 +5,7 @@ use leasehold::{
     routing::{slot::Slot, topology::Batching},
 };
 
-use crate::ground::{Cluster, Heard, builder, millis, name_in, now, pass, seconds, until};
+use crate::fixture::{Cluster, Heard, builder, millis, name_in, now, pass, seconds, until};
 
 #[tokio::test(start_paused = true)]
 async fn l2_each_node_is_polled_at_the_rate_of_its_own_crowd() {
@@ -65,8 +65,8 @@ async fn l5_owners_that_waited_for_room_are_closed_by_the_node_that_follows() {
     for ask in asks.collect::<Vec<_>>() {
         ask.await.expect("no panic");
     }
-    cluster.fail_over(0, 3, crate::ground::Data::Kept);
-    crate::ground::settles_within(&engine, seconds(9)).await;
+    cluster.fail_over(0, 3, crate::fixture::Data::Kept);
+    crate::fixture::settles_within(&engine, seconds(9)).await;
 }
 
 #[tokio::test(start_paused = true)]

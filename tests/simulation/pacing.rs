@@ -11,7 +11,7 @@ use std::{
 use leasehold::transport::LanePurpose;
 use leasehold_memory::{Cut, Faulty, MemoryTransport};
 
-use crate::ground::{breathe, builder, engine, millis, now, pass, seconds};
+use crate::fixture::{breathe, builder, engine, millis, now, pass, seconds};
 
 /// Callers of so many names that wait for `wait_ms` and come again; how long after the outage a caller that came one
 /// second before its end has its lock, which is free by then.

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use leasehold::key::LockKey;
 use leasehold_memory::PeerHold;
 
-use crate::ground::{Ground, ground, millis, pass, seconds, timed};
+use crate::fixture::{Fixture, fixture, millis, pass, seconds, timed};
 
-fn put(ground: &Ground) -> Arc<LockKey> {
+fn put(fixture: &Fixture) -> Arc<LockKey> {
     let key = LockKey::new("", "a").unwrap();
     let peer = PeerHold { owner: "an old client:1".into(), count: 1, ttl: None };
-    ground.transport.inner().put_peer_hold(&key, peer);
+    fixture.transport.inner().put_peer_hold(&key, peer);
     key
 }
 
 #[tokio::test(start_paused = true)]
 async fn try_acquire_is_none_and_one_warning_is_told_however_many_wait() {
-    let ground = ground().await;
-    put(&ground);
-    let waiting: Vec<_> = (0..10).map(|_| tokio::spawn(ground.engine.lock("a").acquire())).collect();
+    let fixture = fixture().await;
+    put(&fixture);
+    let waiting: Vec<_> = (0..10).map(|_| tokio::spawn(fixture.engine.lock("a").acquire())).collect();
     pass(seconds(60)).await;
-    assert!(ground.engine.lock("a").try_acquire().await.unwrap().is_none());
-    assert_eq!(ground.heard.counts().no_expiry, 1);
-    let asks = ground.engine.snapshot().asks;
+    assert!(fixture.engine.lock("a").try_acquire().await.unwrap().is_none());
+    assert_eq!(fixture.heard.counts().no_expiry, 1);
+    let asks = fixture.engine.snapshot().asks;
     assert!((50..=65).contains(&asks), "they poll once a second, as one: {asks}");
     waiting.iter().for_each(|task| task.abort());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_gets_it_after_it_was_deleted() {
-    let ground = ground().await;
-    put(&ground);
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    put(&fixture);
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(seconds(30)).await;
     assert!(!waiting.is_finished());
     // A delete by hand publishes no notice; this one does, so drop it.
-    ground.faults.on(leasehold_memory::Operation::Notice).inject(leasehold_memory::Fault::LoseRequest);
-    assert!(ground.other().await.lock("a").force_release().await.unwrap());
+    fixture.faults.on(leasehold_memory::Operation::Notice).inject(leasehold_memory::Fault::LoseRequest);
+    assert!(fixture.other().await.lock("a").force_release().await.unwrap());
     let (lease, took) = timed(waiting).await;
     assert!(lease.unwrap().unwrap().is_held());
     assert!(took <= millis(1_101), "{took:?}");

@@ -3,8 +3,8 @@
 use leasehold::{LossReason, ReleaseError, transport::ErrorKind};
 use leasehold_memory::{Cut, Fault, Operation, Restart};
 
-use crate::ground::{
-    Cluster, Traffic, What, builder, ground, millis, name_in, now, pass, seconds, settles_within, timed,
+use crate::fixture::{
+    Cluster, Traffic, What, builder, fixture, millis, name_in, now, pass, seconds, settles_within, timed,
 };
 
 #[tokio::test(start_paused = true)]
@@ -27,29 +27,29 @@ async fn a_release_while_the_node_reconnects_is_confirmed_when_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_for_the_moment_it_is_confirmed_by_a_later_send() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     for refusals in 1..=5 {
-        let lease = ground.engine.lock("a").acquire().await.unwrap();
-        ground.faults.on(Operation::Release).times(refusals).inject(Fault::Refuse(ErrorKind::NotReady));
+        let lease = fixture.engine.lock("a").acquire().await.unwrap();
+        fixture.faults.on(Operation::Release).times(refusals).inject(Fault::Refuse(ErrorKind::NotReady));
         let (released, took) = timed(lease.release()).await;
         released.expect("ours to the end");
         assert!(took < seconds(1), "{refusals}: {took:?}");
     }
-    let seen = ground.engine.snapshot();
+    let seen = fixture.engine.snapshot();
     assert_eq!((seen.released, seen.lost, seen.closing), (5, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_its_caller_is_told_unknown_after_one_command_timeout() {
     for cut in [Cut::Refused, Cut::Reset] {
-        let ground = ground().await;
-        let lease = ground.engine.lock("a").acquire().await.unwrap();
-        ground.faults.cut(cut);
+        let fixture = fixture().await;
+        let lease = fixture.engine.lock("a").acquire().await.unwrap();
+        fixture.faults.cut(cut);
         let (released, took) = timed(lease.release()).await;
         assert!(matches!(released, Err(ReleaseError::Unknown { .. })), "{cut:?}: {released:?}");
         assert!(took > millis(790) && took <= seconds(1), "{cut:?}: {took:?}");
-        ground.faults.heal();
-        ground.settles_within(seconds(6)).await;
+        fixture.faults.heal();
+        fixture.settles_within(seconds(6)).await;
     }
 }
 
@@ -73,9 +73,9 @@ async fn l3_a_server_that_comes_back_and_stands_still_keeps_nobody_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn what_will_not_pass_is_told_at_once() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.on(Operation::Release).times(1).inject(Fault::Refuse(ErrorKind::Denied));
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.on(Operation::Release).times(1).inject(Fault::Refuse(ErrorKind::Denied));
     let (released, took) = timed(lease.release()).await;
     assert!(matches!(released, Err(ReleaseError::Unknown { .. })), "{released:?}");
     assert_eq!(took, seconds(0));
@@ -83,24 +83,24 @@ async fn what_will_not_pass_is_told_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_that_finds_nothing_cannot_tell_an_earlier_release_from_a_loss() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
     // Executed, and its answer is that of a run which is not the present one any more.
-    ground.faults.on(Operation::Release).times(1).inject(Fault::DelayReply(millis(300)));
+    fixture.faults.on(Operation::Release).times(1).inject(Fault::DelayReply(millis(300)));
     let releasing = tokio::spawn(lease.release());
     pass(millis(100)).await;
-    ground.transport.inner().restart(Restart::DataKept);
+    fixture.transport.inner().restart(Restart::DataKept);
     let released = releasing.await.unwrap();
     assert!(matches!(released, Err(ReleaseError::ReleasedOrLost)), "{released:?}");
-    ground.settles_within(seconds(1)).await;
+    fixture.settles_within(seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_sends_that_certainly_had_no_effect_not_yours_is_a_loss() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.on(Operation::Release).times(1).inject(Fault::Refuse(ErrorKind::NotReady));
-    let other = ground.other().await;
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.on(Operation::Release).times(1).inject(Fault::Refuse(ErrorKind::NotReady));
+    let other = fixture.other().await;
     assert!(other.lock("a").force_release().await.unwrap());
     let released = lease.release().await;
     assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::NotOurs))), "{released:?}");

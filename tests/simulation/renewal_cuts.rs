@@ -7,7 +7,7 @@ use leasehold::{RenewalOutcome, clock::Instant, transport::ErrorKind};
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::conservation::Numbers;
 
-use crate::ground::{Cluster, Heard, Traffic, What, builder, millis, now, pass, seconds};
+use crate::fixture::{Cluster, Heard, Traffic, What, builder, millis, now, pass, seconds};
 
 const LEASES: usize = 1_000;
 const RENEW_AFTER: std::time::Duration = seconds(10);
@@ -61,7 +61,7 @@ async fn one_batch_meets(fault: Fault) {
     }
     assert_eq!(early, failed as usize, "{fault:?}: only a failed one is repeated before its time");
     drop(leases);
-    crate::ground::settles_within(&engine, millis(2_000)).await;
+    crate::fixture::settles_within(&engine, millis(2_000)).await;
     assert_eq!(faulty.inner().stored_holds(), 0, "{fault:?}");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{InspectError, LeaseState, ReleaseError};
 use leasehold_memory::{Fault, Operation};
 
-use crate::ground::{ground, millis, now, pass, seconds, timed};
+use crate::fixture::{fixture, millis, now, pass, seconds, timed};
 
 /// What can happen to one reply. The command timeout is one second.
 fn fates() -> Vec<Fault> {
@@ -26,9 +26,9 @@ fn bound(fate: Fault) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn s5_an_acquire_whose_reply_is_lost_late_or_repeated_holds_once() {
     for fate in fates() {
-        let ground = ground().await;
-        let rule = ground.faults.on(Operation::Acquire).inject(fate);
-        let lock = ground.engine.lock("a");
+        let fixture = fixture().await;
+        let rule = fixture.faults.on(Operation::Acquire).inject(fate);
+        let lock = fixture.engine.lock("a");
         let (lease, took) = timed(lock.acquire()).await;
         let lease = lease.unwrap();
         assert!(took <= bound(fate) && lease.is_held(), "{fate:?}: {took:?}");
@@ -47,8 +47,8 @@ async fn s5_an_acquire_whose_reply_is_lost_late_or_repeated_holds_once() {
         pass(seconds(6)).await;
         rule.until_fired(1).await;
         assert!(!lock.is_locked().await.unwrap(), "{fate:?}: it came back");
-        ground.settles_within(seconds(1)).await;
-        let seen = ground.engine.snapshot();
+        fixture.settles_within(seconds(1)).await;
+        let seen = fixture.engine.snapshot();
         assert_eq!((seen.granted, seen.released, seen.lost), (1, 1, 0), "{fate:?}");
     }
 }
@@ -56,9 +56,9 @@ async fn s5_an_acquire_whose_reply_is_lost_late_or_repeated_holds_once() {
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_reply_is_lost_late_or_repeated_is_honest_about_it() {
     for fate in fates() {
-        let ground = ground().await;
-        let lease = ground.engine.lock("a").acquire().await.unwrap();
-        ground.faults.on(Operation::Release).inject(fate);
+        let fixture = fixture().await;
+        let lease = fixture.engine.lock("a").acquire().await.unwrap();
+        fixture.faults.on(Operation::Release).inject(fate);
         let (released, took) = timed(lease.release()).await;
         match released {
             Ok(()) => assert!(matches!(fate, Fault::RepeatLater(_)), "{fate:?}"),
@@ -70,20 +70,20 @@ async fn a_release_whose_reply_is_lost_late_or_repeated_is_honest_about_it() {
             }
             Err(other) => panic!("{fate:?}: {other:?}"),
         }
-        let other = ground.other().await;
+        let other = fixture.other().await;
         assert!(other.lock("a").try_acquire().await.unwrap().is_some(), "{fate:?}");
-        ground.settles_within(seconds(7)).await;
+        fixture.settles_within(seconds(7)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_release_spares_the_next_holder() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     for fate in [Fault::RepeatLater(seconds(5)), Fault::DelayRequest(millis(900))] {
-        let lease = ground.engine.lock("a").acquire().await.unwrap();
-        ground.faults.on(Operation::Release).inject(fate);
+        let lease = fixture.engine.lock("a").acquire().await.unwrap();
+        fixture.faults.on(Operation::Release).inject(fate);
         drop(lease);
-        let next = ground.engine.lock("a").acquire().await.unwrap();
+        let next = fixture.engine.lock("a").acquire().await.unwrap();
         pass(seconds(40)).await;
         assert!(next.is_held() && next.release().await.is_ok(), "{fate:?}");
     }
@@ -92,9 +92,9 @@ async fn a_late_release_spares_the_next_holder() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_whose_reply_is_lost_late_or_repeated_loses_nothing() {
     for fate in fates() {
-        let ground = ground().await;
-        let lease = ground.engine.lock("a").acquire().await.unwrap();
-        let rule = ground.faults.on(Operation::Renew).inject(fate);
+        let fixture = fixture().await;
+        let lease = fixture.engine.lock("a").acquire().await.unwrap();
+        let rule = fixture.faults.on(Operation::Renew).inject(fate);
         pass(millis(10_100)).await;
         let before = lease.remaining();
         rule.until_fired(u64::from(fate != Fault::RepeatLater(seconds(5)))).await;
@@ -107,22 +107,22 @@ async fn a_renewal_whose_reply_is_lost_late_or_repeated_loses_nothing() {
         assert!(lease.remaining() > seconds(20), "{fate:?}");
         pass(seconds(100)).await;
         lease.release().await.unwrap();
-        ground.settles_within(seconds(1)).await;
-        assert!(!ground.engine.lock("a").is_locked().await.unwrap());
+        fixture.settles_within(seconds(1)).await;
+        assert!(!fixture.engine.lock("a").is_locked().await.unwrap());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn looking_and_forcing_are_answered_in_time_whatever_becomes_of_the_reply() {
     for fate in fates() {
-        let ground = ground().await;
-        let lock = ground.engine.lock("a");
+        let fixture = fixture().await;
+        let lock = fixture.engine.lock("a");
         let _lease = lock.acquire().await.unwrap();
-        ground.faults.on(Operation::Inspect).inject(fate);
+        fixture.faults.on(Operation::Inspect).inject(fate);
         let (seen, took) = timed(lock.is_locked()).await;
         assert!(took <= seconds(1), "{fate:?}: {took:?}");
         assert_eq!(seen.is_ok(), is_answered(fate), "{fate:?}");
-        ground.faults.on(Operation::ForceRelease).inject(fate);
+        fixture.faults.on(Operation::ForceRelease).inject(fate);
         let (forced, took) = timed(lock.force_release()).await;
         assert!(took <= seconds(1), "{fate:?}: {took:?}");
         match forced {
@@ -143,16 +143,16 @@ async fn requests_that_are_lost_or_late_themselves_are_asked_again() {
         Fault::DelayRequest(seconds(2)),
         Fault::Refuse(leasehold::transport::ErrorKind::NotReady),
     ] {
-        let ground = ground().await;
-        ground.faults.on(Operation::Acquire).inject(fate);
-        let (lease, took) = timed(ground.engine.lock("a").acquire()).await;
+        let fixture = fixture().await;
+        fixture.faults.on(Operation::Acquire).inject(fate);
+        let (lease, took) = timed(fixture.engine.lock("a").acquire()).await;
         assert!(took <= millis(1_012), "{fate:?}: {took:?}");
-        ground.faults.on(Operation::Renew).inject(fate);
+        fixture.faults.on(Operation::Renew).inject(fate);
         pass(seconds(15)).await;
         assert_eq!(lease.as_ref().unwrap().state(), LeaseState::Held, "{fate:?}");
         lease.unwrap().release().await.unwrap();
         pass(seconds(4)).await;
-        assert!(!ground.engine.lock("a").is_locked().await.unwrap(), "{fate:?}");
-        ground.settles_within(seconds(1)).await;
+        assert!(!fixture.engine.lock("a").is_locked().await.unwrap(), "{fate:?}");
+        fixture.settles_within(seconds(1)).await;
     }
 }

@@ -3,19 +3,19 @@
 use leasehold::{AcquireError, LeaseState, LossReason};
 use leasehold_memory::{Fault, Operation, Restart};
 
-use crate::ground::{ground, ground_with, millis, now, pass, seconds, timed};
+use crate::fixture::{fixture, ground_with, millis, now, pass, seconds, timed};
 
 #[tokio::test(start_paused = true)]
 async fn with_its_data_kept_every_lease_is_asked_at_once_and_stays() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     let mut leases = vec![];
     for number in 0..200 {
-        leases.push(ground.engine.lock(format!("{number}")).acquire().await.unwrap());
+        leases.push(fixture.engine.lock(format!("{number}")).acquire().await.unwrap());
     }
     for restarts in 1..=5 {
-        ground.transport.inner().restart(Restart::DataKept);
+        fixture.transport.inner().restart(Restart::DataKept);
         pass(millis(101)).await;
-        let seen = ground.engine.snapshot();
+        let seen = fixture.engine.snapshot();
         assert_eq!((seen.renewals, seen.lost, seen.jeopardy), (200 * restarts, 0, 0));
         assert_eq!(seen.jeopardies, 200 * restarts, "of another run nothing is known until it has answered");
     }
@@ -24,29 +24,29 @@ async fn with_its_data_kept_every_lease_is_asked_at_once_and_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn with_its_data_lost_every_lease_is_reported_lost_within_two_ticks() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     let mut leases = vec![];
     for number in 0..200 {
-        leases.push(ground.engine.lock(format!("{number}")).acquire().await.unwrap());
+        leases.push(fixture.engine.lock(format!("{number}")).acquire().await.unwrap());
     }
     let before = now();
-    ground.transport.inner().restart(Restart::DataLost);
+    fixture.transport.inner().restart(Restart::DataLost);
     for lease in &leases {
         assert_eq!(lease.lost().await, LossReason::NotOurs);
     }
     assert!(now() - before <= millis(100), "{:?}", now() - before);
     drop(leases);
-    ground.settles_within(seconds(2)).await;
+    fixture.settles_within(seconds(2)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn s12_a_grant_of_the_former_run_proves_nothing() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(500)));
-    let granted_before = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(500)));
+    let granted_before = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(200)).await;
-    ground.transport.inner().restart(Restart::DataLost);
-    let holder = ground.other().await.lock("a").acquire().await.unwrap();
+    fixture.transport.inner().restart(Restart::DataLost);
+    let holder = fixture.other().await.lock("a").acquire().await.unwrap();
     pass(millis(400)).await;
     assert!(!granted_before.is_finished() && holder.is_held());
     let token = holder.fencing_token();
@@ -54,30 +54,30 @@ async fn s12_a_grant_of_the_former_run_proves_nothing() {
     let lease = granted_before.await.unwrap().unwrap();
     assert!(lease.fencing_token() > token);
     drop(lease);
-    ground.settles_within(seconds(40)).await;
+    fixture.settles_within(seconds(40)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn s12_a_renewal_of_the_former_run_proves_nothing() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
-    ground.faults.on(Operation::Renew).inject(Fault::DelayReply(millis(700)));
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").ttl(seconds(9)).acquire().await.unwrap();
+    fixture.faults.on(Operation::Renew).inject(Fault::DelayReply(millis(700)));
     pass(millis(3_300)).await;
-    ground.transport.inner().restart(Restart::DataLost);
+    fixture.transport.inner().restart(Restart::DataLost);
     let before = lease.remaining();
     let reason = lease.lost().await;
     assert_eq!(reason, LossReason::NotOurs);
     assert!(before < seconds(6), "the late answer moved no deadline: {before:?}");
-    assert!(ground.other().await.lock("a").try_acquire().await.unwrap().is_some());
+    assert!(fixture.other().await.lock("a").try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waited_gets_the_lock_of_a_server_that_lost_it() {
-    let ground = ground().await;
-    let held = ground.other().await.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    let held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(seconds(3)).await;
-    ground.transport.inner().restart(Restart::DataLost);
+    fixture.transport.inner().restart(Restart::DataLost);
     let (lease, took) = timed(waiting).await;
     let lease = lease.unwrap().unwrap();
     assert!(took <= millis(10), "{took:?}");
@@ -87,14 +87,14 @@ async fn who_waited_gets_the_lock_of_a_server_that_lost_it() {
 
 #[tokio::test(start_paused = true)]
 async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_run_out() {
-    let ground = ground_with(|builder| builder.restart_grace(seconds(30))).await;
-    let lock = ground.engine.lock("a");
+    let fixture = ground_with(|builder| builder.restart_grace(seconds(30))).await;
+    let lock = fixture.engine.lock("a");
     let (refused, took) = timed(lock.acquire()).await;
     assert!(matches!(refused, Err(AcquireError::Unavailable { last_error: Some(_), .. })), "{refused:?}");
     assert!(took >= seconds(10) && took <= millis(10_300), "a server that has just come up: {took:?}");
     pass(seconds(20)).await;
     let _lease = lock.acquire().await.unwrap();
-    ground.transport.inner().restart(Restart::DataLost);
+    fixture.transport.inner().restart(Restart::DataLost);
     let restarted = now();
     let lease = loop {
         match lock.acquire().await {
@@ -112,13 +112,13 @@ async fn under_restart_grace_nothing_is_granted_before_every_former_lease_has_ru
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_was_open_when_its_server_was_restarted_is_closed() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").ttl(seconds(5)).acquire().await.unwrap();
-    ground.faults.on(Operation::Release).inject(Fault::LoseRequest);
-    ground.faults.on(Operation::Renew).inject(Fault::LoseReply);
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").ttl(seconds(5)).acquire().await.unwrap();
+    fixture.faults.on(Operation::Release).inject(Fault::LoseRequest);
+    fixture.faults.on(Operation::Renew).inject(Fault::LoseReply);
     pass(seconds(3)).await;
     lease.release().await.unwrap_err();
-    ground.transport.inner().restart(Restart::DataKept);
-    ground.settles_within(seconds(15)).await;
-    assert!(!ground.engine.lock("a").is_locked().await.unwrap());
+    fixture.transport.inner().restart(Restart::DataKept);
+    fixture.settles_within(seconds(15)).await;
+    assert!(!fixture.engine.lock("a").is_locked().await.unwrap());
 }

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use leasehold::{AcquireError, Lease, LossReason, RunError};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 
-use crate::ground::{Traffic, TrafficLog, What, engine, ground, millis, pass, seconds, timed};
+use crate::fixture::{Traffic, TrafficLog, What, engine, fixture, millis, pass, seconds, timed};
 
 type Outcome = Result<u8, RunError<&'static str>>;
 
 #[tokio::test(start_paused = true)]
 async fn it_acquires_works_and_releases() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a");
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
     let done: Outcome = lock
         .run(async |lease: &Lease| {
             pass(seconds(90)).await;
@@ -26,17 +26,17 @@ async fn it_acquires_works_and_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_fails_starts_no_work() {
-    let ground = ground().await;
-    let _held = ground.engine.lock("a").acquire().await.unwrap();
-    let lock = ground.engine.lock("a").wait(millis(5));
+    let fixture = fixture().await;
+    let _held = fixture.engine.lock("a").acquire().await.unwrap();
+    let lock = fixture.engine.lock("a").wait(millis(5));
     let done: Outcome = lock.run(async |_: &Lease| panic!("must not start")).await;
     assert!(matches!(done, Err(RunError::Acquire(AcquireError::TimedOut { .. }))), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_works_error_wins_over_loss_and_release() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a");
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
     let done: Outcome = lock
         .run(async |_: &Lease| {
             lock.force_release().await.unwrap();
@@ -48,8 +48,8 @@ async fn the_works_error_wins_over_loss_and_release() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_drops_the_work_and_is_told() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(2)).no_renewal();
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(2)).no_renewal();
     let (done, took) = timed(lock.run(async |_: &Lease| {
         pass(seconds(1_000)).await;
         Ok::<u8, &str>(1)
@@ -61,8 +61,8 @@ async fn a_loss_drops_the_work_and_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_that_nobody_has_noticed_wins_over_the_release() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(2)).no_renewal();
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(2)).no_renewal();
     let done: Outcome = lock
         .run(async |_: &Lease| {
             tokio::time::advance(millis(1_900)).await;
@@ -74,9 +74,9 @@ async fn a_loss_that_nobody_has_noticed_wins_over_the_release() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_confirmed_is_told_last() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Release).inject(Fault::LoseReply);
-    let done: Outcome = ground.engine.lock("a").run(async |_: &Lease| Ok(1)).await;
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Release).inject(Fault::LoseReply);
+    let done: Outcome = fixture.engine.lock("a").run(async |_: &Lease| Ok(1)).await;
     assert!(matches!(done, Err(RunError::Release(_))), "{done:?}");
 }
 
@@ -102,17 +102,17 @@ async fn the_work_is_dropped_before_the_release_is_sent() {
     };
     let lock = engine.lock("a").ttl(seconds(2)).no_renewal();
     lock.run(work).await.unwrap_err(); // lost
-    crate::ground::settles_within(&engine, seconds(1)).await;
+    crate::fixture::settles_within(&engine, seconds(1)).await;
     assert_eq!((log.count(What::Release), dropped.lock().unwrap().clone()), (1, vec![0]));
     drop(tokio::time::timeout(seconds(1), lock.run(work)).await); // dropped
-    crate::ground::settles_within(&engine, seconds(1)).await;
+    crate::fixture::settles_within(&engine, seconds(1)).await;
     assert_eq!((log.count(What::Release), dropped.lock().unwrap().clone()), (2, vec![0, 1]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_work_gives_the_lock_back() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a");
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
     let running = tokio::spawn({
         let lock = lock.clone();
         async move {
@@ -126,10 +126,10 @@ async fn a_panic_of_the_work_gives_the_lock_back() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_cut_the_work_ends_at_the_deadline() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(10));
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(10));
     let (done, took) = timed(lock.run(async |lease: &Lease| {
-        ground.faults.cut(Cut::BlackHole);
+        fixture.faults.cut(Cut::BlackHole);
         lease.lost().await;
         pass(seconds(1)).await;
         Ok::<u8, &str>(1)

@@ -15,7 +15,7 @@ use leasehold::{
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
-use crate::ground::{Heard, Traffic, What, builder, engine, millis, now, pass, seconds};
+use crate::fixture::{Heard, Traffic, What, builder, engine, millis, now, pass, seconds};
 
 const LEASES: usize = 100_000;
 /// A crowded tick gives renewals to earlier ones, within an eighth of the period.
@@ -102,7 +102,7 @@ async fn lost_at_once_all_are_reported_within_two_ticks() {
     assert!(leases.iter().all(|lease| !lease.is_held()));
     assert_eq!(engine.snapshot().lost, LEASES as u64);
     drop(leases);
-    crate::ground::settles_within(&engine, seconds(5)).await;
+    crate::fixture::settles_within(&engine, seconds(5)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use leasehold::{
 };
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 
-use crate::ground::{
-    Traffic, What, breathe, engine, ground, millis, now, pass, poll_once, seconds, settles_within, timed,
+use crate::fixture::{
+    Traffic, What, breathe, engine, fixture, millis, now, pass, poll_once, seconds, settles_within, timed,
 };
 
 async fn leases(engine: &leasehold::Engine, count: usize) -> Vec<Lease> {
@@ -19,10 +19,10 @@ async fn leases(engine: &leasehold::Engine, count: usize) -> Vec<Lease> {
 
 #[tokio::test(start_paused = true)]
 async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
-    let ground = ground().await;
-    let mut losses = ground.engine.losses();
-    let leases = leases(&ground.engine, 20).await;
-    let report = ground.engine.shutdown(seconds(1)).await;
+    let fixture = fixture().await;
+    let mut losses = fixture.engine.losses();
+    let leases = leases(&fixture.engine, 20).await;
+    let report = fixture.engine.shutdown(seconds(1)).await;
     assert_eq!(report, ShutdownReport { released: 20, unconfirmed: vec![] });
     for lease in leases {
         assert!(
@@ -34,11 +34,11 @@ async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
         let released = lease.release().await;
         assert!(matches!(released, Err(ReleaseError::AlreadyLost(LossReason::Shutdown))), "{released:?}");
     }
-    let other = ground.other().await;
+    let other = fixture.other().await;
     for number in 0..20 {
         assert!(!other.lock(format!("a{number}")).is_locked().await.unwrap());
     }
-    let seen = ground.engine.snapshot();
+    let seen = fixture.engine.snapshot();
     assert_eq!((seen.granted, seen.released, seen.lost, seen.held), (20, 0, 20, 0));
     assert_eq!((seen.entries, seen.closing, seen.waiting), (0, 0, 0));
 }
@@ -61,94 +61,94 @@ async fn a_lease_is_lost_before_its_release_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn queued_and_new_callers_are_told_that_it_is_shutting_down() {
-    let ground = ground().await;
-    let _held = ground.other().await.lock("a").acquire().await.unwrap();
-    let (waiting, trying) = (tokio::spawn(ground.engine.lock("a").acquire()), ground.engine.lock("a"));
+    let fixture = fixture().await;
+    let _held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let (waiting, trying) = (tokio::spawn(fixture.engine.lock("a").acquire()), fixture.engine.lock("a"));
     breathe().await;
-    ground.engine.shutdown(seconds(1)).await;
+    fixture.engine.shutdown(seconds(1)).await;
     assert!(matches!(waiting.await.unwrap(), Err(AcquireError::ShuttingDown)));
     assert!(matches!(trying.acquire().await, Err(AcquireError::ShuttingDown)));
     assert!(matches!(trying.try_acquire().await, Err(AcquireError::ShuttingDown)));
     assert!(matches!(trying.holder().await, Err(InspectError::ShuttingDown)));
     assert!(matches!(trying.force_release().await, Err(InspectError::ShuttingDown)));
-    settles_within(&ground.engine, seconds(1)).await;
+    settles_within(&fixture.engine, seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_confirmed_is_named_and_the_timeout_is_kept() {
-    let ground = ground().await;
-    let _leases = leases(&ground.engine, 3).await;
-    ground.faults.on(Operation::Release).key("a1").always().inject(Fault::LoseRequest);
-    let (report, took) = timed(ground.engine.shutdown(millis(400))).await;
+    let fixture = fixture().await;
+    let _leases = leases(&fixture.engine, 3).await;
+    fixture.faults.on(Operation::Release).key("a1").always().inject(Fault::LoseRequest);
+    let (report, took) = timed(fixture.engine.shutdown(millis(400))).await;
     assert_eq!(report, ShutdownReport { released: 2, unconfirmed: vec!["a1".into()] });
     assert_eq!(took, millis(400));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_is_under_way_is_waited_for_and_its_grant_given_back() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(500)));
-    let waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(500)));
+    let waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     breathe().await;
-    let report = ground.engine.shutdown(seconds(2)).await;
+    let report = fixture.engine.shutdown(seconds(2)).await;
     assert!(matches!(waiting.await.unwrap(), Err(AcquireError::ShuttingDown)));
     assert_eq!(report.unconfirmed, Vec::<String>::new());
-    assert!(!ground.other().await.lock("a").is_locked().await.unwrap());
+    assert!(!fixture.other().await.lock("a").is_locked().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ask_that_stays_unanswered_is_named() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Acquire).always().inject(Fault::LoseReply);
-    ground.faults.on(Operation::Release).always().inject(Fault::LoseRequest);
-    let _waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).always().inject(Fault::LoseReply);
+    fixture.faults.on(Operation::Release).always().inject(Fault::LoseRequest);
+    let _waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     breathe().await;
     for timeout in [millis(500), seconds(3)] {
-        let report = ground.engine.shutdown(timeout).await;
+        let report = fixture.engine.shutdown(timeout).await;
         assert!(report.unconfirmed == ["a"] || timeout == seconds(3), "{report:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_is_being_closed_is_waited_for_or_named() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Release).times(2).inject(Fault::LoseRequest);
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Release).times(2).inject(Fault::LoseRequest);
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
     assert!(matches!(lease.release().await, Err(ReleaseError::Unknown { .. })));
     breathe().await;
-    let report = ground.engine.shutdown(millis(100)).await;
+    let report = fixture.engine.shutdown(millis(100)).await;
     assert_eq!(report.unconfirmed, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_black_hole_it_ends_in_time_and_names_everything() {
-    let ground = ground().await;
-    let _leases = leases(&ground.engine, 5).await;
-    ground.faults.cut(Cut::BlackHole);
-    let (report, took) = timed(ground.engine.shutdown(seconds(3))).await;
+    let fixture = fixture().await;
+    let _leases = leases(&fixture.engine, 5).await;
+    fixture.faults.cut(Cut::BlackHole);
+    let (report, took) = timed(fixture.engine.shutdown(seconds(3))).await;
     assert_eq!((report.released, report.unconfirmed.len()), (0, 5));
     assert_eq!(took, seconds(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_shutdown_and_a_drop_after_it_do_nothing() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.engine.shutdown(seconds(1)).await;
-    assert_eq!(ground.engine.shutdown(seconds(1)).await, ShutdownReport::default());
-    let other = ground.other().await.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.engine.shutdown(seconds(1)).await;
+    assert_eq!(fixture.engine.shutdown(seconds(1)).await, ShutdownReport::default());
+    let other = fixture.other().await.lock("a").acquire().await.unwrap();
     drop(lease);
     pass(seconds(60)).await;
-    assert!(other.is_held() && ground.other().await.lock("a").is_locked().await.unwrap());
+    assert!(other.is_held() && fixture.other().await.lock("a").is_locked().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_shutdown_goes_on() {
-    let ground = ground().await;
-    let _leases = leases(&ground.engine, 3).await;
-    drop(tokio::time::timeout(millis(0), ground.engine.shutdown(seconds(1))).await);
+    let fixture = fixture().await;
+    let _leases = leases(&fixture.engine, 3).await;
+    drop(tokio::time::timeout(millis(0), fixture.engine.shutdown(seconds(1))).await);
     breathe().await;
-    assert!(!ground.other().await.lock("a1").is_locked().await.unwrap());
+    assert!(!fixture.other().await.lock("a1").is_locked().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn l7_when_every_handle_is_gone_what_was_held_and_asked_for_is_given_back(
     drop((held, engine));
     pass(seconds(1)).await;
     assert_eq!(transport.inner().stored_holds(), 0);
-    let other = crate::ground::engine(transport.inner()).await;
+    let other = crate::fixture::engine(transport.inner()).await;
     for name in ["held", "asked"] {
         assert!(!other.lock(name).is_locked().await.unwrap(), "{name}");
     }
@@ -196,8 +196,8 @@ async fn each_kind_of_handle_keeps_the_engine_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn after_it_the_engine_is_not_connected() {
-    let ground = ground().await;
-    assert!(ground.engine.snapshot().connected);
-    ground.engine.shutdown(seconds(1)).await;
-    assert!(!ground.engine.snapshot().connected);
+    let fixture = fixture().await;
+    assert!(fixture.engine.snapshot().connected);
+    fixture.engine.shutdown(seconds(1)).await;
+    assert!(!fixture.engine.snapshot().connected);
 }

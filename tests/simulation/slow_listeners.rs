@@ -18,7 +18,7 @@ use leasehold::{
 use leasehold_memory::MemoryTransport;
 use tokio::task::JoinSet;
 
-use crate::ground::{engine, millis, now, pass, seconds};
+use crate::fixture::{engine, millis, now, pass, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn l5_a_slow_listener_gets_half_of_its_share() {

@@ -3,13 +3,13 @@
 use leasehold::{LeaseState, LossReason, NotHeld, ReleaseError, RenewError, margin};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 
-use crate::ground::{Traffic, What, breathe, engine, ground, millis, now, pass, seconds, timed, until};
+use crate::fixture::{Traffic, What, breathe, engine, fixture, millis, now, pass, seconds, timed, until};
 
 #[tokio::test(start_paused = true)]
 async fn s2_the_deadline_lies_a_margin_before_the_servers_expiry() {
-    let ground = ground().await;
+    let fixture = fixture().await;
     for ttl in [1, 2, 30, 600] {
-        let lock = ground.engine.lock(format!("{ttl}")).ttl(seconds(ttl));
+        let lock = fixture.engine.lock(format!("{ttl}")).ttl(seconds(ttl));
         let lease = lock.acquire().await.unwrap();
         assert_eq!(lease.remaining(), seconds(ttl) - margin(seconds(ttl)));
         assert_eq!(lock.holder().await.unwrap().unwrap().remaining, Some(seconds(ttl)));
@@ -18,8 +18,8 @@ async fn s2_the_deadline_lies_a_margin_before_the_servers_expiry() {
 
 #[tokio::test(start_paused = true)]
 async fn s2_a_lease_that_is_not_renewed_is_held_until_its_deadline_and_not_a_moment_longer() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").ttl(seconds(10)).no_renewal().acquire().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").ttl(seconds(10)).no_renewal().acquire().await.unwrap();
     let deadline = now() + lease.remaining();
     until(deadline.before(millis(1))).await;
     assert!(lease.is_held() && lease.ensure_held().is_ok());
@@ -30,7 +30,7 @@ async fn s2_a_lease_that_is_not_renewed_is_held_until_its_deadline_and_not_a_mom
     assert!(late <= millis(100), "two ticks: {late:?}");
     assert_eq!((reason, lease.state()), (LossReason::Expired, LeaseState::Lost(LossReason::Expired)));
     assert!(matches!(lease.release().await, Err(ReleaseError::AlreadyLost(LossReason::Expired))));
-    ground.settles_within(seconds(1)).await;
+    fixture.settles_within(seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,8 +57,8 @@ async fn a_lease_is_renewed_at_a_third_of_its_ttl_and_within_two_ticks() {
 
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_a_lease_at_the_deadline_after_it() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").ttl(seconds(9)).max_hold(seconds(20)).acquire().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").ttl(seconds(9)).max_hold(seconds(20)).acquire().await.unwrap();
     let taken = now();
     let reason = lease.lost().await;
     let held = now() - taken;
@@ -70,10 +70,10 @@ async fn max_hold_ends_a_lease_at_the_deadline_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn max_hold_counts_from_the_moment_the_lease_is_taken() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(9)).max_hold(seconds(20));
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(9)).max_hold(seconds(20));
     let mut acquiring = Box::pin(lock.acquire());
-    assert!(crate::ground::poll_once(&mut acquiring.as_mut()).await.is_none());
+    assert!(crate::fixture::poll_once(&mut acquiring.as_mut()).await.is_none());
     pass(seconds(60)).await; // granted and renewed, not taken
     let lease = acquiring.await.unwrap();
     pass(seconds(20)).await;
@@ -83,8 +83,8 @@ async fn max_hold_counts_from_the_moment_the_lease_is_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_lengthens_and_never_shortens() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(10)).no_renewal();
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(10)).no_renewal();
     let lease = lock.acquire().await.unwrap();
     lease.renew(seconds(60)).await.unwrap();
     assert_eq!(lease.remaining(), seconds(57));
@@ -99,10 +99,10 @@ async fn a_renewal_by_hand_lengthens_and_never_shortens() {
 
 #[tokio::test(start_paused = true)]
 async fn each_of_several_renewals_by_hand_at_once_is_answered() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
     breathe().await;
-    ground.faults.on(Operation::Renew).inject(Fault::DelayReply(millis(300)));
+    fixture.faults.on(Operation::Renew).inject(Fault::DelayReply(millis(300)));
     let (one, two) = (tokio::spawn(lease.renew(seconds(40))), tokio::spawn(lease.renew(seconds(50))));
     breathe().await;
     let three = tokio::spawn(lease.renew(seconds(60)));
@@ -114,23 +114,23 @@ async fn each_of_several_renewals_by_hand_at_once_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_without_an_answer_is_unknown_and_of_a_lost_lease_lost() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.on(Operation::Renew).inject(Fault::LoseReply);
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.on(Operation::Renew).inject(Fault::LoseReply);
     let before = now() + lease.remaining();
     let renewed = lease.renew(seconds(60)).await;
     assert!(matches!(renewed, Err(RenewError::Unknown(_))), "{renewed:?}");
     assert_eq!(now() + lease.remaining(), before);
-    ground.engine.lock("a").force_release().await.unwrap();
+    fixture.engine.lock("a").force_release().await.unwrap();
     let renewed = lease.renew(seconds(60)).await;
     assert!(matches!(renewed, Err(RenewError::Lost(LossReason::NotOurs))), "{renewed:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_of_a_lease_that_is_released_meanwhile_says_so() {
-    let ground = ground().await;
-    let lease = ground.engine.lock("a").acquire().await.unwrap();
-    ground.faults.on(Operation::Renew).nth(1).inject(Fault::DelayReply(millis(500)));
+    let fixture = fixture().await;
+    let lease = fixture.engine.lock("a").acquire().await.unwrap();
+    fixture.faults.on(Operation::Renew).nth(1).inject(Fault::DelayReply(millis(500)));
     let renew = tokio::spawn(lease.renew(seconds(40)));
     let too_late = lease.renew(seconds(40));
     pass(millis(100)).await;
@@ -169,14 +169,14 @@ fn a_release_whose_engine_is_gone_before_the_answer_is_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_release_says_by_when_the_server_has_forgotten_the_longest_renewal() {
-    let ground = ground().await;
-    let lock = ground.engine.lock("a").ttl(seconds(10)).no_renewal();
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a").ttl(seconds(10)).no_renewal();
     let lease = lock.acquire().await.unwrap();
     lease.renew(seconds(600)).await.unwrap();
-    ground.faults.cut(Cut::BlackHole);
+    fixture.faults.cut(Cut::BlackHole);
     let Err(ReleaseError::Unknown { gone_by, within, .. }) = lease.release().await else { panic!("cut off") };
     assert!(gone_by >= now() + within && within >= seconds(599), "{within:?}");
-    ground.faults.heal();
-    ground.settles_within(seconds(10)).await;
+    fixture.faults.heal();
+    fixture.settles_within(seconds(10)).await;
     assert!(!lock.is_locked().await.unwrap());
 }

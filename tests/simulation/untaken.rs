@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use leasehold_memory::MemoryTransport;
 
-use crate::ground::{Traffic, What, breathe, engine, millis, now, pass, poll_once, seconds, timed};
+use crate::fixture::{Traffic, What, breathe, engine, millis, now, pass, poll_once, seconds, timed};
 
 #[tokio::test(start_paused = true)]
 async fn s7_a_grant_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {

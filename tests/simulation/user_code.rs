@@ -21,7 +21,7 @@ use leasehold_tests::{
     interposed::{Behind, Hand, Interposed},
 };
 
-use crate::ground::{breathe, builder, millis, now, pass, seconds, settles_within};
+use crate::fixture::{breathe, builder, millis, now, pass, seconds, settles_within};
 
 /// Makes a recorder panic at the next event with this name. Clones are the same.
 #[derive(Clone, Default)]

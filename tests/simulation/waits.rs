@@ -3,7 +3,9 @@
 use leasehold::{AcquireError, Lease, transport::ErrorKind};
 use leasehold_memory::{Cut, Fault, Operation};
 
-use crate::ground::{Ground, breathe, builder, engine, ground, millis, now, pass, poll_once, seconds, timed};
+use crate::fixture::{
+    Fixture, breathe, builder, engine, fixture, millis, now, pass, poll_once, seconds, timed,
+};
 
 type Outcome = Result<Lease, AcquireError>;
 
@@ -15,21 +17,21 @@ fn is_unavailable(outcome: &Outcome) -> bool {
     matches!(outcome, Err(AcquireError::Unavailable { last_error: Some(_), .. }))
 }
 
-async fn acquire(ground: &Ground, wait_ms: u64) -> (Outcome, std::time::Duration) {
-    timed(ground.engine.lock("a").wait(millis(wait_ms)).acquire()).await
+async fn acquire(fixture: &Fixture, wait_ms: u64) -> (Outcome, std::time::Duration) {
+    timed(fixture.engine.lock("a").wait(millis(wait_ms)).acquire()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_of_zero_is_one_ask_and_takes_a_free_lock() {
-    let ground = ground().await;
-    let asks = || ground.engine.snapshot().asks;
-    let other = ground.other().await;
+    let fixture = fixture().await;
+    let asks = || fixture.engine.snapshot().asks;
+    let other = fixture.other().await;
     for round in 1..=3 {
-        let (lease, took) = acquire(&ground, 0).await;
+        let (lease, took) = acquire(&fixture, 0).await;
         assert_eq!((lease.unwrap().is_held(), took, asks()), (true, millis(0), 2 * round - 1));
         breathe().await;
         let held = other.lock("a").acquire().await.unwrap();
-        let (refused, took) = acquire(&ground, 0).await;
+        let (refused, took) = acquire(&fixture, 0).await;
         assert!(is_timed_out(&refused), "{refused:?}");
         assert_eq!((took, asks()), (millis(0), 2 * round));
         held.release().await.unwrap();
@@ -38,43 +40,43 @@ async fn l3_a_wait_of_zero_is_one_ask_and_takes_a_free_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_of_zero_behind_a_lease_of_its_engine_asks_nothing() {
-    let ground = ground().await;
-    let _held = ground.engine.lock("a").acquire().await.unwrap();
-    let (refused, took) = acquire(&ground, 0).await;
+    let fixture = fixture().await;
+    let _held = fixture.engine.lock("a").acquire().await.unwrap();
+    let (refused, took) = acquire(&fixture, 0).await;
     assert!(is_timed_out(&refused), "{refused:?}");
-    assert_eq!((took, ground.engine.snapshot().asks), (millis(0), 1));
+    assert_eq!((took, fixture.engine.snapshot().asks), (millis(0), 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_of_zero_beside_a_caller_that_waits_knows_its_answer() {
-    let ground = ground().await;
-    let _held = ground.other().await.lock("a").acquire().await.unwrap();
-    let _waiting = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    let _held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let _waiting = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(100)).await;
-    let asks = ground.engine.snapshot().asks;
-    let (refused, took) = acquire(&ground, 0).await;
+    let asks = fixture.engine.snapshot().asks;
+    let (refused, took) = acquire(&fixture, 0).await;
     assert!(is_timed_out(&refused), "{refused:?}");
-    assert_eq!((took, ground.engine.snapshot().asks), (millis(0), asks));
+    assert_eq!((took, fixture.engine.snapshot().asks), (millis(0), asks));
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_many_names_with_a_wait_of_zero_are_asked_for_once_each() {
-    let ground = ground().await;
-    let _held = ground.other().await.lock("b").acquire().await.unwrap();
-    let all = ground.engine.acquire_all(["a", "b", "c"]).wait(millis(0)).await;
+    let fixture = fixture().await;
+    let _held = fixture.other().await.lock("b").acquire().await.unwrap();
+    let all = fixture.engine.acquire_all(["a", "b", "c"]).wait(millis(0)).await;
     assert!(all[0].is_ok() && is_timed_out(&all[1]) && all[2].is_ok(), "{all:?}");
-    assert_eq!(ground.engine.snapshot().asks, 3);
-    ground.faults.cut(Cut::Refused);
-    let all = ground.engine.acquire_all(["d", "e"]).wait(millis(0)).await;
+    assert_eq!(fixture.engine.snapshot().asks, 3);
+    fixture.faults.cut(Cut::Refused);
+    let all = fixture.engine.acquire_all(["d", "e"]).wait(millis(0)).await;
     assert!(all.iter().all(is_unavailable), "{all:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_short_wait_stays_for_the_answer_of_a_slow_server() {
     for wait in [0, 1, 399] {
-        let ground = ground().await;
-        ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(400)));
-        let (lease, took) = acquire(&ground, wait).await;
+        let fixture = fixture().await;
+        fixture.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(400)));
+        let (lease, took) = acquire(&fixture, wait).await;
         assert_eq!((lease.unwrap().is_held(), took), (true, millis(400)));
     }
 }
@@ -86,27 +88,27 @@ async fn l3_a_wait_in_an_outage_ends_unavailable_with_the_trouble() {
         (Cut::RepliesLost, ErrorKind::TimedOut),
         (Cut::Refused, ErrorKind::Unreachable),
     ] {
-        let ground = ground().await;
-        ground.faults.cut(cut);
+        let fixture = fixture().await;
+        fixture.faults.cut(cut);
         for wait in [0, 1, 700, 3_000, 5_000] {
-            let (refused, took) = acquire(&ground, wait).await;
+            let (refused, took) = acquire(&fixture, wait).await;
             let Err(AcquireError::Unavailable { after, last_error: Some(last_error) }) = refused else {
                 panic!("{cut:?}, {wait} ms: {refused:?}")
             };
             assert_eq!((after, last_error.kind), (took, kind), "{cut:?}, {wait} ms");
             assert!(took >= millis(wait) && took <= millis(wait + 1_000), "{cut:?}, {wait} ms: {took:?}");
         }
-        let counts = ground.heard.counts();
+        let counts = fixture.heard.counts();
         assert_eq!((counts.failed, counts.timed_out), (5, 0), "an outage is no contention");
-        assert!(ground.engine.most_contended().is_empty(), "the lock was never held");
+        assert!(fixture.engine.most_contended().is_empty(), "the lock was never held");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_an_engine_that_reached_no_server_is_unavailable() {
-    let ground = ground().await;
-    ground.faults.cut(Cut::Refused);
-    let engine = builder(&ground.transport).connect_later().unwrap();
+    let fixture = fixture().await;
+    fixture.faults.cut(Cut::Refused);
+    let engine = builder(&fixture.transport).connect_later().unwrap();
     let (refused, took) = timed(engine.lock("a").wait(seconds(2)).acquire()).await;
     assert!(is_unavailable(&refused), "{refused:?}");
     assert_eq!(took, seconds(2));
@@ -114,13 +116,13 @@ async fn l3_an_engine_that_reached_no_server_is_unavailable() {
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_lock_that_was_held_before_the_outage_is_timed_out() {
-    let ground = ground().await;
-    let _held = ground.other().await.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(ground.engine.lock("a").wait(seconds(5)).acquire());
+    let fixture = fixture().await;
+    let _held = fixture.other().await.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(fixture.engine.lock("a").wait(seconds(5)).acquire());
     pass(millis(1_500)).await;
-    ground.faults.cut(Cut::BlackHole);
+    fixture.faults.cut(Cut::BlackHole);
     pass(millis(500)).await;
-    let after_it = tokio::spawn(ground.engine.lock("a").wait(seconds(3)).acquire());
+    let after_it = tokio::spawn(fixture.engine.lock("a").wait(seconds(3)).acquire());
     let (told, told_after_it) = (waiting.await.unwrap(), after_it.await.unwrap());
     assert!(is_timed_out(&told), "it was told held while it waited: {told:?}");
     assert!(is_unavailable(&told_after_it), "no server said so while it waited: {told_after_it:?}");
@@ -128,32 +130,32 @@ async fn l3_a_lock_that_was_held_before_the_outage_is_timed_out() {
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_behind_a_lease_that_an_outage_ended_is_timed_out() {
-    let ground = ground().await;
-    let _held = ground.engine.lock("a").ttl(seconds(2)).acquire().await.unwrap();
-    ground.faults.cut(Cut::BlackHole);
-    let (refused, took) = acquire(&ground, 4_000).await;
+    let fixture = fixture().await;
+    let _held = fixture.engine.lock("a").ttl(seconds(2)).acquire().await.unwrap();
+    fixture.faults.cut(Cut::BlackHole);
+    let (refused, took) = acquire(&fixture, 4_000).await;
     assert!(is_timed_out(&refused), "{refused:?}");
     assert!(took >= seconds(4) && took <= seconds(5), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_that_comes_during_an_ask_is_asked_for_after_it() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Acquire).nth(1).inject(Fault::LoseRequest);
-    let _first = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).nth(1).inject(Fault::LoseRequest);
+    let _first = tokio::spawn(fixture.engine.lock("a").acquire());
     pass(millis(100)).await;
-    let (refused, took) = acquire(&ground, 0).await;
+    let (refused, took) = acquire(&fixture, 0).await;
     assert!(is_timed_out(&refused), "the first caller has it: {refused:?}");
-    assert_eq!((took, ground.engine.snapshot().asks), (millis(910), 2));
+    assert_eq!((took, fixture.engine.snapshot().asks), (millis(910), 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_wait_ends_one_command_timeout_later_at_most() {
-    let ground = ground().await;
-    ground.faults.cut(Cut::BlackHole);
-    let _first = tokio::spawn(ground.engine.lock("a").acquire());
+    let fixture = fixture().await;
+    fixture.faults.cut(Cut::BlackHole);
+    let _first = tokio::spawn(fixture.engine.lock("a").acquire());
     for (came, wait) in [(900, 0), (1_500, 50), (2_050, 1)] {
-        let engine = ground.engine.clone();
+        let engine = fixture.engine.clone();
         tokio::spawn(async move {
             pass(millis(came)).await;
             let (refused, took) = timed(engine.lock("a").wait(millis(wait)).acquire()).await;
@@ -167,25 +169,25 @@ async fn l3_a_wait_ends_one_command_timeout_later_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn l3_a_grant_that_goes_back_keeps_no_caller_longer() {
-    let ground = ground().await;
-    ground.faults.on(Operation::Acquire).nth(1).inject(Fault::DelayReply(millis(950)));
-    ground.faults.on(Operation::Release).nth(1).inject(Fault::LoseReply);
-    let mut first = Box::pin(ground.engine.lock("a").ttl(seconds(20)).acquire());
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).nth(1).inject(Fault::DelayReply(millis(950)));
+    fixture.faults.on(Operation::Release).nth(1).inject(Fault::LoseReply);
+    let mut first = Box::pin(fixture.engine.lock("a").ttl(seconds(20)).acquire());
     assert!(poll_once(&mut first.as_mut()).await.is_none());
     breathe().await;
     drop(first);
     let begun = now();
-    let refused = ground.engine.lock("a").ttl(seconds(30)).wait(millis(10)).acquire().await;
+    let refused = fixture.engine.lock("a").ttl(seconds(30)).wait(millis(10)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Unavailable { .. })), "{refused:?}");
     assert_eq!(now() - begun, millis(1_010));
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_a_wait_of_zero_is_granted() {
-    let ground = ground().await;
-    ground.faults.cut(Cut::Refused);
-    let _waiting = tokio::spawn(engine(ground.transport.inner()).await.lock("b").acquire());
-    assert!(is_unavailable(&acquire(&ground, 0).await.0));
-    ground.faults.heal();
-    assert!(acquire(&ground, 0).await.0.unwrap().is_held());
+    let fixture = fixture().await;
+    fixture.faults.cut(Cut::Refused);
+    let _waiting = tokio::spawn(engine(fixture.transport.inner()).await.lock("b").acquire());
+    assert!(is_unavailable(&acquire(&fixture, 0).await.0));
+    fixture.faults.heal();
+    assert!(acquire(&fixture, 0).await.0.unwrap().is_held());
 }

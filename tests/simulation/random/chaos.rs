@@ -5,7 +5,7 @@ use leasehold_memory::{Cut, Fault, Faults, Operation};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
 use super::history::History;
-use crate::ground::{millis, pass};
+use crate::fixture::{millis, pass};
 
 /// Harms one engine's way to the server, until it is dropped.
 pub async fn harm(faults: Faults, history: History, mut rng: StdRng) {

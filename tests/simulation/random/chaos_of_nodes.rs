@@ -7,7 +7,7 @@ use super::{
     history::History,
     world::{Kind, NAMES},
 };
-use crate::ground::{Cluster, millis, part_of_name, pass};
+use crate::fixture::{Cluster, millis, part_of_name, pass};
 
 pub struct Chaos {
     cluster: Cluster,

@@ -6,7 +6,7 @@ use leasehold::{AcquireError, Engine, Lease, Lock, ReentryScope};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
 use super::{history::History, world::NAMES};
-use crate::ground::{millis, now, pass, seconds};
+use crate::fixture::{millis, now, pass, seconds};
 
 pub struct Client {
     pub engine: Engine,

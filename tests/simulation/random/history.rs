@@ -9,7 +9,7 @@ use std::{
 use leasehold::{Engine, FencingToken, Lease, LossEvent, clock::Instant};
 use leasehold_tests::harness::{checkers, recorder::Window};
 
-use crate::ground::now;
+use crate::fixture::now;
 
 /// The windows of all clients of a run. Clones are the same history.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use super::{
     client::Client,
     history::{History, Totals},
 };
-use crate::ground::{
+use crate::fixture::{
     Cluster, Data, builder, engine, millis, now, pass, seconds, settles_within, timed, until,
 };
 

@@ -22,7 +22,7 @@ use leasehold_tests::harness::{
 use crate::commands::Kind;
 
 /// One server, unless a test is about more.
-pub(crate) struct Ground {
+pub(crate) struct Fixture {
     /// In front of [`Self::server`].
     pub(crate) proxy: Arc<Proxy>,
     /// The one that has the lock `k`.
@@ -30,7 +30,7 @@ pub(crate) struct Ground {
     pub(crate) servers: Deployment,
 }
 
-impl Ground {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self::on(RedisServer::builder())
     }

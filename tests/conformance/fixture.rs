@@ -3,7 +3,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
 
 /// A server, or what plays one, and a transport to it.
-pub trait Ground: Sized {
+pub trait Fixture: Sized {
     /// The clock of the lanes. [`Clock::Tokio`]: the tests run in paused time, which only a transport without real
     /// connections can stand.
     const CLOCK: Clock;
@@ -20,7 +20,7 @@ pub trait Ground: Sized {
 }
 
 /// A ground on which another kind of client can be played.
-pub trait PeerGround: Ground {
+pub trait PeerGround: Fixture {
     /// Leaves a hold as a peer would: this owner, this count, no expiry for `None`.
     fn put_peer_hold(
         &self,
@@ -32,7 +32,7 @@ pub trait PeerGround: Ground {
 }
 
 /// A ground on which a key can hold something that is no lock.
-pub trait OtherDataGround: Ground {
+pub trait OtherDataGround: Fixture {
     /// Puts something else where the lock would be.
     fn put_other_data(&self, key: &Arc<LockKey>) -> impl Future<Output = ()>;
 
@@ -41,7 +41,7 @@ pub trait OtherDataGround: Ground {
 }
 
 /// A ground whose server can be restarted while lanes to it are open.
-pub trait RestartGround: Ground {
+pub trait RestartGround: Fixture {
     /// Restarts it; returns when the new run accepts connections. Data may be lost or kept.
     fn restart(&self) -> impl Future<Output = ()>;
 }
@@ -51,7 +51,7 @@ pub trait RestartGround: Ground {
 /// # Panics
 /// If the behaviour is not met, or does not end.
 #[allow(clippy::disallowed_methods)]
-pub fn run<G: Ground>(behaviour: impl AsyncFnOnce(&G)) {
+pub fn run<G: Fixture>(behaviour: impl AsyncFnOnce(&G)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(G::CLOCK == Clock::Tokio)

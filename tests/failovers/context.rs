@@ -23,7 +23,7 @@ use crate::{
     waiters::{WAITERS_ENGINE, Waiter},
 };
 
-pub(crate) struct Field {
+pub(crate) struct Context {
     pub(crate) deployment: Deployment,
     pub(crate) leases: Leases,
     pub(crate) traffic: Traffic,
@@ -35,7 +35,7 @@ pub(crate) struct Field {
     pub(crate) log: Arc<Log>,
 }
 
-impl Field {
+impl Context {
     /// Everything is under way when this returns, and every lease was renewed.
     pub(crate) fn on(deployment: Deployment) -> Self {
         Self::holding(deployment, LEASES)
@@ -51,11 +51,11 @@ impl Field {
         let log = Arc::<Log>::default();
         let leases = Leases::take(&runtime, &engines[LEASES_ENGINE], &deployment, each);
         let traffic = Traffic::start(&runtime, &engines, &deployment, &log);
-        let mut field =
+        let mut context =
             Self { deployment, leases, traffic, news, engines, runtime, waiters: Vec::new(), losses, log };
-        field.wait_for_some();
-        field.wait_for_a_period();
-        field
+        context.wait_for_some();
+        context.wait_for_a_period();
+        context
     }
 
     // Some of the leases of each part.

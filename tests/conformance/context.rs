@@ -11,7 +11,7 @@ use leasehold::{
     },
 };
 
-use super::Ground;
+use super::Fixture;
 
 /// A ttl that no test outlives.
 pub const LONG: Duration = Duration::from_secs(600);
@@ -20,7 +20,7 @@ pub const LONG: Duration = Duration::from_secs(600);
 pub const SHORT: Duration = Duration::from_millis(200);
 
 /// Three lanes to one server, and what a test asks over them. Each field has names and owners of its own.
-pub struct Field {
+pub struct Context {
     /// A lane for calls, used unless a behaviour says otherwise.
     pub calls: Arc<dyn Lane>,
     /// A second lane for calls, as that of another process.
@@ -32,13 +32,13 @@ pub struct Field {
     prefix: String,
 }
 
-impl Field {
+impl Context {
     /// Opens the lanes.
     ///
     /// # Panics
     /// If one does not open.
-    pub async fn open<G: Ground>(ground: &G) -> Field {
-        let transport = ground.transport();
+    pub async fn open<G: Fixture>(fixture: &G) -> Context {
+        let transport = fixture.transport();
         let lane = async |purpose| {
             let opened =
                 transport.open(OpenLane { purpose, clock: G::CLOCK, command_timeout: TIMEOUT }).await;
@@ -49,7 +49,7 @@ impl Field {
         let mint = OwnerMint::new();
         // An owner is unlike every other, so a prefix made of one keeps tests on one server apart.
         let prefix = format!("conformance:{}:", mint.mint());
-        Field { calls, others, renewals, clock: G::CLOCK, mint, prefix }
+        Context { calls, others, renewals, clock: G::CLOCK, mint, prefix }
     }
 
     /// The key of the lock with this name.

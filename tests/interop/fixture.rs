@@ -22,7 +22,7 @@ use leasehold_tests::harness::{
 use crate::java::Java;
 
 /// Fields drop in this order: clients before what they are connected to.
-pub struct Ground {
+pub struct Fixture {
     pub java: Java,
     pub engine: Engine,
     /// To the master that has the lock, past its proxy.
@@ -39,7 +39,7 @@ pub enum Side {
     Ours,
 }
 
-impl Ground {
+impl Fixture {
     /// Java's watchdog time and our ttl are both `ttl`. Servers and JVM are those of other tests, too.
     pub async fn new(topology: Topology, ttl: Duration) -> Self {
         let (servers, tag) = (shared(topology), next_tag());

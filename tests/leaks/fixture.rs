@@ -21,7 +21,7 @@ use leasehold_tests::harness::{
 };
 
 /// A server of one test, or the part of shared ones whose names begin with a prefix of its own.
-pub trait Ground: Send + Sync + 'static {
+pub trait Fixture: Send + Sync + 'static {
     type Transport: Transport + Clone;
 
     fn start() -> Self;
@@ -39,7 +39,7 @@ pub trait Ground: Send + Sync + 'static {
 
 pub struct Memory(MemoryTransport);
 
-impl Ground for Memory {
+impl Fixture for Memory {
     type Transport = MemoryTransport;
 
     fn start() -> Self {
@@ -60,7 +60,7 @@ pub struct Redis {
     pub server: RedisServer,
 }
 
-impl Ground for Redis {
+impl Fixture for Redis {
     type Transport = RedisTransport;
 
     fn start() -> Self {
@@ -80,7 +80,7 @@ impl Ground for Redis {
 /// Forming these takes seconds: the tests share them.
 pub struct Sentinel(Part);
 
-impl Ground for Sentinel {
+impl Fixture for Sentinel {
     type Transport = RedisTransport;
 
     fn start() -> Self {
@@ -104,7 +104,7 @@ impl Ground for Sentinel {
 /// As [`Sentinel`].
 pub struct Cluster(Part);
 
-impl Ground for Cluster {
+impl Fixture for Cluster {
     type Transport = RedisTransport;
 
     fn start() -> Self {
@@ -154,29 +154,29 @@ pub fn transport(url: &str) -> RedisTransport {
 }
 
 /// A server, two engines on it as two processes would have them, and the faults between the first and the server.
-pub struct Stage<G: Ground> {
-    pub ground: G,
+pub struct Stage<G: Fixture> {
+    pub fixture: G,
     pub transport: Faulty<G::Transport>,
     pub engine: Engine,
     pub other: Engine,
     pub faults: Faults,
 }
 
-impl<G: Ground> Stage<G> {
+impl<G: Fixture> Stage<G> {
     pub async fn new() -> Self {
-        let ground = G::start();
-        let transport = Faulty::new(ground.transport());
+        let fixture = G::start();
+        let transport = Faulty::new(fixture.transport());
         let faults = transport.faults();
-        let engine = Engine::builder(transport.clone()).name_prefix(ground.prefix());
-        let other = Engine::builder(ground.transport()).name_prefix(ground.prefix());
+        let engine = Engine::builder(transport.clone()).name_prefix(fixture.prefix());
+        let other = Engine::builder(fixture.transport()).name_prefix(fixture.prefix());
         let engine = engine.metrics().build().await.expect("an engine");
         let other = other.metrics().build().await.expect("an engine");
-        Self { ground, transport, engine, other, faults }
+        Self { fixture, transport, engine, other, faults }
     }
 
     /// Another engine behind the faults.
     pub fn builder(&self) -> EngineBuilder {
-        Engine::builder(self.transport.clone()).name_prefix(self.ground.prefix())
+        Engine::builder(self.transport.clone()).name_prefix(self.fixture.prefix())
     }
 
     /// Nothing is held, wanted, closed, watched or stored, soon, and all that was is accounted for.
@@ -185,9 +185,9 @@ impl<G: Ground> Stage<G> {
             [&self.engine, &self.other].iter().all(|engine| {
                 let seen = engine.snapshot();
                 seen.held + seen.waiting + seen.entries + seen.closing == 0
-            }) && self.ground.left().is_empty()
+            }) && self.fixture.left().is_empty()
         });
-        assert!(quiet, "{:?} {:?} {:?}", self.engine.snapshot(), self.other.snapshot(), self.ground.left());
+        assert!(quiet, "{:?} {:?} {:?}", self.engine.snapshot(), self.other.snapshot(), self.fixture.left());
         [&self.engine, &self.other].into_iter().for_each(|engine| assert_balances_within(PATIENCE, engine));
     }
 }
@@ -205,26 +205,26 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 macro_rules! on_every_ground {
     ($($behaviour:ident),+ $(,)?) => {
         mod memory {
-            $crate::ground::on_one!(Memory: $($behaviour),+);
+            $crate::fixture::on_one!(Memory: $($behaviour),+);
         }
         mod redis {
-            $crate::ground::on_one!(Redis: $($behaviour),+);
+            $crate::fixture::on_one!(Redis: $($behaviour),+);
         }
         mod sentinel {
-            $crate::ground::on_one!(Sentinel: $($behaviour),+);
+            $crate::fixture::on_one!(Sentinel: $($behaviour),+);
         }
         mod cluster {
-            $crate::ground::on_one!(Cluster: $($behaviour),+);
+            $crate::fixture::on_one!(Cluster: $($behaviour),+);
         }
     };
 }
 pub(crate) use on_every_ground;
 
 macro_rules! on_one {
-    ($ground:ident: $($behaviour:ident),+) => {
+    ($fixture:ident: $($behaviour:ident),+) => {
         $(#[test]
         fn $behaviour() {
-            super::$behaviour::<crate::ground::$ground>();
+            super::$behaviour::<crate::fixture::$fixture>();
         })+
     };
 }
