@@ -1,5 +1,5 @@
 //! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
-//! of theirs can be executed any more. The rule is in `lease/open_sends.rs`; the promise is S5.
+//! of theirs can be executed any more. The rule is in `lease/unanswered.rs`; the promise is S5.
 //!
 //! # When
 //! Right away, then when the last send should be too late, then with back-off. Tries that had no answer do not count for
