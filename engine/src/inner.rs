@@ -1,184 +1,66 @@
-//! The works: what handles, drivers and leases of one engine share.
+//! The shared state of one engine: the ground and the state of each room.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-
-use tokio::{runtime, sync::watch};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
     acquire::{
         bulk_limiter::BulkLimiter, contended_keys::ContendedKeys, entry::Pace, table::Table,
         warn_once::WarnedNoExpiry,
     },
-    clock::{Clock, Instant},
-    config::EngineConfig,
+    core::Core,
     dispatch::retry_rate::RetryRate,
     error::AcquireError,
-    key::LockKey,
-    lane_slot::LaneSlot,
-    losses::LossRing,
-    metrics::{Events, HotLocks},
-    owner::OwnerMint,
-    pending_tasks::PendingTasks,
+    metrics::HotLocks,
     release::reconciler::Reconciler,
     renewal::inbox::Inboxes,
-    routing::{
-        slot::Slot,
-        topology::{Node, NodeId, Topology},
-    },
-    transport::{Capabilities, ErrorKind, TransportError},
+    routing::slot::Slot,
 };
 
-/// Everything of one engine but its threads.
+/// Everything of one engine but its threads. Only drivers and public handles know it: a room's own state is reached
+/// from here, and never reaches back.
 pub(crate) struct Inner {
-    pub(crate) clock: Clock,
-    pub(crate) config: EngineConfig,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) mint: OwnerMint,
+    pub(crate) core: Arc<Core>,
     pub(crate) table: Table,
     pub(crate) inboxes: Inboxes,
     pub(crate) reconciler: Reconciler,
-    pub(crate) retry_rate: RetryRate,
-    pub(crate) bulk_limiter: BulkLimiter,
+    pub(crate) retry_rate: Arc<RetryRate>,
+    pub(crate) bulk_limiter: Arc<BulkLimiter>,
     pub(crate) contended_keys: ContendedKeys,
     pub(crate) warned_no_expiry: WarnedNoExpiry,
-    pub(crate) losses: Arc<LossRing>,
-    pub(crate) hot: HotLocks,
-    pub(crate) events: Events,
-    pub(crate) calls: LaneSlot,
-    pub(crate) renewals: LaneSlot,
-    calls_runtime: runtime::Handle,
-    pub(crate) pending_tasks: Arc<PendingTasks>,
-    life: AtomicU8,
-    ended: watch::Sender<bool>,
-    gone: watch::Sender<bool>,
-    ids: AtomicU64,
-    ticks: AtomicU64,
-    round_trip_nanos: AtomicU64,
+    pub(crate) hot: Arc<HotLocks>,
+}
+
+impl Deref for Inner {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
 }
 
 impl Inner {
-    pub(crate) fn new(
-        clock: Clock,
-        config: EngineConfig,
-        capabilities: Capabilities,
-        events: Events,
-        calls_runtime: runtime::Handle,
-    ) -> Arc<Self> {
+    pub(crate) fn new(core: Core) -> Arc<Self> {
+        let (shards, inbox_max, bulk_max) =
+            (core.config.shards, core.config.inbox_max, core.config.bulk_in_flight_max);
         Arc::new(Self {
-            clock,
-            capabilities,
-            mint: OwnerMint::new(),
+            core: Arc::new(core),
             table: Table::new(),
-            inboxes: Inboxes::new(config.shards, config.inbox_max),
-            bulk_limiter: BulkLimiter::new(config.bulk_in_flight_max),
-            config,
+            inboxes: Inboxes::new(shards, inbox_max),
             reconciler: Reconciler::new(),
-            retry_rate: RetryRate::default(),
+            retry_rate: Arc::default(),
+            bulk_limiter: Arc::new(BulkLimiter::new(bulk_max)),
             contended_keys: ContendedKeys::new(),
             warned_no_expiry: WarnedNoExpiry::default(),
-            losses: Arc::default(),
-            hot: HotLocks::default(),
-            events,
-            calls: LaneSlot::default(),
-            renewals: LaneSlot::default(),
-            calls_runtime,
-            pending_tasks: Arc::default(),
-            life: AtomicU8::new(OPEN),
-            ended: watch::Sender::new(false),
-            gone: watch::Sender::new(false),
-            ids: AtomicU64::new(1),
-            ticks: AtomicU64::new(0),
-            round_trip_nanos: AtomicU64::new(0),
+            hot: Arc::default(),
         })
-    }
-
-    /// Runs a task on the calls thread until it is done or the engine has ended.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.calls_runtime.spawn(task));
-    }
-
-    /// The runtime of the calls thread.
-    pub(crate) fn calls_handle(&self) -> runtime::Handle {
-        self.calls_runtime.clone()
-    }
-
-    /// The same for a task that lasts until `end`.
-    pub(crate) fn spawn_until(
-        &self,
-        end: impl Future<Output = ()> + Send + 'static,
-        service: impl Future<Output = ()> + Send + 'static,
-    ) {
-        self.spawn(async move {
-            tokio::select! {
-                () = service => {}
-                () = end => {}
-            }
-        });
-    }
-
-    /// A number that this engine has not given out before.
-    pub(crate) fn next_id(&self) -> u64 {
-        self.next_ids(1)
-    }
-
-    /// So many of them in a row; the first.
-    pub(crate) fn next_ids(&self, count: u64) -> u64 {
-        self.ids.fetch_add(count, Ordering::Relaxed)
-    }
-
-    // --- life ---
-
-    /// # Errors
-    /// Once the engine is shutting down.
-    pub(crate) fn check_open(&self) -> Result<(), AcquireError> {
-        if self.life.load(Ordering::Acquire) == OPEN { Ok(()) } else { Err(AcquireError::ShuttingDown) }
-    }
-
-    /// From now on nothing new is queued. `false`: somebody else did it before.
-    pub(crate) fn begin_shutdown(&self) -> bool {
-        self.life.fetch_max(CLOSING, Ordering::AcqRel) == OPEN
-    }
-
-    /// The last handle is gone, or shutdown is over: the threads send what is queued and end.
-    pub(crate) fn end(&self) {
-        self.life.fetch_max(ENDED, Ordering::AcqRel);
-        self.ended.send_replace(true);
-        self.losses.close();
-    }
-
-    /// Resolves once the engine ends.
-    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut ended = self.ended.subscribe();
-        async move {
-            let _ = ended.wait_for(|ended| *ended).await;
-        }
-    }
-
-    /// The last errands are done, or their time is over: nothing is sent any more.
-    pub(crate) fn leave(&self) {
-        self.gone.send_replace(true);
-    }
-
-    /// Resolves once nothing is sent any more.
-    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut gone = self.gone.subscribe();
-        async move {
-            let _ = gone.wait_for(|gone| *gone).await;
-        }
     }
 
     /// Resolves when every release that was begun is answered, no entry is being served, and every owner is closed.
     pub(crate) async fn settled(&self) {
         loop {
             self.pending_tasks.done().await;
-            if self.reconciler.is_done(self) && self.events.totals.served.value() == 0 {
+            let totals = &self.events.totals;
+            if totals.closing.value() == 0 && totals.served.value() == 0 {
                 return;
             }
             self.clock.sleep_until(self.clock.now() + SETTLED_LOOK).await;
@@ -202,46 +84,18 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether both lanes are open and every slot is served by a connected node. Never after the end.
-    pub(crate) fn is_connected(&self) -> bool {
-        let has_ended = self.life.load(Ordering::Acquire) == ENDED;
-        !has_ended
-            && [self.calls.topology(), self.renewals.topology()]
-                .into_iter()
-                .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
-    }
-
-    // --- time ---
-
-    /// One more tick of the renewal thread.
-    pub(crate) fn count_tick(&self) {
-        self.ticks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn ticks(&self) -> u64 {
-        self.ticks.load(Ordering::Relaxed)
-    }
-
-    /// An ask took this long: an eighth of it goes into the running mean.
-    pub(crate) fn note_round_trip(&self, took: Duration) {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let before = self.round_trip_nanos.load(Ordering::Relaxed);
-        self.round_trip_nanos.store(before - before / 8 + took / 8, Ordering::Relaxed);
-    }
-
     /// What an entry of this slot must know to decide. The safety poll keeps all names of a node that somebody here waits
     /// for at 500 asks a second, with up to a tenth of jitter.
     pub(crate) fn pace(&self, slot: Slot) -> Pace {
         let contended = self.contended_beside(slot);
         // In nanoseconds: every call comes here several times, and sums of `Duration` cost more than all the rest of it.
         let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
-        let chance = self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF;
-        let jitter = poll / 2_560 * chance;
+        let jitter = poll / 2_560 * self.jitter();
         Pace {
             unavailable_after: self.config.unavailable_after(),
             command_timeout: self.config.command_timeout(),
             safety_poll: Duration::from_nanos(poll.saturating_add(jitter)),
-            round_trip: Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed)),
+            round_trip: self.round_trip(),
         }
     }
 
@@ -254,51 +108,8 @@ impl Inner {
         let topology = self.calls.topology();
         topology.map_or(all, |topology| self.contended_keys.around(slot, &topology, self.clock.now()))
     }
-
-    /// Whether the node that serves the key is up for long enough to grant anything.
-    ///
-    /// # Errors
-    /// Not for the moment.
-    pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
-        self.check_uptime(now, |topology| topology.serving(key.slot()))
-    }
-
-    /// The same for the node that has granted: another one than the table says, if the slot is on its way.
-    ///
-    /// # Errors
-    /// Not for the moment.
-    pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
-        self.check_uptime(now, |topology| topology.node(node))
-    }
-
-    fn check_uptime(
-        &self,
-        now: Instant,
-        which: impl Fn(&Topology) -> Option<&Node>,
-    ) -> Result<(), TransportError> {
-        let grace = self.config.restart_grace();
-        if grace.is_zero() {
-            return Ok(());
-        }
-        let topology = self.calls.topology();
-        let node = topology.as_deref().and_then(which);
-        match node.map(|node| (node, node.uptime(now))) {
-            Some((_, Some(uptime))) if uptime >= grace => Ok(()),
-            Some((node, uptime)) => {
-                let why =
-                    format!("{} is up for {uptime:?}, less than restart_grace = {grace:?}", node.address);
-                Err(TransportError::without_effect(ErrorKind::NotReady, Some(node.id), why))
-            }
-            None => {
-                Err(TransportError::without_effect(ErrorKind::NotReady, None, "no node serves this slot"))
-            }
-        }
-    }
 }
 
-const OPEN: u8 = 0;
-const CLOSING: u8 = 1;
-const ENDED: u8 = 2;
 const SETTLED_LOOK: Duration = Duration::from_millis(5);
 const SAFETY_POLL_MIN_NANOS: u64 = 1_000_000_000;
 /// 500 names a second.

@@ -18,7 +18,7 @@ use crate::{
     inner::Inner,
     log,
     metrics::{self, Classes, Recorder, UserRecorder},
-    release::reconciler,
+    release::reconcile,
     renewal, supervisor,
 };
 
@@ -82,17 +82,16 @@ impl Threads {
 
     /// Sets them going. They end when the engine does.
     pub(crate) fn start(self, inner: &Arc<Inner>) -> Result<(), BuildError> {
-        inner.spawn_until(inner.gone(), supervisor::run(inner.clone(), "closer", reconciler::run));
-        inner.spawn_until(inner.gone(), bulk_limiter::run(inner.clone()));
+        inner.spawn_until(inner.gone(), supervise(inner, "reconciler", reconcile::run));
+        inner.spawn_until(inner.gone(), bulk_limiter::run(inner.core.clone(), inner.bulk_limiter.clone()));
+        inner.spawn_until(inner.ended(), supervise(inner, "renewal watchdog", renewal::stall_watchdog::run));
         inner.spawn_until(
             inner.ended(),
-            supervisor::run(inner.clone(), "renewal watchdog", renewal::stall_watchdog::run),
+            supervise(inner, "contended locks", |inner| {
+                metrics::name_hot_locks(inner.clock, inner.hot.clone())
+            }),
         );
-        inner.spawn_until(
-            inner.ended(),
-            supervisor::run(inner.clone(), "contended locks", metrics::name_hot_locks),
-        );
-        let renewing = supervisor::run(inner.clone(), "renewal", renewal::driver::run);
+        let renewing = supervise(inner, "renewal", renewal::driver::run);
         let ended = inner.ended();
         let renewing = async move {
             tokio::select! {
@@ -112,6 +111,19 @@ impl Threads {
             }
         }
     }
+}
+
+fn supervise<F, B>(
+    inner: &Arc<Inner>,
+    name: &'static str,
+    begin: B,
+) -> impl Future<Output = ()> + Send + use<F, B>
+where
+    F: Future<Output = ()> + Send,
+    B: Fn(Arc<Inner>) -> F + Send + Sync,
+{
+    let inner = inner.clone();
+    async move { supervisor::run(inner.clock, name, || begin(inner.clone())).await }
 }
 
 // The calls thread lives until the engine ends, then sends what is queued and waits for what is under way, for at most

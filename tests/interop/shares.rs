@@ -12,6 +12,7 @@ use leasehold::Engine;
 use leasehold_redis::{RedisConfig, RedisTransport};
 use leasehold_tests::harness::{
     deployment::{Topology, two_workers},
+    length::is_long,
     stall::unless_stalled,
 };
 use tokio::task::JoinSet;
@@ -25,7 +26,7 @@ const TTL: Duration = Duration::from_secs(30);
 #[test]
 fn l5_java_gets_a_tenth_of_the_grants_of_a_hot_lock_beside_two_engines() {
     unless_stalled(|| {
-        for hold in [Duration::from_millis(1), Duration::from_millis(2)] {
+        for hold in holds() {
             let shares = two_workers().block_on(contend(hold));
             let longest = shares.javas_longest_wait;
             println!("holds of {hold:?}: {shares:?}, the longest wait of Java {longest:?}");
@@ -50,7 +51,7 @@ async fn contend(hold: Duration) -> Shares {
     let config = RedisConfig::from_url(&fixture.servers.url()).expect("a URL");
     let other = Engine::builder(RedisTransport::new(config)).ttl(TTL).build().await.expect("an engine");
     let java =
-        |thread| format!("contend t{thread} {} {} {}", fixture.name, RUN.as_millis(), hold.as_micros());
+        |thread| format!("contend t{thread} {} {} {}", fixture.name, run().as_millis(), hold.as_micros());
     let given: Vec<_> = (0..CALLERS).map(|thread| fixture.java.give(&java(thread))).collect();
     let (mut ours, mut tasks) = (Vec::new(), JoinSet::new());
     for engine in [fixture.engine.clone(), other] {
@@ -63,7 +64,7 @@ async fn contend(hold: Duration) -> Shares {
     tasks.join_all().await;
     let (mut java, mut longest) = (0, 0);
     for given in given {
-        let done = fixture.java.answer(given, RUN + DONE_BY).expect("Java's grants");
+        let done = fixture.java.answer(given, run() + DONE_BY).expect("Java's grants");
         let (grants, waits) = done.split_once(' ').expect("grants and waits");
         java += grants.parse::<u64>().expect("a number");
         longest = waits.split(',').filter_map(|wait| wait.parse().ok()).fold(longest, u64::max);
@@ -73,7 +74,7 @@ async fn contend(hold: Duration) -> Shares {
 }
 
 async fn hold_again_and_again(engine: Engine, name: String, hold: Duration, grants: Arc<AtomicU64>) {
-    let until = Instant::now() + RUN;
+    let until = Instant::now() + run();
     while Instant::now() < until {
         let lease = engine.lock(&name).acquire().await.expect("a turn");
         tokio::time::sleep(hold).await;
@@ -82,6 +83,14 @@ async fn hold_again_and_again(engine: Engine, name: String, hold: Duration, gran
     }
 }
 
+fn holds() -> Vec<Duration> {
+    let millis: &[u64] = if is_long() { &[1, 2, 5, 10] } else { &[1, 2] };
+    millis.iter().copied().map(Duration::from_millis).collect()
+}
+
+fn run() -> Duration {
+    Duration::from_secs(if is_long() { 20 } else { 5 })
+}
+
 const CALLERS: usize = 8;
-const RUN: Duration = Duration::from_secs(5);
 const DONE_BY: Duration = Duration::from_secs(60);

@@ -1,6 +1,8 @@
 //! Rules of the house that a machine can check.
 
+mod arrows;
 mod functions;
+mod imports;
 mod promises;
 mod rust_version;
 mod secrets;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     clock::Instant,
-    lease::{state, unanswered::UnansweredSends},
+    lease::{state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
     owner::Owner,
 };
 
@@ -15,18 +15,6 @@ pub(crate) struct Attempt {
     pub(crate) ttl: Duration,
     pub(crate) open: UnansweredSends,
     first_sent: Option<Instant>,
-}
-
-/// An owner that holds nothing any more, as far as we are concerned, but whose sends may yet be executed, or whose
-/// release has not been answered.
-#[derive(Debug)]
-pub(crate) struct UnconfirmedOwner {
-    pub(crate) owner: Owner,
-    pub(crate) open: UnansweredSends,
-    /// Whether a hold of it may be on the server: then a release must be answered before it is closed.
-    pub(crate) may_hold: bool,
-    /// When the server has forgotten it by itself, if nothing is executed late.
-    pub(crate) gone_by: Instant,
 }
 
 impl Attempt {

@@ -1,12 +1,12 @@
-//! Many locks asked for, or given back, in one call: how many of them are under way on each node, and what waits for it.
+//! How many calls of `acquire_all` and `release_all` are unanswered on each node, and which calls wait for that.
 //!
-//! A list of 100,000 names must not put 100,000 commands in front of the next single caller, so each node has so many
-//! rooms (`bulk_in_flight_max`), for all lists together. An acquire keeps its room until its first definite answer: who
-//! waits for a lock that is held occupies none. A release keeps it until it is answered. A room that gets free goes to
-//! who waits longest for that node.
+//! A list of 100,000 names must not put 100,000 commands in front of the next single caller. So bulk calls share a limit
+//! per node, `bulk_in_flight_max`, whatever list they belong to. An acquire keeps its permit until its first definite
+//! answer: a caller that waits for a lock that is held keeps none. A release keeps its permit until it is answered. A
+//! permit that gets free goes to the call that has waited longest for that node.
 //!
-//! A node that has answered nothing from its rooms for `unavailable_after` would take that long again for each further
-//! round. So what waits in front of it is told `Unavailable` as well; releases are left to the closer.
+//! A node that has answered no bulk call for `unavailable_after` would take that long again for each further round. So
+//! the acquires that wait for it fail with `Unavailable`, and the releases are left to the reconciler.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,28 +15,36 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::{
-    caller::{CallerId, Patience},
-    enqueue::{self, Call, ExplicitTerms},
-    reply_to::{BulkReplyTo, ListSender, ReplyTo},
-};
 use crate::{
     clock::Instant,
+    core::Core,
     dispatch::per_node_limit::PerNodeLimit,
-    error::{AcquireError, ReleaseError},
-    inner::Inner,
-    key::LockKey,
-    lease::shared::{LeaseCore, Terms},
-    metrics::ClassId,
-    release::send::{self, ReleaseInProgress},
     routing::{slot::Slot, topology::NodeId},
     supervisor,
     transport::TransportError,
 };
 
-/// The rooms of all nodes, and who waits for one.
+/// One call of many: an acquire or a release.
+pub(crate) trait BulkCall: fmt::Debug + Send {
+    /// The slot of its key.
+    fn slot(&self) -> Slot;
+
+    /// Whether it acquires: such a call is rejected once the engine shuts down.
+    fn is_acquire(&self) -> bool;
+
+    /// Sends it; `permit` is held until it is answered.
+    fn begin(self: Box<Self>, permit: BulkPermit);
+
+    /// The engine has ended: its caller is told.
+    fn reject(self: Box<Self>);
+
+    /// Its node has not answered for too long: its caller is told.
+    fn give_up(self: Box<Self>, last_error: TransportError);
+}
+
+/// The limit of all nodes, and the calls that wait for it.
 #[derive(Debug)]
 pub(crate) struct BulkLimiter {
     queues: Mutex<Queues>,
@@ -45,58 +53,25 @@ pub(crate) struct BulkLimiter {
 
 #[derive(Debug)]
 struct Queues {
-    /// To be looked at: new, or in front of a node that has room now.
-    ready: VecDeque<BulkCall>,
-    per_node: PerNodeLimit<BulkCall>,
-    /// Since when each node has said nothing definite from its rooms.
+    /// To be looked at: new, or waiting for a node that has a permit now.
+    ready: VecDeque<Box<dyn BulkCall>>,
+    per_node: PerNodeLimit<Box<dyn BulkCall>>,
+    /// Since when each node has given no definite answer to a bulk call.
     silent_since: HashMap<Option<NodeId>, Instant>,
     topology_epoch: Option<u64>,
     closed: bool,
 }
 
-/// What wants a room.
-#[derive(Debug)]
-pub(crate) enum BulkCall {
-    Acquire(BulkAcquireCall),
-    Release(BulkReleaseCall),
-}
-
-/// One name of a list that is asked for.
-pub(crate) struct BulkAcquireCall {
-    pub(crate) key: Arc<LockKey>,
-    pub(crate) place: usize,
-    pub(crate) list: Arc<List>,
-}
-
-/// What the names of a list have in common.
-pub(crate) struct List {
-    pub(crate) terms: Terms,
-    /// What all names count as; `None`: each as the rules say.
-    pub(crate) class: Option<ClassId>,
-    pub(crate) asked: ExplicitTerms,
-    /// Counted for each name from when it is queued.
-    pub(crate) wait: Option<Duration>,
-    /// The caller of its first name; the others follow.
-    pub(crate) first: CallerId,
-    pub(crate) answers_to: ListSender,
-}
-
-/// One lease of many that has ended and is to be released.
-pub(crate) struct BulkReleaseCall {
-    pub(crate) under_way: ReleaseInProgress,
-    pub(crate) lease: Arc<LeaseCore>,
-    pub(crate) answer_to: oneshot::Sender<Result<(), ReleaseError>>,
-}
-
-/// A room that is occupied. Dropping it leaves it.
+/// A place in the limit of a node. Dropping it frees the place.
 pub(crate) struct BulkPermit {
-    inner: Arc<Inner>,
+    core: Arc<Core>,
+    limiter: Arc<BulkLimiter>,
     node: Option<NodeId>,
     last_error: Option<Box<TransportError>>,
 }
 
 impl BulkLimiter {
-    /// So many on each node.
+    /// At most `most` calls are unanswered on each node.
     pub(crate) fn new(most: usize) -> Self {
         let queues = Queues {
             ready: VecDeque::new(),
@@ -108,9 +83,9 @@ impl BulkLimiter {
         Self { queues: Mutex::new(queues), news: Notify::new() }
     }
 
-    /// Takes them in, in this order; after the end of the engine, nobody.
-    pub(crate) fn add(&self, calls: impl IntoIterator<Item = BulkCall>) {
-        let mut calls: VecDeque<BulkCall> = calls.into_iter().collect();
+    /// Queues calls in this order. After the end of the engine they are rejected.
+    pub(crate) fn add(&self, calls: impl IntoIterator<Item = Box<dyn BulkCall>>) {
+        let mut calls: VecDeque<Box<dyn BulkCall>> = calls.into_iter().collect();
         let mut queues = self.lock();
         if !queues.closed {
             queues.ready.append(&mut calls);
@@ -120,11 +95,11 @@ impl BulkLimiter {
         self.news.notify_one();
     }
 
-    /// Acquires that have not begun never will; their callers are told.
-    pub(crate) fn reject(&self) {
+    /// Rejects all acquires that have not begun.
+    pub(crate) fn reject_acquires(&self) {
         let mut queues = self.lock();
-        let (releases, acquires): (Vec<_>, Vec<_>) =
-            queues.take_all().into_iter().partition(|call| matches!(call, BulkCall::Release(_)));
+        let (acquires, releases): (Vec<_>, Vec<_>) =
+            queues.take_all().into_iter().partition(|call| call.is_acquire());
         queues.ready.extend(releases);
         drop(queues);
         acquires.into_iter().for_each(BulkCall::reject);
@@ -139,15 +114,16 @@ impl BulkLimiter {
         rest.into_iter().for_each(BulkCall::reject);
     }
 
-    fn take_next(&self, inner: &Arc<Inner>) -> Option<(BulkCall, BulkPermit)> {
-        let (topology, now) = (inner.calls.topology(), inner.clock.now());
+    fn take_next(self: &Arc<Self>, core: &Arc<Core>) -> Option<(Box<dyn BulkCall>, BulkPermit)> {
+        let (topology, now) = (core.calls.topology(), core.clock.now());
         let mut queues = self.lock();
         queues.handle_topology(topology.as_ref().map(|topology| topology.epoch()));
         while let Some(call) = queues.ready.pop_front() {
             let node = topology.as_ref().and_then(|topology| topology.serving(call.slot()));
             let node = node.map(|node| node.id);
             if let Some(call) = queues.enter(node, call, now) {
-                return Some((call, BulkPermit { inner: inner.clone(), node, last_error: None }));
+                let (core, limiter) = (core.clone(), self.clone());
+                return Some((call, BulkPermit { core, limiter, node, last_error: None }));
             }
         }
         None
@@ -159,7 +135,7 @@ impl BulkLimiter {
 }
 
 impl Queues {
-    // Who waits in front of a node may find room at another one.
+    // A call that waits for one node may find a permit at another one.
     fn handle_topology(&mut self, epoch: Option<u64>) {
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
             let waiting = self.per_node.take_waiting();
@@ -167,7 +143,12 @@ impl Queues {
         }
     }
 
-    fn enter(&mut self, node: Option<NodeId>, call: BulkCall, now: Instant) -> Option<BulkCall> {
+    fn enter(
+        &mut self,
+        node: Option<NodeId>,
+        call: Box<dyn BulkCall>,
+        now: Instant,
+    ) -> Option<Box<dyn BulkCall>> {
         self.silent_since.entry(node).or_insert(now);
         self.per_node.enter(node, call)
     }
@@ -180,13 +161,18 @@ impl Queues {
         }
     }
 
-    // Who waits for a node that has been silent for so long.
-    fn take_unserved(&mut self, node: Option<NodeId>, now: Instant, patience: Duration) -> Vec<BulkCall> {
+    // The calls that wait for a node that has been silent for `patience`.
+    fn take_unserved(
+        &mut self,
+        node: Option<NodeId>,
+        now: Instant,
+        patience: Duration,
+    ) -> Vec<Box<dyn BulkCall>> {
         let silent = self.silent_since.get(&node).is_some_and(|since| now - *since >= patience);
         if silent { self.per_node.take_waiting_at(node) } else { Vec::new() }
     }
 
-    fn take_all(&mut self) -> VecDeque<BulkCall> {
+    fn take_all(&mut self) -> VecDeque<Box<dyn BulkCall>> {
         let waiting = self.per_node.take_waiting();
         let mut all = std::mem::take(&mut self.ready);
         all.extend(waiting);
@@ -194,123 +180,25 @@ impl Queues {
     }
 }
 
-impl BulkCall {
-    fn slot(&self) -> Slot {
-        match self {
-            Self::Acquire(call) => call.key.slot(),
-            Self::Release(call) => call.lease.key.slot(),
-        }
-    }
-
-    fn begin(self, inner: &Arc<Inner>, permit: BulkPermit) {
-        match self {
-            Self::Acquire(call) => call.begin(inner, permit),
-            Self::Release(call) => call.begin(inner, permit),
-        }
-    }
-
-    // A seat or a release that is dropped tells whoever waits for it.
-    fn reject(self) {
-        match self {
-            Self::Acquire(call) => drop(call.reply_to(Instant::default())),
-            Self::Release(call) => drop(call),
-        }
-    }
-
-    fn give_up(self, inner: &Arc<Inner>, last_error: TransportError) {
-        match self {
-            Self::Acquire(call) => {
-                let after = inner.config.unavailable_after();
-                call.reply_to(inner.clock.now())
-                    .tell(Err(AcquireError::Unavailable { after, last_error: Some(last_error) }));
-            }
-            Self::Release(BulkReleaseCall { under_way, lease, answer_to }) => {
-                let _ = answer_to.send(send::give_up(under_way, &lease, last_error));
-                inner.table.with(&lease.key, |slot| slot.poke());
-            }
-        }
-    }
-}
-
-impl BulkAcquireCall {
-    fn reply_to(&self, joined: Instant) -> BulkReplyTo {
-        BulkReplyTo::new(self.place, joined, self.list.answers_to.clone())
-    }
-
-    // Its ask goes out in a task of its own, which keeps the room.
-    fn begin(self, inner: &Arc<Inner>, permit: BulkPermit) {
-        self.queue_up(inner, false, Some(permit));
-    }
-
-    /// Queues it. `ahead`: at the head, because a grant came too late for it.
-    pub(crate) fn queue_up(self, inner: &Arc<Inner>, ahead: bool, permit: Option<BulkPermit>) {
-        let now = inner.clock.now();
-        let mut reply_to = Some(ReplyTo::InList(self.reply_to(now)));
-        let id = self.list.caller(self.place);
-        let call = self.call(inner, now);
-        let queued = enqueue::queue_up(inner, &call, (id, &mut reply_to), ahead, permit);
-        if let (Err(error), Some(ReplyTo::InList(place))) = (queued, reply_to) {
-            place.tell(Err(error));
-        }
-    }
-
-    fn call(self, inner: &Inner, now: Instant) -> Call {
-        let List { terms, asked, wait, .. } = *self.list;
-        let terms = Terms { class: self.list.class_of(inner, &self.key), ..terms };
-        let patience = Patience::Wait(wait.map(|time| now + time));
-        Call { key: self.key, terms, asked, patience, scope: None, joined: now }
-    }
-}
-
-impl List {
-    /// What this name of it counts as.
-    pub(crate) fn class_of(&self, inner: &Inner, key: &LockKey) -> ClassId {
-        self.class.unwrap_or_else(|| inner.events.classes.by_rule(key.name()))
-    }
-
-    /// The caller of the name at this place.
-    pub(crate) fn caller(&self, place: usize) -> CallerId {
-        CallerId(self.first.0 + place as u64)
-    }
-}
-
-impl BulkReleaseCall {
-    fn begin(self, inner: &Arc<Inner>, permit: BulkPermit) {
-        let Self { under_way, lease, answer_to } = self;
-        let key = lease.key.clone();
-        inner.spawn(async move {
-            let result = send::send(under_way, &lease).await;
-            let last_error = match &result {
-                Err(ReleaseError::Unknown { last_error, .. }) => last_error.clone().map(Box::new),
-                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
-            };
-            drop(permit.after(last_error));
-            let _ = answer_to.send(result);
-        });
-        // The next caller is asked for behind the release, on the same connection.
-        inner.table.with(&key, |slot| slot.poke());
-    }
-}
-
 impl BulkPermit {
-    /// What a send has come to: with a definite answer the room is free.
+    /// A send has ended. With a definite answer the permit is returned; otherwise the call keeps it.
     pub(crate) fn after(mut self, last_error: Option<Box<TransportError>>) -> Option<Self> {
         self.last_error = last_error;
-        Some(self).filter(Self::is_troubled)
+        Some(self).filter(Self::is_unanswered)
     }
 
-    /// Whether the last send was not answered.
-    pub(crate) fn is_troubled(&self) -> bool {
+    /// Whether the last send had no definite answer.
+    pub(crate) fn is_unanswered(&self) -> bool {
         self.last_error.is_some()
     }
 }
 
 impl Drop for BulkPermit {
     fn drop(&mut self) {
-        let (inner, node, now) = (&self.inner, self.node, self.inner.clock.now());
-        let mut queues = inner.bulk_limiter.lock();
-        let hopeless = match &self.last_error {
-            Some(_) => queues.take_unserved(node, now, inner.config.unavailable_after()),
+        let (limiter, node, now) = (&self.limiter, self.node, self.core.clock.now());
+        let mut queues = limiter.lock();
+        let unserved = match &self.last_error {
+            Some(_) => queues.take_unserved(node, now, self.core.config.unavailable_after()),
             None => {
                 queues.silent_since.insert(node, now);
                 Vec::new()
@@ -318,55 +206,43 @@ impl Drop for BulkPermit {
         };
         queues.leave(node);
         drop(queues);
-        inner.bulk_limiter.news.notify_one();
+        limiter.news.notify_one();
         if let Some(last_error) = self.last_error.take() {
-            hopeless.into_iter().for_each(|call| call.give_up(inner, (*last_error).clone()));
+            unserved.into_iter().for_each(|call| call.give_up((*last_error).clone()));
         }
     }
 }
 
-/// Serves the rooms until the engine has ended. One task, on the calls thread.
-pub(crate) async fn run(inner: Arc<Inner>) {
-    let _closing = CloseOnDrop(inner.clone());
-    supervisor::run(inner, "bulk calls", serve).await;
+/// Begins the calls as permits get free, until the engine has ended. One task, on the calls thread.
+pub(crate) async fn run(core: Arc<Core>, limiter: Arc<BulkLimiter>) {
+    let _closing = CloseOnDrop(limiter.clone());
+    supervisor::run(core.clock, "bulk calls", || serve(core.clone(), limiter.clone())).await;
 }
 
-async fn serve(inner: Arc<Inner>) {
+async fn serve(core: Arc<Core>, limiter: Arc<BulkLimiter>) {
     let mut begun = 0_usize;
     loop {
-        while let Some((call, permit)) = inner.bulk_limiter.take_next(&inner) {
-            call.begin(&inner, permit);
+        while let Some((call, permit)) = limiter.take_next(&core) {
+            call.begin(permit);
             begun += 1;
-            if begun % BREATH == 0 {
+            if begun % BEGUN_IN_A_ROW == 0 {
                 tokio::task::yield_now().await;
             }
         }
         tokio::select! {
-            () = inner.bulk_limiter.news.notified() => {}
-            () = inner.calls.topology_changed() => {}
+            () = limiter.news.notified() => {}
+            () = core.calls.topology_changed() => {}
         }
     }
 }
 
-struct CloseOnDrop(Arc<Inner>);
+struct CloseOnDrop(Arc<BulkLimiter>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.bulk_limiter.close();
+        self.0.close();
     }
 }
 
-impl fmt::Debug for BulkAcquireCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BulkAcquireCall({:?})", self.key)
-    }
-}
-
-impl fmt::Debug for BulkReleaseCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BulkReleaseCall({:?})", self.lease.key)
-    }
-}
-
-/// So many are begun in one go; then the thread's other tasks have their turn.
-const BREATH: usize = 64;
+/// After this many calls in a row the thread's other tasks run.
+const BEGUN_IN_A_ROW: usize = 64;

@@ -7,13 +7,12 @@ use tokio::sync::Notify;
 use tracing::Level;
 
 use super::{
-    attempt::UnconfirmedOwner,
     bulk_limiter::BulkPermit,
     caller::Leaving,
     entry::{Ask, Cause, Grant, Step, Verdict},
     pending_grant::PendingGrant,
-    reply_to::ReplyTo,
-    table::{Answer, Slot},
+    reply_to::{Answer, ReplyTo},
+    table::Slot,
     watch_cursor::{WatchCursor, WatchDelta},
 };
 #[cfg(leasehold_fault)]
@@ -23,12 +22,12 @@ use crate::{
     dispatch::retry_rate::RetryPermit,
     inner::Inner,
     key::LockKey,
-    lease::{shared::LeaseCore, state::LossReason},
+    lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
     metrics::{self, AskAnswer},
-    release::{end, reconciler},
+    release::{loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
-    transport::{Acquire, AcquireReply, ErrorKind, Fencing, ServerTime, TransportError},
+    transport::{Acquire, AcquireReply, Fencing, TransportError},
 };
 
 /// Starts the driver of an entry that was just marked as driven. `room`: what it occupies while it is not answered.
@@ -43,7 +42,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
     let mut cursor: Option<WatchCursor> = None;
     let mut woken = Woken::Otherwise;
     let mut noticed = None;
-    let mut turn: Option<RetryPermit> = None;
+    let mut retry: Option<RetryPermit> = None;
     loop {
         let delta = cursor.as_mut().map_or(WatchDelta::default(), WatchCursor::observe);
         if delta.notices > 0 {
@@ -54,10 +53,10 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
         }
         let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
         if !matches!(todo, Todo::Ask(_)) {
-            permit = permit.filter(BulkPermit::is_troubled); // who waits for somebody else's release occupies nothing
+            permit = permit.filter(BulkPermit::is_unanswered); // who waits for somebody else's release occupies nothing
         }
-        if !matches!(todo, Todo::TakeTurn(..)) {
-            turn = None;
+        if !matches!(todo, Todo::AwaitPermit(..)) {
+            retry = None;
         }
         match todo {
             Todo::Ask(ask) => {
@@ -65,9 +64,10 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
                 permit = permit.and_then(|permit| permit.after(last_error));
             }
             // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
-            Todo::TakeTurn(oldest, until, poke) => {
-                let turn = turn.get_or_insert_with(|| inner.retry_rate.turn(&inner, key.slot(), oldest));
-                woken = Box::pin(take_turn(&inner, turn, until, &poke, cursor.as_mut())).await
+            Todo::AwaitPermit(oldest, until, poke) => {
+                let retry =
+                    retry.get_or_insert_with(|| inner.retry_rate.permit(&inner.core, key.slot(), oldest));
+                woken = Box::pin(wait_for_permit(&inner, retry, until, &poke, cursor.as_mut())).await
             }
             Todo::Listen => cursor = inner.calls.lane().map(|lane| WatchCursor::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = Box::pin(wait(&inner, until, &poke, cursor.as_mut())).await,
@@ -80,15 +80,15 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     ByTopology,
-    /// By the pacer: an ask that is held back may go.
-    ByTurn,
+    /// By its permit: the ask that was held back may go.
+    ByPermit,
     Otherwise,
 }
 
 /// What the driver does next, outside of the table's lock.
 enum Todo {
     Ask(Ask),
-    TakeTurn(Instant, Option<Instant>, Arc<Notify>),
+    AwaitPermit(Instant, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
     Rest,
@@ -108,9 +108,9 @@ fn next_step(inner: &Arc<Inner>, key: &Arc<LockKey>, delta: WatchDelta, woken: W
         let (step, closing) = slot.entry.take_step(now, &inner.mint, &pace);
         let unwatched = !delta.listening && inner.calls.is_open();
         let todo = match step {
-            Step::Ask(ask) if is_paced(ask.cause) && woken != Woken::ByTurn => {
+            Step::Ask(ask) if is_paced(ask.cause) && woken != Woken::ByPermit => {
                 let until = slot.entry.next_give_up(&pace);
-                Todo::TakeTurn(ask.oldest, until, slot.poke.get_or_insert_default().clone())
+                Todo::AwaitPermit(ask.oldest, until, slot.poke.get_or_insert_default().clone())
             }
             step => todo(slot, step, unwatched, now),
         };
@@ -165,16 +165,16 @@ fn is_paced(cause: Cause) -> bool {
 }
 
 // Callers whose time is over meanwhile are not held back with the ask, and a notice is heard.
-async fn take_turn(
+async fn wait_for_permit(
     inner: &Inner,
-    turn: &mut RetryPermit,
+    permit: &mut RetryPermit,
     until: Option<Instant>,
     poke: &Notify,
     cursor: Option<&mut WatchCursor>,
 ) -> Woken {
     tokio::select! {
         biased;
-        () = turn.come() => Woken::ByTurn,
+        () = permit.granted() => Woken::ByPermit,
         woken = wait(inner, until, poke, cursor) => woken,
     }
 }
@@ -207,7 +207,7 @@ async fn ask_server(
     if let Some(closing) = handle_answer(inner, key, answer, &exchange) {
         // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
         let next = dismiss_overdue(inner, key);
-        Box::pin(meanwhile(inner, key, next, reconciler::give_back(inner, key, closing))).await;
+        Box::pin(meanwhile(inner, key, next, reconcile::give_back(inner, key, closing))).await;
     }
     last_error
 }
@@ -278,7 +278,7 @@ async fn send(
     let at = match reply {
         AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
     };
-    check_epoch(inner, at)?;
+    inner.check_present(at)?;
     inner.reconciler.handle_answer_of(inner, at.clock.node);
     if let AcquireReply::Granted { .. } = reply {
         inner
@@ -286,18 +286,6 @@ async fn send(
             .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
     }
     Ok(reply)
-}
-
-/// An answer of a server that is not the present one proves nothing.
-pub(crate) fn check_epoch(inner: &Inner, at: ServerTime) -> Result<(), TransportError> {
-    if inner.calls.is_current(at.clock) {
-        return Ok(());
-    }
-    Err(TransportError::unknown(
-        ErrorKind::Unreachable,
-        at,
-        "answered by a server that is not the present one",
-    ))
 }
 
 /// An ask and when it was answered.
@@ -371,7 +359,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
 fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, reply_tos, baseline, replaced } = installed;
     if let Some(earlier) = replaced {
-        end::handle_loss(inner, &earlier, LossReason::NotOurs);
+        loss::handle_loss(inner, &earlier, LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());
     inner.events.totals.callers.sub(reply_tos.len() as u64);

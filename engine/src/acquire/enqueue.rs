@@ -10,8 +10,8 @@ use super::{
     driver,
     entry::ScopeView,
     pending_grant::PendingGrant,
-    reply_to::ReplyTo,
-    table::{Answer, Slot},
+    reply_to::{Answer, ReplyTo},
+    table::Slot,
 };
 use crate::{
     clock::Instant,

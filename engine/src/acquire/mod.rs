@@ -5,6 +5,7 @@
 //! many calls of `acquire_all` and `release_all` are unanswered on one node.
 
 pub(crate) mod attempt;
+pub(crate) mod bulk;
 pub(crate) mod bulk_limiter;
 pub(crate) mod caller;
 mod caller_deadlines;

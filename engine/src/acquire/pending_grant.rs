@@ -1,31 +1,39 @@
-//! A lease on its way to its caller. Whoever drops it gives the lease back: nothing granted is ever forgotten.
+//! A lease on its way to its caller. Dropping it on the way gives the lease back: no grant is ever forgotten.
 
 use std::{fmt, sync::Arc};
 
 use crate::{
     clock::Instant,
-    engine::Handle,
+    core::Core,
     fencing::FencingToken,
-    inner::Inner,
-    lease::{
-        Lease,
-        shared::{LeaseCore, Taken},
-    },
-    release::end::{self, ReleasedBy},
-    renewal::inbox::Order,
+    lease::shared::{LeaseCore, Taken},
 };
+
+/// What a grant needs of its engine: to be renewed once it is accepted, and to be given back otherwise.
+pub(crate) trait Grants: Send + Sync {
+    fn core(&self) -> &Core;
+
+    /// A caller has accepted the lease; from now on it is renewed.
+    fn accepted(&self, lease: &Arc<LeaseCore>);
+
+    /// No caller has accepted the lease.
+    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>);
+
+    /// The caller that had accepted the lease dropped it.
+    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>);
+}
 
 /// A hold that nobody has taken yet.
 pub(crate) struct PendingGrant {
     lease: Option<Arc<LeaseCore>>,
-    inner: Arc<Inner>,
+    engine: Arc<dyn Grants>,
     contended: bool,
 }
 
 /// A lease that a caller has taken. Dropped before its handle is made, it gives the lease back.
 pub(crate) struct AcceptedLease {
     lease: Option<Arc<LeaseCore>>,
-    inner: Arc<Inner>,
+    engine: Arc<dyn Grants>,
     /// Nobody had taken it before.
     pub(crate) first: bool,
     pub(crate) at: Instant,
@@ -35,8 +43,8 @@ pub(crate) struct AcceptedLease {
 
 impl PendingGrant {
     /// `contended`: the lock was not to be had at the first ask.
-    pub(crate) fn new(lease: Arc<LeaseCore>, inner: Arc<Inner>, contended: bool) -> Self {
-        Self { lease: Some(lease), inner, contended }
+    pub(crate) fn new(lease: Arc<LeaseCore>, engine: Arc<dyn Grants>, contended: bool) -> Self {
+        Self { lease: Some(lease), engine, contended }
     }
 
     /// Takes the hold, unless it has ended or its deadline has passed (promise S7), or the engine holds as many leases as
@@ -48,20 +56,20 @@ impl PendingGrant {
             self.lease = Some(lease);
             return Accept::Full;
         }
-        let at = self.inner.clock.now();
+        let at = self.engine.core().clock.now();
         let taken = lease.take(at);
         if counted && taken != Taken::First {
-            self.inner.events.totals.held.sub(1);
+            self.engine.core().events.totals.held.sub(1);
         }
         if taken == Taken::First && lease.is_awaited() {
-            self.inner.inboxes.push(lease.key.slot(), Order::Taken(lease.clone()));
+            self.engine.accepted(&lease);
         }
         if taken == Taken::TooLate {
             self.lease = Some(lease);
             return Accept::TooLate;
         }
-        let (inner, first) = (self.inner.clone(), taken == Taken::First);
-        Accept::Lease(AcceptedLease { lease: Some(lease), inner, first, at, contended: self.contended })
+        let (engine, first) = (self.engine.clone(), taken == Taken::First);
+        Accept::Lease(AcceptedLease { lease: Some(lease), engine, first, at, contended: self.contended })
     }
 
     /// The lease that nobody takes, to be given back by whoever calls this.
@@ -71,7 +79,7 @@ impl PendingGrant {
 
     // Callers that came before the limit was reached may get their locks after it.
     fn count(&self) -> bool {
-        self.inner.events.totals.held.add_one_up_to(self.inner.config.leases_max as u64)
+        self.engine.core().events.totals.held.add_one_up_to(self.engine.core().config.leases_max as u64)
     }
 }
 
@@ -80,17 +88,16 @@ impl AcceptedLease {
         self.lease.as_ref().map(|lease| lease.token)
     }
 
-    /// The handle that its caller gets.
-    pub(crate) fn into_lease(mut self, handle: Handle) -> Lease {
-        let lease = self.lease.take().expect("only this and `drop` take it, and both consume it");
-        Lease::new(lease, handle)
+    /// The lease, for the handle that its caller gets.
+    pub(crate) fn into_lease(mut self) -> Arc<LeaseCore> {
+        self.lease.take().expect("only this and `drop` take it, and both consume it")
     }
 }
 
 impl Drop for AcceptedLease {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            drop(end::release(&self.inner, &lease, ReleasedBy::ByDrop));
+            self.engine.clone().release(&lease);
         }
     }
 }
@@ -105,7 +112,7 @@ pub(crate) enum Accept {
 impl Drop for PendingGrant {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            end::give_back(&self.inner, &lease);
+            self.engine.clone().give_back(&lease);
         }
     }
 }
@@ -124,27 +131,23 @@ mod tests {
     use crate::{
         clock::Clock,
         config::EngineConfig,
+        inner::Inner,
         lease::shared::{self, Terms},
         metrics::{ClassId, Classes, Events},
         transport::Capabilities,
     };
 
-    fn inner() -> Arc<Inner> {
+    fn engine() -> Arc<Inner> {
         let capabilities =
             Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
         let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
-        Inner::new(
-            Clock::Tokio,
-            EngineConfig::default(),
-            capabilities,
-            events,
-            tokio::runtime::Handle::current(),
-        )
+        let runtime = tokio::runtime::Handle::current();
+        Inner::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_taken_lease_without_a_handle_is_given_back() {
-        let inner = inner();
+        let inner = engine();
         let terms =
             Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, class: ClassId::DEFAULT };
         let lease = shared::tests::core("a", terms, inner.clock.now());

@@ -4,8 +4,15 @@ use std::fmt;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::table::Answer;
+use super::{caller::Refusal, pending_grant::PendingGrant};
 use crate::{clock::Instant, error::AcquireError, guard};
+
+/// What a queued caller is told.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    PendingGrant(PendingGrant),
+    Refused(Refusal),
+}
 
 /// Takes one answer. One that is dropped without tells its caller that the engine has ended.
 pub(crate) enum ReplyTo {

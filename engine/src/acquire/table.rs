@@ -13,22 +13,13 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    caller::Refusal,
     entry::{Entry, HeldGrant},
-    pending_grant::PendingGrant,
     reply_to::ReplyTo,
 };
 use crate::{
     key::{LockKey, PrehashedHasher},
     lease::shared::LeaseCore,
 };
-
-/// What a queued caller is told.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    PendingGrant(PendingGrant),
-    Refused(Refusal),
-}
 
 /// An entry and what the drivers keep beside it.
 #[derive(Debug, Default)]

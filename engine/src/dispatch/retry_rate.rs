@@ -1,11 +1,12 @@
-//! Bounds how many entries ask a node again by themselves: after a reconnect all of them want to at once. The longest
-//! wait goes first (promise L2). Asks that follow an arrival, a notice or a release are not held back.
+//! Limits how many entries a second ask a node again by themselves: after a reconnect all of them want to at once. The
+//! entry whose caller has waited longest goes first (promise L2). Asks that follow an arrival, a notice or a release are
+//! not limited.
 //!
-//! Each node has a line of its own, so that what is asked of a bad node, and asked again, delays nobody elsewhere. When
-//! the topology changes, who waits is lined up anew and the lines of nodes that have left are gone.
+//! Each node has a queue of its own, so that retries against an unhealthy node do not delay others. When the topology
+//! changes, the waiting entries are grouped anew, and the queues of nodes that have left are removed.
 //!
-//! A driver keeps its turn until it is its turn or until it wants none any more; then the turn is taken out of the line.
-//! So the lines hold at most one turn for each driven entry, and each turn that is admitted is waited for.
+//! A driver keeps its permit until it is granted or no longer wanted; then the permit is taken out of the queue. So a
+//! queue holds at most one permit for each driven entry, and each permit that is granted is waited for.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,20 +18,20 @@ use tokio::sync::oneshot;
 
 use crate::{
     clock::Instant,
-    inner::Inner,
+    core::Core,
     routing::{
         slot::Slot,
         topology::{NodeId, Topology},
     },
 };
 
-/// Hands out turns to ask.
+/// Grants permits to ask a node again.
 #[derive(Debug, Default)]
 pub(crate) struct RetryRate {
     queues: Mutex<Queues>,
 }
 
-/// The lines, by the node that serves their slots; slots without a node have one together.
+/// The queues, by the node that serves the slots; slots without a node share one.
 #[derive(Debug, Default)]
 struct Queues {
     of: HashMap<Option<NodeId>, NodeQueue>,
@@ -46,7 +47,7 @@ struct NodeQueue {
     waiting: BTreeMap<Rank, Waiting>,
 }
 
-/// How long its caller has waited, then the number of the turn: the lowest goes first.
+/// When the oldest caller came, then the number of the permit: the lowest goes first.
 type Rank = (Instant, u64);
 
 #[derive(Debug)]
@@ -55,16 +56,16 @@ struct Waiting {
     go: oneshot::Sender<()>,
 }
 
-/// A turn to ask for one key, which has come or is waited for. Dropping it leaves the line.
+/// A permit to ask for one key, granted or waited for. Dropping it leaves the queue.
 pub(crate) struct RetryPermit {
-    inner: Arc<Inner>,
-    /// `None` once it has come.
+    rate: Arc<RetryRate>,
+    /// `None` once it is granted.
     waits: Option<(Rank, oneshot::Receiver<()>)>,
 }
 
 impl RetryPermit {
-    /// Waits until it has come. Dropping this future loses nothing.
-    pub(crate) async fn come(&mut self) {
+    /// Waits until it is granted. Dropping this future loses nothing.
+    pub(crate) async fn granted(&mut self) {
         if let Some((_, go)) = &mut self.waits {
             let _ = go.await; // a dropped sender means the engine has ended
             self.waits = None;
@@ -75,30 +76,30 @@ impl RetryPermit {
 impl Drop for RetryPermit {
     fn drop(&mut self) {
         if let Some((rank, _)) = &self.waits {
-            let left = self.inner.retry_rate.lock().leave(*rank);
-            drop(left); // after the lines are unlocked
+            let left = self.rate.lock().leave(*rank);
+            drop(left); // after the queues are unlocked
         }
     }
 }
 
 impl RetryRate {
-    /// A turn to ask for a key of this slot.
-    pub(crate) fn turn(&self, inner: &Arc<Inner>, slot: Slot, oldest: Instant) -> RetryPermit {
-        RetryPermit { inner: inner.clone(), waits: self.enqueue(inner, slot, oldest) }
+    /// A permit to ask for a key of this slot, for an entry whose oldest caller came at `oldest`.
+    pub(crate) fn permit(self: &Arc<Self>, core: &Arc<Core>, slot: Slot, oldest: Instant) -> RetryPermit {
+        RetryPermit { rate: self.clone(), waits: self.enqueue(core, slot, oldest) }
     }
 
     fn enqueue(
-        &self,
-        inner: &Arc<Inner>,
+        self: &Arc<Self>,
+        core: &Arc<Core>,
         slot: Slot,
         oldest: Instant,
     ) -> Option<(Rank, oneshot::Receiver<()>)> {
-        let topology = inner.calls.topology();
+        let topology = core.calls.topology();
         let mut queues = self.lock();
         queues.regroup(topology.as_deref());
-        let waiting = queues.enqueue(topology.as_deref(), slot, oldest, inner.clock.now())?;
+        let waiting = queues.enqueue(topology.as_deref(), slot, oldest, core.clock.now())?;
         if !std::mem::replace(&mut queues.served, true) {
-            inner.spawn(serve(inner.clone()));
+            core.spawn(serve(core.clone(), self.clone()));
         }
         Some(waiting)
     }
@@ -109,7 +110,7 @@ impl RetryRate {
 }
 
 impl Queues {
-    /// Keeps the lines of nodes that are there; whose slot has moved changes the line.
+    /// Keeps the queues of present nodes. A permit whose slot has moved changes its queue.
     fn regroup(&mut self, topology: Option<&Topology>) {
         let epoch = topology.map(Topology::epoch);
         if epoch == self.topology_epoch {
@@ -117,14 +118,14 @@ impl Queues {
         }
         self.topology_epoch = epoch;
         let queues = self.of.values_mut();
-        let turns: Vec<_> = queues.flat_map(|queue| std::mem::take(&mut queue.waiting)).collect();
+        let all: Vec<_> = queues.flat_map(|queue| std::mem::take(&mut queue.waiting)).collect();
         self.of.retain(|node, _| is_there(topology, *node));
-        for (rank, turn) in turns {
-            self.queue(topology, turn.slot).waiting.insert(rank, turn);
+        for (rank, waiting) in all {
+            self.queue(topology, waiting.slot).waiting.insert(rank, waiting);
         }
     }
 
-    /// `None`: the turn has come already.
+    /// `None`: it is granted at once.
     fn enqueue(
         &mut self,
         topology: Option<&Topology>,
@@ -143,7 +144,7 @@ impl Queues {
         Some((rank, gone))
     }
 
-    /// Takes out a turn that is not wanted any more.
+    /// Takes out a permit that is no longer wanted.
     fn leave(&mut self, rank: Rank) -> Option<oneshot::Sender<()>> {
         self.of.values_mut().find_map(|queue| queue.waiting.remove(&rank)).map(|waiting| waiting.go)
     }
@@ -177,21 +178,21 @@ impl NodeQueue {
     fn take_admitted(&mut self, now: Instant) -> Vec<oneshot::Sender<()>> {
         let mut admitted = Vec::new();
         while !self.waiting.is_empty() && self.admit(now) {
-            admitted.extend(self.waiting.pop_first().map(|(_, turn)| turn.go));
+            admitted.extend(self.waiting.pop_first().map(|(_, waiting)| waiting.go));
         }
         admitted
     }
 }
 
-// Lives only while somebody waits.
-async fn serve(inner: Arc<Inner>) {
+// Lives only while a permit is waited for.
+async fn serve(core: Arc<Core>, rate: Arc<RetryRate>) {
     loop {
-        inner.clock.sleep_until(inner.clock.now() + WINDOW).await;
+        core.clock.sleep_until(core.clock.now() + WINDOW).await;
         let (admitted, more) = {
-            let topology = inner.calls.topology();
-            let mut queues = inner.retry_rate.lock();
+            let topology = core.calls.topology();
+            let mut queues = rate.lock();
             queues.regroup(topology.as_deref());
-            (queues.take_admitted(inner.clock.now()), queues.served)
+            (queues.take_admitted(core.clock.now()), queues.served)
         };
         for go in admitted {
             let _ = go.send(());

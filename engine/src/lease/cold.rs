@@ -11,8 +11,8 @@ use std::{
 
 use tokio::sync::{Notify, futures::Notified};
 
-use super::unanswered::UnansweredSends;
-use crate::{clock::Instant, release::reconciler::Place};
+use super::{unanswered::UnansweredSends, unconfirmed_owner::ReleaseDue};
+use crate::clock::Instant;
 
 /// Beside a lease's core.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct ColdState {
     max_hold: Option<Duration>,
     renewed_until: AtomicU64,
     open: Mutex<UnansweredSends>,
-    closing: OnceLock<Place>,
+    closing: OnceLock<ReleaseDue>,
     ended: Notify,
 }
 
@@ -64,11 +64,11 @@ impl ColdState {
     }
 
     /// Where the closer has it, once it was lost.
-    pub(super) fn closing(&self) -> Option<Place> {
+    pub(super) fn closing(&self) -> Option<ReleaseDue> {
         self.closing.get().copied()
     }
 
-    pub(super) fn note_closing(&self, place: Place) {
+    pub(super) fn note_closing(&self, place: ReleaseDue) {
         let _ = self.closing.set(place); // it is lost once only
     }
 

@@ -16,11 +16,11 @@ use super::{
     cold::ColdState,
     state::{self, LeaseState, LossReason},
     unanswered::UnansweredSends,
+    unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
 };
 use crate::{
-    acquire::attempt::UnconfirmedOwner, clock::Instant, fencing::FencingToken, guard, key::LockKey,
-    metrics::ClassId, owner::Owner, release::reconciler::Place, routing::topology::ClockId, span::Span,
-    transport::TransportError,
+    clock::Instant, fencing::FencingToken, guard, key::LockKey, metrics::ClassId, owner::Owner,
+    routing::topology::ClockId, span::Span, transport::TransportError,
 };
 
 /// What a caller asked for.
@@ -340,11 +340,11 @@ impl LeaseCore {
     }
 
     /// Where the closer has it, once it was lost.
-    pub(crate) fn closing(&self) -> Option<Place> {
+    pub(crate) fn closing(&self) -> Option<ReleaseDue> {
         self.cold.get()?.closing()
     }
 
-    pub(crate) fn note_closing(&self, place: Place) {
+    pub(crate) fn note_closing(&self, place: ReleaseDue) {
         self.cold().note_closing(place);
     }
 

@@ -14,7 +14,7 @@ use std::{
 
 use tracing::Level;
 
-use crate::{inner::Inner, key::LockKey, log};
+use crate::{clock::Clock, key::LockKey, log};
 
 /// A lock that callers of this engine waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +124,10 @@ impl Weight {
 }
 
 /// Names the most contended locks in the log once a minute. One task, on the calls thread.
-pub(crate) async fn run(inner: Arc<Inner>) {
+pub(crate) async fn run(clock: Clock, hot: Arc<HotLocks>) {
     loop {
-        inner.clock.sleep_until(inner.clock.now() + MINUTE).await;
-        let top = inner.hot.turn();
+        clock.sleep_until(clock.now() + MINUTE).await;
+        let top = hot.turn();
         if !top.is_empty() {
             log::line(Level::INFO, move || {
                 tracing::info!(target: "leasehold::contention", locks = %Named(&top), "most contended in the last minute");

@@ -1,22 +1,22 @@
-//! How a lease ends: lost, released, or given back because nobody took it.
+//! Gives holds back: one, many in turn, or one that no caller accepted.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tracing::Level;
 
-use super::send::{self, HoldEnd, ReleaseInProgress};
+use super::{
+    bulk::BulkRelease,
+    hold::{self, HoldEnd},
+    in_progress::{ReleaseInProgress, ReleasedBy},
+    send,
+};
 use crate::{
-    acquire::bulk_limiter::{BulkCall, BulkReleaseCall},
-    clock::Instant,
+    acquire::{bulk_limiter::BulkCall, pending_grant::Grants},
+    core::Core,
     error::ReleaseError,
     inner::Inner,
-    lease::{
-        shared::LeaseCore,
-        state::{self, LossReason},
-    },
-    log,
-    losses::Loss,
+    lease::shared::LeaseCore,
+    renewal::inbox::Order,
 };
 
 /// What came, or will come, of a release.
@@ -25,80 +25,9 @@ pub(crate) enum Receipt {
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
-/// How a holder gives its lease back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReleasedBy {
-    /// It asked for the answer.
-    ByCall,
-    /// It dropped the lease.
-    ByDrop,
-}
-
-/// Ends a lease as lost, unless it has ended, and tells everybody. Not under a lock of the table.
-pub(crate) fn lose(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
-    if lease.lose(reason) {
-        handle_loss(inner, lease, reason);
-    }
-}
-
-/// A lease has just been lost: frees its entry and closes its owner, then tells the loss. User code hears of it last, so
-/// that nothing of ours depends on it. A second call for the same lease does nothing.
-pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
-    if !lease.claim_loss() {
-        return;
-    }
-    let now = inner.clock.now();
-    send::cancel_renewal(inner, lease);
-    let pace = inner.pace(lease.key.slot());
-    inner.table.with(&lease.key, |slot| {
-        slot.entry.handle_local_loss(lease, now, &pace);
-        slot.poke();
-    });
-    // At shutdown the release is sent, and reported, by the shutdown.
-    if reason != LossReason::Shutdown {
-        inner.reconciler.add_lost(inner, lease, reason);
-    }
-    tell_loss(inner, lease, reason, now);
-    lease.tell_end();
-}
-
-// A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
-fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Instant) {
-    if !lease.was_taken() {
-        return;
-    }
-    let held = now - lease.granted_at;
-    inner.events.totals.held.sub(1);
-    inner.events.totals.lost.add(1);
-    let at_deadline =
-        matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
-    let late = at_deadline.then(|| now - lease.deadline());
-    let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
-    inner.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
-    inner.events.lost(inner.events.class(lease.class), reason, lease.token, held, late);
-    if reason != LossReason::Shutdown {
-        log_loss(inner, lease.clone(), reason, late);
-    }
-}
-
-fn log_loss(inner: &Inner, lease: Arc<LeaseCore>, reason: LossReason, late: Option<Duration>) {
-    let classes = inner.events.classes.clone();
-    log::line(Level::ERROR, move || {
-        tracing::error!(
-            lock = lease.key.name(),
-            class = classes.class(lease.class).name(),
-            %reason,
-            token = %lease.token,
-            margin = ?state::margin(lease.ttl()),
-            noticed_after_deadline = ?late,
-            "a lease was lost"
-        );
-    });
-}
-
 /// An offer found nobody: its hold goes back.
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
-    match send::end_hold(inner, lease) {
+    match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
         HoldEnd::Ended(under_way) => drop(send_release(inner, lease, under_way)),
     }
@@ -106,7 +35,7 @@ pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
 
 /// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
 pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedBy) -> Receipt {
-    match send::end_hold(inner, lease) {
+    match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => send_release(inner, lease, under_way.given_back(how)),
@@ -121,19 +50,19 @@ pub(crate) fn release_in_turn(
     how: ReleasedBy,
 ) -> Vec<Receipt> {
     let mut calls = Vec::new();
-    let release = |lease| match send::end_hold(inner, &lease) {
+    let release = |lease| match hold::end_hold(inner, &lease) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => {
             handle_end(inner, &lease);
             let (answer_to, answer) = oneshot::channel();
-            calls.push(BulkReleaseCall { under_way: under_way.given_back(how), lease, answer_to });
+            calls.push(BulkRelease { under_way: under_way.given_back(how), lease, answer_to });
             Receipt::Pending(answer)
         }
     };
     let receipts = leases.into_iter().map(release).collect();
     calls.sort_by_key(|call| call.lease.deadline());
-    inner.bulk_limiter.add(calls.into_iter().map(BulkCall::Release));
+    inner.bulk_limiter.add(calls.into_iter().map(|call| Box::new(call) as Box<dyn BulkCall>));
     receipts
 }
 
@@ -145,7 +74,7 @@ fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
         }
         false => inner.events.grant_without_caller(),
     }
-    send::cancel_renewal(inner, lease);
+    inner.inboxes.cancel(lease);
 }
 
 fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseInProgress) -> Receipt {
@@ -156,4 +85,22 @@ fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseIn
     // The next caller is asked for behind the release, on the same connection.
     inner.table.with(&lease.key, |slot| slot.poke());
     Receipt::Pending(receiver)
+}
+
+impl Grants for Inner {
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    fn accepted(&self, lease: &Arc<LeaseCore>) {
+        self.inboxes.push(lease.key.slot(), Order::Taken(lease.clone()));
+    }
+
+    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>) {
+        give_back(&self, lease);
+    }
+
+    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>) {
+        drop(release(&self, lease, ReleasedBy::ByDrop));
+    }
 }

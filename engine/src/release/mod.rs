@@ -1,10 +1,16 @@
 //! How a hold ends: lost, released, or given back because no caller accepted it.
 //!
-//! `end` ends a lease locally, `send` sends its release and reports the outcome, `retry` repeats it for one command
-//! timeout. `reconciler` repeats the release of every owner that no server has confirmed; `silent_nodes` (pure) says when
-//! the owners of a node that does not answer are due.
+//! `end` gives holds back, `hold` ends one locally, `loss` reports a lost lease, `send` sends a release and reports the
+//! outcome, `retry` repeats it for one command timeout, `bulk` sends many in turn. `reconciler` keeps every owner that no
+//! server has confirmed and says when its release is due; `reconcile` sends it. `silent_nodes` (pure) says when the owners
+//! of a node that does not answer are due.
 
+pub(crate) mod bulk;
 pub(crate) mod end;
+mod hold;
+pub(crate) mod in_progress;
+pub(crate) mod loss;
+pub(crate) mod reconcile;
 pub(crate) mod reconciler;
 mod retry;
 pub(crate) mod send;

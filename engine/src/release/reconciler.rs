@@ -38,19 +38,16 @@ use tokio::sync::Notify;
 
 use super::silent_nodes::SilentNodes;
 use crate::{
-    acquire::{attempt::UnconfirmedOwner, driver},
     clock::Instant,
+    core::Core,
     dispatch::per_node_limit::PerNodeLimit,
-    guard,
-    inner::Inner,
     key::LockKey,
     lease::{
         shared::LeaseCore,
         state::{self, LossReason},
+        unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
     },
-    metrics::Operation,
     routing::topology::{ClockId, NodeId, Topology},
-    transport::{Release, ReleaseReply, TransportError},
 };
 
 /// The owners that are being closed.
@@ -64,7 +61,7 @@ pub(crate) struct Reconciler {
 
 #[derive(Debug)]
 struct Waiting {
-    due: BTreeMap<Place, OpenOwner>,
+    due: BTreeMap<ReleaseDue, OpenOwner>,
     /// Those whose release is on its way, or waits for room at their node.
     in_flight: BTreeMap<u64, Arc<LockKey>>,
     per_node: PerNodeLimit<OpenOwner>,
@@ -73,28 +70,34 @@ struct Waiting {
     next: u64,
 }
 
-/// When an owner's next release is due, and its number.
-pub(crate) type Place = (Instant, u64);
-
 /// An owner on its way out.
 #[derive(Debug)]
-struct OpenOwner {
+pub(super) struct OpenOwner {
     number: u64,
-    key: Arc<LockKey>,
-    closing: UnconfirmedOwner,
+    pub(super) key: Arc<LockKey>,
+    pub(super) closing: UnconfirmedOwner,
     /// Releases that a server has answered, or refused for good.
     tries: u32,
     /// Who answered the last release, if a server did.
-    answered_by: Option<ClockId>,
+    pub(super) answered_by: Option<ClockId>,
     /// The node that did not answer the last one, while it is not heard of.
     silent: Option<Option<NodeId>>,
     /// When the last release was sent.
-    sent: Instant,
+    pub(super) sent: Instant,
     /// How often none was answered although the node had just been heard of: it may answer for one slot and not for
     /// another.
     in_vain: u32,
     /// The last one was sent because the node had been heard of.
     woken: bool,
+}
+
+/// What a release has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SendOutcome {
+    /// A present server has answered it, or refuses it for good.
+    Answered,
+    /// No present server has answered it.
+    Unanswered,
 }
 
 impl OpenOwner {
@@ -131,16 +134,16 @@ impl Reconciler {
     }
 
     /// The node has answered: every owner that waits for it is due.
-    pub(crate) fn handle_answer_of(&self, inner: &Inner, node: NodeId) {
+    pub(crate) fn handle_answer_of(&self, core: &Core, node: NodeId) {
         if self.silent.load(Ordering::Relaxed) {
-            self.end_silence(inner, Some(node));
+            self.end_silence(core, Some(node));
         }
     }
 
-    fn end_silence(&self, inner: &Inner, node: Option<NodeId>) {
+    fn end_silence(&self, core: &Core, node: Option<NodeId>) {
         let mut waiting = self.lock();
         let places = waiting.silent_nodes.end(node);
-        let now = inner.clock.now();
+        let now = core.clock.now();
         waiting.make_due(places, |owner| owner.handle_word(now));
         self.silent.store(!waiting.silent_nodes.is_empty(), Ordering::Relaxed);
         drop(waiting);
@@ -148,41 +151,41 @@ impl Reconciler {
     }
 
     /// Takes an owner over. Its first release goes out at once.
-    pub(crate) fn add(&self, inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
-        self.track(inner, key, closing, inner.clock.now());
+    pub(crate) fn add(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
+        self.track(core, key, closing, core.clock.now());
     }
 
     /// Takes over the owner of a lost lease. Who holds it still has the margin to notice and to stop: `run` drops its
     /// work before anything is released. So the release goes out when the last holder has gone, or after the margin.
     /// What the server has said is not ours needs none, unless something of it may yet be executed.
-    pub(crate) fn add_lost(&self, inner: &Inner, lease: &LeaseCore, reason: LossReason) {
+    pub(crate) fn add_lost(&self, core: &Core, lease: &LeaseCore, reason: LossReason) {
         let mut closing = lease.to_closing();
         closing.may_hold = reason != LossReason::NotOurs;
         if !closing.may_hold && closing.open.is_closed() {
             return;
         }
-        let now = inner.clock.now();
+        let now = core.clock.now();
         let due = if lease.was_taken() { now + state::margin(lease.ttl()) } else { now };
-        lease.note_closing(self.track(inner, &lease.key, closing, due));
+        lease.note_closing(self.track(core, &lease.key, closing, due));
         if lease.holds() == 0 {
-            self.expedite(inner, lease); // gone before its place was noted
+            self.expedite(core, lease); // gone before its place was noted
         }
     }
 
     /// The last holder of a lost lease has gone.
-    pub(crate) fn expedite(&self, inner: &Inner, lease: &LeaseCore) {
+    pub(crate) fn expedite(&self, core: &Core, lease: &LeaseCore) {
         let Some(place) = lease.closing() else { return };
         let mut waiting = self.lock();
         if let Some(owner) = waiting.due.remove(&place) {
-            waiting.put(inner.clock.now().min(place.0), owner);
+            waiting.put(core.clock.now().min(place.0), owner);
             drop(waiting);
             self.news.notify_one();
         }
     }
 
-    fn track(&self, inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner, due: Instant) -> Place {
-        inner.events.totals.closing.add(1);
-        inner.events.closing(true);
+    fn track(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner, due: Instant) -> ReleaseDue {
+        core.events.totals.closing.add(1);
+        core.events.closing(true);
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
@@ -193,9 +196,9 @@ impl Reconciler {
     }
 
     /// The same for one whose first release the caller sends itself.
-    fn begin(&self, inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> OpenOwner {
-        inner.events.totals.closing.add(1);
-        inner.events.closing(true);
+    pub(super) fn begin(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> OpenOwner {
+        core.events.totals.closing.add(1);
+        core.events.closing(true);
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
@@ -221,8 +224,8 @@ impl Reconciler {
     }
 
     /// Who is due and finds room at its node, with that node; otherwise when to look again.
-    fn take_due(&self, inner: &Inner) -> Result<(OpenOwner, Option<NodeId>), Option<Instant>> {
-        let (topology, now) = (inner.calls.topology(), inner.clock.now());
+    pub(super) fn take_due(&self, core: &Core) -> Result<(OpenOwner, Option<NodeId>), Option<Instant>> {
+        let (topology, now) = (core.calls.topology(), core.clock.now());
         let mut waiting = self.lock();
         waiting.handle_topology(topology.as_deref(), now);
         loop {
@@ -240,10 +243,10 @@ impl Reconciler {
         }
     }
 
-    fn leave(&self, inner: &Inner, node: Option<NodeId>) {
+    pub(super) fn leave(&self, core: &Core, node: Option<NodeId>) {
         let mut waiting = self.lock();
         if let Some(next) = waiting.per_node.leave(node) {
-            waiting.put(inner.clock.now(), next);
+            waiting.put(core.clock.now(), next);
             drop(waiting);
             self.news.notify_one();
         }
@@ -253,9 +256,39 @@ impl Reconciler {
         self.lock().in_flight.remove(&owner.number);
     }
 
-    /// Whether every owner is closed.
-    pub(crate) fn is_done(&self, inner: &Inner) -> bool {
-        inner.events.totals.closing.value() == 0
+    /// The release of an owner is over: the owner is closed, or due again.
+    pub(super) fn finish(
+        &self,
+        core: &Core,
+        mut owner: OpenOwner,
+        node: Option<NodeId>,
+        outcome: SendOutcome,
+    ) {
+        let now = core.clock.now();
+        let OpenOwner { key, closing, answered_by, .. } = &mut owner;
+        closing.may_hold &= now <= closing.gone_by;
+        let is_gone = |clock| {
+            let serves = core.calls.is_serving(clock, key.slot());
+            !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
+        };
+        // Each by its own time: what a later server has confirmed since keeps the lock for longer, not the send open.
+        closing.open.forget_gone(now, is_gone);
+        if !owner.closing.may_hold && owner.closing.open.is_closed() {
+            self.remove(&owner);
+            core.events.totals.closing.sub(1);
+            core.events.closing(false);
+            return;
+        }
+        owner.tries += u32::from(outcome == SendOutcome::Answered);
+        match outcome {
+            SendOutcome::Answered => self.put_back(next_try(&owner, now), owner),
+            SendOutcome::Unanswered => self.put_back_in_silence(now, node, owner),
+        }
+    }
+
+    /// Resolves when an owner was added, or one may be due earlier than before.
+    pub(super) async fn changed(&self) {
+        self.news.notified().await;
     }
 
     /// The names of the locks whose owners are not closed.
@@ -267,14 +300,6 @@ impl Reconciler {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Sends the first release itself and waits for its answer; the closer does the rest, if there is any.
-pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
-    let mut owner = inner.reconciler.begin(inner, key, closing);
-    let node = inner.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
-    let outcome = release_guarded(inner, &mut owner).await;
-    finish(inner, owner, node, outcome);
 }
 
 impl Waiting {
@@ -293,7 +318,11 @@ impl Waiting {
         }
     }
 
-    fn make_due(&mut self, places: impl IntoIterator<Item = Place>, due: impl Fn(&mut OpenOwner) -> Instant) {
+    fn make_due(
+        &mut self,
+        places: impl IntoIterator<Item = ReleaseDue>,
+        due: impl Fn(&mut OpenOwner) -> Instant,
+    ) {
         for place in places {
             if let Some(mut owner) = self.due.remove(&place) {
                 self.put(due(&mut owner), owner);
@@ -310,113 +339,6 @@ impl Waiting {
             self.due.extend(next.map(|owner| ((due, owner.number), owner)));
         }
         Some(owner)
-    }
-}
-
-/// A patient's room at its node, until its treatment has ended in whatever way.
-struct NodePermit {
-    inner: Arc<Inner>,
-    node: Option<NodeId>,
-}
-
-impl Drop for NodePermit {
-    fn drop(&mut self) {
-        self.inner.reconciler.leave(&self.inner, self.node);
-    }
-}
-
-/// Serves the closer until the engine has ended. One task, on the calls thread.
-pub(crate) async fn run(inner: Arc<Inner>) {
-    loop {
-        match inner.reconciler.take_due(&inner) {
-            Ok((owner, node)) => send_release(&inner, owner, node),
-            Err(next) => wait(&inner, next).await,
-        }
-    }
-}
-
-async fn wait(inner: &Inner, next: Option<Instant>) {
-    let timer = async {
-        match next {
-            Some(moment) => inner.clock.sleep_until(moment).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = timer => {}
-        () = inner.reconciler.news.notified() => {}
-        () = inner.calls.topology_changed() => {}
-    }
-}
-
-fn send_release(inner: &Arc<Inner>, mut owner: OpenOwner, node: Option<NodeId>) {
-    let inner = inner.clone();
-    inner.clone().spawn(async move {
-        let _room = NodePermit { inner: inner.clone(), node };
-        let outcome = release_guarded(&inner, &mut owner).await;
-        finish(&inner, owner, node, outcome);
-    });
-}
-
-/// What a release has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SendOutcome {
-    /// A present server has answered it, or refuses it for good.
-    Word,
-    /// Nothing of use.
-    Nothing,
-}
-
-// A transport that panics leaves the release unanswered, not the owner open for ever.
-async fn release_guarded(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
-    guard::run(release(inner, owner)).await.unwrap_or(SendOutcome::Nothing)
-}
-
-async fn release(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
-    owner.answered_by = None;
-    let Some(lane) = inner.calls.lane() else { return SendOutcome::Nothing };
-    let sent = inner.clock.now();
-    owner.sent = sent;
-    let answer = lane.release(Release { key: owner.key.clone(), owner: owner.closing.owner }).await;
-    inner.events.answered(Operation::Release, inner.clock.now() - sent, answer.as_ref().err());
-    let at = match answer {
-        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
-        Err(last_error) => return heard_by(&last_error),
-    };
-    if driver::check_epoch(inner, at).is_err() {
-        return SendOutcome::Nothing;
-    }
-    owner.answered_by = Some(at.clock);
-    owner.closing.may_hold = false;
-    owner.closing.open.handle_release(at);
-    inner.reconciler.handle_answer_of(inner, at.clock.node);
-    SendOutcome::Word
-}
-
-fn heard_by(last_error: &TransportError) -> SendOutcome {
-    if last_error.kind.is_final() { SendOutcome::Word } else { SendOutcome::Nothing }
-}
-
-fn finish(inner: &Inner, mut owner: OpenOwner, node: Option<NodeId>, outcome: SendOutcome) {
-    let now = inner.clock.now();
-    let OpenOwner { key, closing, answered_by, .. } = &mut owner;
-    closing.may_hold &= now <= closing.gone_by;
-    let is_gone = |clock| {
-        let serves = inner.calls.is_serving(clock, key.slot());
-        !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
-    };
-    // Each by its own time: what a later server has confirmed since keeps the lock for longer, not the send open.
-    closing.open.forget_gone(now, is_gone);
-    if !owner.closing.may_hold && owner.closing.open.is_closed() {
-        inner.reconciler.remove(&owner);
-        inner.events.totals.closing.sub(1);
-        inner.events.closing(false);
-        return;
-    }
-    owner.tries += u32::from(outcome == SendOutcome::Word);
-    match outcome {
-        SendOutcome::Word => inner.reconciler.put_back(next_try(&owner, now), owner),
-        SendOutcome::Nothing => inner.reconciler.put_back_in_silence(now, node, owner),
     }
 }
 

@@ -11,7 +11,6 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    acquire::driver,
     clock::Instant,
     inner::Inner,
     metrics::Operation,
@@ -86,7 +85,7 @@ async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, Tran
     inner.events.answered(Operation::Release, inner.clock.now() - sent, reply.as_ref().err());
     let reply = reply?;
     let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
-    driver::check_epoch(inner, at)?;
+    inner.check_present(at)?;
     inner.reconciler.handle_answer_of(inner, at.clock.node);
     Ok(reply)
 }

@@ -1,133 +1,21 @@
-//! Giving a hold back: what ends at once, and what is sent and awaited afterwards.
+//! Sends the release of a lease that has ended, and reports what came of it.
 //!
-//! The lease ends *before* the first byte is sent (promise S11). The next caller of this process is asked for right
-//! behind the release, on the same connection.
+//! The next caller of this process is asked for right behind the release, on the same connection.
 
 use std::sync::Arc;
 
 use super::{
-    end::{self, ReleasedBy},
+    in_progress::{ReleaseInProgress, ReleasedBy},
     retry::{self, Told},
 };
 use crate::{
-    acquire::{attempt::UnconfirmedOwner, table::Slot},
     clock::Instant,
     error::ReleaseError,
     inner::Inner,
-    key::LockKey,
-    lease::{shared::LeaseCore, state::LossReason},
+    lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     metrics::ReleaseOutcome,
-    pending_tasks::TaskGuard,
-    renewal::inbox::Order,
     transport::{Release, ReleaseReply, TransportError},
 };
-
-/// What giving back one hold meant.
-pub(crate) enum HoldEnd {
-    /// Others of the same scope still hold the lease.
-    StillHeld,
-    /// It was the last hold and the lease was live: a release is to be sent.
-    Ended(ReleaseInProgress),
-    /// The lease was lost before.
-    WasLost(LossReason),
-}
-
-/// A release under way. It keeps the key's entry and the engine's last moments until it is answered or its task is gone.
-pub(crate) struct ReleaseInProgress {
-    inner: Arc<Inner>,
-    key: Arc<LockKey>,
-    /// The lease that ended by it, if it counts as released, and when.
-    released: Option<(Arc<LeaseCore>, Instant)>,
-    how: ReleasedBy,
-    ended: bool,
-    _task: TaskGuard,
-}
-
-impl ReleaseInProgress {
-    pub(crate) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
-        slot.releases += 1;
-        Self {
-            inner: inner.clone(),
-            key: key.clone(),
-            released: None,
-            how: ReleasedBy::ByCall,
-            ended: false,
-            _task: inner.pending_tasks.begin(),
-        }
-    }
-
-    fn end(&mut self, tell: impl FnOnce(&mut Slot)) {
-        self.ended = true;
-        self.inner.table.with(&self.key, |slot| {
-            slot.releases -= 1;
-            tell(slot);
-        });
-    }
-}
-
-impl ReleaseInProgress {
-    /// The lease counts as released from `now` on. One that was lost, by shutdown say, counts as lost; one that nobody
-    /// took was never granted.
-    fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
-        self.released = lease.was_taken().then(|| (lease.clone(), now));
-        self
-    }
-
-    /// By which way; unless it is told, by a call.
-    pub(crate) fn given_back(mut self, how: ReleasedBy) -> Self {
-        self.how = how;
-        self
-    }
-
-    fn tell(&mut self, outcome: ReleaseOutcome) {
-        if let Some((lease, ended)) = self.released.take() {
-            let events = &self.inner.events;
-            events.released(events.class(lease.class), ended - lease.granted_at, outcome);
-        }
-    }
-}
-
-impl Drop for ReleaseInProgress {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.end(|_| {});
-        }
-        self.tell(ReleaseOutcome::Unknown); // unless it was told before
-    }
-}
-
-/// Gives back one hold.
-pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
-    let now = inner.clock.now();
-    if lease.is_live() && !lease.is_held(now) {
-        end::lose(inner, lease, lease.reason_at_deadline()); // nobody has noticed yet
-    }
-    let pace = inner.pace(lease.key.slot());
-    let end_hold = inner.table.with(&lease.key, |slot| {
-        let left = lease.remove_hold();
-        slot.entry.forget_dropped();
-        if let Some(reason) = lease.loss() {
-            return HoldEnd::WasLost(reason);
-        }
-        if left > 0 {
-            return HoldEnd::StillHeld;
-        }
-        if !lease.release() {
-            return HoldEnd::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
-        }
-        slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
-        HoldEnd::Ended(ReleaseInProgress::begin(inner, &lease.key, slot).counts(lease, now))
-    });
-    if matches!(end_hold, HoldEnd::WasLost(_)) && lease.holds() == 0 {
-        inner.reconciler.expedite(inner, lease);
-    }
-    end_hold
-}
-
-/// Tells renewal that the lease has ended.
-pub(crate) fn cancel_renewal(inner: &Inner, lease: &Arc<LeaseCore>) {
-    inner.inboxes.push(lease.key.slot(), Order::Cancel(lease.clone()));
-}
 
 /// Sends the release of a lease that has ended, and tells the entry and the closer what came of it.
 pub(crate) async fn send(

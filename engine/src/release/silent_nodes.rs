@@ -9,13 +9,12 @@ use std::{
     time::Duration,
 };
 
-use super::reconciler::Place;
-use crate::{clock::Instant, routing::topology::NodeId};
+use crate::{clock::Instant, lease::unconfirmed_owner::ReleaseDue, routing::topology::NodeId};
 
 /// The silent nodes, each with the places of its owners in the closer's line.
 #[derive(Debug, Default)]
 pub(crate) struct SilentNodes {
-    of: HashMap<Option<NodeId>, BTreeSet<Place>>,
+    of: HashMap<Option<NodeId>, BTreeSet<ReleaseDue>>,
 }
 
 impl SilentNodes {
@@ -36,9 +35,9 @@ impl SilentNodes {
     pub(crate) fn take(
         &mut self,
         node: Option<NodeId>,
-        place: Place,
+        place: ReleaseDue,
         now: Instant,
-    ) -> Option<(Place, Instant)> {
+    ) -> Option<(ReleaseDue, Instant)> {
         let places = self.of.get_mut(&node)?;
         places.remove(&place);
         let next = now + PROBE_PAUSE;
@@ -49,12 +48,12 @@ impl SilentNodes {
     }
 
     /// The node has answered: the places of all its owners.
-    pub(crate) fn end(&mut self, node: Option<NodeId>) -> BTreeSet<Place> {
+    pub(crate) fn end(&mut self, node: Option<NodeId>) -> BTreeSet<ReleaseDue> {
         self.of.remove(&node).unwrap_or_default()
     }
 
     /// The same for all nodes.
-    pub(crate) fn end_all(&mut self) -> Vec<Place> {
+    pub(crate) fn end_all(&mut self) -> Vec<ReleaseDue> {
         std::mem::take(&mut self.of).into_values().flatten().collect()
     }
 }

@@ -3,13 +3,9 @@
 //! Where a node takes one call per slot, the leases of a slot go together: the slot with the most urgent lease first,
 //! with all of its leases that fit, then the next one.
 
-use super::deadline_queue::{DeadlineQueue, SlotQueues};
+use super::deadline_queue::{DeadlineQueue, Ready, SlotQueues};
 use crate::{
-    clock::Instant,
-    routing::{
-        slot::Slot,
-        topology::{Batching, Node, NodeId, Topology},
-    },
+    routing::topology::{Batching, Node, NodeId, Topology},
     transport::Renewal,
 };
 
@@ -18,23 +14,6 @@ use crate::{
 pub(crate) struct Batch {
     pub(crate) node: NodeId,
     pub(crate) members: Vec<Renewal>,
-}
-
-/// A lease that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ready {
-    pub(crate) deadline: Instant,
-    /// Of the shard that the slot falls to.
-    pub(crate) ticket: u64,
-    pub(crate) slot: Slot,
-    /// It was told that no connected node serves the slot.
-    told: bool,
-}
-
-impl Ready {
-    pub(crate) fn new(deadline: Instant, ticket: u64, slot: Slot) -> Self {
-        Self { deadline, ticket, slot, told: false }
-    }
 }
 
 /// What is ready in all shards. Grouped anew whenever the topology changes.

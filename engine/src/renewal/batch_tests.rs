@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{key::LockKey, owner::OwnerMint, routing::topology::ClockId, transport::RenewalAnswer};
+use crate::{
+    clock::Instant,
+    key::LockKey,
+    owner::OwnerMint,
+    routing::{slot::Slot, topology::ClockId},
+    transport::RenewalAnswer,
+};
 
 fn slot(number: u16) -> Slot {
     Slot::from_number(number).unwrap()

@@ -5,8 +5,24 @@ use std::{
     collections::{BinaryHeap, HashMap},
 };
 
-use super::batch::Ready;
 use crate::{clock::Instant, routing::slot::Slot};
+
+/// A lease that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) deadline: Instant,
+    /// Of the shard that the slot falls to.
+    pub(crate) ticket: u64,
+    pub(crate) slot: Slot,
+    /// It was told that no connected node serves the slot.
+    pub(super) told: bool,
+}
+
+impl Ready {
+    pub(crate) fn new(deadline: Instant, ticket: u64, slot: Slot) -> Self {
+        Self { deadline, ticket, slot, told: false }
+    }
+}
 
 /// Ready leases, the most urgent last. The wheel gives them out in that order most of the time, and sorting what is
 /// nearly sorted costs less than a heap's way down for each.

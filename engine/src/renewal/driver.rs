@@ -26,7 +26,7 @@ use crate::{
     lease::shared::LeaseCore,
     log,
     metrics::{EngineThread, Operation},
-    release::end,
+    release::loss,
     routing::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
@@ -145,7 +145,7 @@ impl Driver {
         self.inner.table.for_each_lease(|lease| leases.push(lease.clone()));
         for lease in leases {
             match lease.loss() {
-                Some(reason) => end::handle_loss(&self.inner, &lease, reason),
+                Some(reason) => loss::handle_loss(&self.inner, &lease, reason),
                 None => self.register_again(lease, now),
             }
         }
@@ -325,7 +325,7 @@ impl Driver {
 
     fn tell(&mut self, happening: Event) {
         match happening {
-            Event::Lost(lease, reason) => end::handle_loss(&self.inner, &lease, reason),
+            Event::Lost(lease, reason) => loss::handle_loss(&self.inner, &lease, reason),
             Event::Jeopardy(lease) => {
                 self.inner.events.totals.jeopardies.add(1);
                 self.inner.events.jeopardy(self.inner.events.class(lease.class));

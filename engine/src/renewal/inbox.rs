@@ -60,6 +60,11 @@ impl Inboxes {
         self.shards.len()
     }
 
+    /// The lease has ended: it is renewed no more.
+    pub(crate) fn cancel(&self, lease: &Arc<LeaseCore>) {
+        self.push(lease.key.slot(), Order::Cancel(lease.clone()));
+    }
+
     /// Leaves an order for the shard of this slot.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
         let urgent = matches!(order, Order::Taken(_) | Order::Renew(..));

@@ -15,7 +15,7 @@ mod answers;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    batch::Ready,
+    deadline_queue::Ready,
     inbox::Order,
     manual::{self, AnswerTo, ManualOutcome, ManualRenewals},
     slab::Slab,

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    batch::{Batch, Ready, ReadyQueue},
+    batch::{Batch, ReadyQueue},
     batch_outcomes::BatchOutcomes,
+    deadline_queue::Ready,
     inbox::Order,
     shard::{Event, Shard},
 };

@@ -14,7 +14,7 @@ use crate::{
     lease::{shared::LeaseCore, state::LossReason},
     log,
     metrics::EngineThread,
-    release::end,
+    release::loss,
 };
 
 /// Watches the renewal thread's tick counter until the engine ends. One task on the calls thread.
@@ -48,7 +48,7 @@ fn fire_deadlines(inner: &Arc<Inner>) {
         lease.lose(LossReason::RenewalStopped);
         // Or lost before: the renewal thread stood still before it told that.
         if let Some(reason) = lease.loss() {
-            end::handle_loss(inner, &lease, reason);
+            loss::handle_loss(inner, &lease, reason);
         }
     }
 }

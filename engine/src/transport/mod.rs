@@ -38,13 +38,15 @@ mod error;
 mod lane;
 mod reply;
 mod request;
+mod server_time;
 mod stats;
 mod watch;
 
 pub use audit::{AuditContext, AuditLevel, Finding};
 pub use error::{Effect, ErrorKind, TransportError};
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
-pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer, ServerTime};
+pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer};
 pub use request::{Acquire, Fencing, Release, Renewal};
+pub use server_time::ServerTime;
 pub use stats::{ClockReading, LaneStats};
 pub use watch::{Watch, WatchState};

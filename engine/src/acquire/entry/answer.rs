@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::{Cause, Entry, Pace};
 use crate::{
     acquire::{
-        attempt::{Attempt, UnconfirmedOwner},
+        attempt::Attempt,
         caller::{Caller, Leaving, Refusal, ScopeId},
     },
     clock::Instant,
-    lease::{shared::Granted, state, unanswered::UnansweredSends},
+    lease::{shared::Granted, state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
     transport::{AcquireReply, Effect, Remaining, TransportError},
 };
 

@@ -17,6 +17,7 @@
 mod answer;
 mod local;
 mod notices;
+mod pace;
 mod step;
 mod timeouts;
 
@@ -36,7 +37,10 @@ use crate::{
 };
 
 pub(crate) use answer::{Grant, Verdict};
-pub(crate) use step::{Ask, Cause, Pace, Step};
+pub(crate) use pace::Pace;
+pub(crate) use step::{Ask, Step};
+
+pub(crate) use crate::metrics::AskCause as Cause;
 
 /// How a scope stands to the key.
 #[derive(Debug)]

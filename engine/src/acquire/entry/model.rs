@@ -15,13 +15,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    acquire::{
-        attempt::UnconfirmedOwner,
-        caller::{Leaving, Patience, Refusal},
-    },
+    acquire::caller::{Leaving, Patience, Refusal},
     fencing::FencingToken,
     key::LockKey,
-    lease::state::LossReason,
+    lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::{Owner, OwnerMint},
     routing::topology::{ClockId, NodeId},
     transport::{AcquireReply, ErrorKind, Remaining, ServerTime, WatchState},

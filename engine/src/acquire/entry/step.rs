@@ -2,28 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Entry, HeldGrant, Unclear};
-pub(crate) use crate::metrics::AskCause as Cause;
+use super::{Cause, Entry, HeldGrant, Pace, Unclear};
 use crate::{
-    acquire::attempt::{Attempt, UnconfirmedOwner},
+    acquire::attempt::Attempt,
     clock::Instant,
-    lease::shared::Terms,
+    lease::{shared::Terms, unconfirmed_owner::UnconfirmedOwner},
     metrics::ClassId,
     owner::{Owner, OwnerMint},
 };
-
-/// What the entry must know of the world to decide.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// How long without a definite answer until callers are told.
-    pub(crate) unavailable_after: Duration,
-    /// How long the answer of an ask may take.
-    pub(crate) command_timeout: Duration,
-    /// How long until a waiting entry asks without any notice, jitter included.
-    pub(crate) safety_poll: Duration,
-    /// A recent round trip.
-    pub(crate) round_trip: Duration,
-}
 
 /// What to do next.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Answer, Fault, Rule,
-    line::{Line, Probe},
+    line::Line, probe::Probe,
     request::Request,
 };
 
@@ -127,7 +127,7 @@ impl Course {
 
     async fn execute_late(&self, before: Probe) -> Answer {
         let now = self.line.probe(&self.request).await.ok();
-        let stepped = now.and_then(|now| now.stepped_past(before, &self.request));
+        let stepped = now.and_then(|now| now.stepped_past(before, self.request.execute_by()));
         match stepped.and_then(|at| self.request.clone().too_late(at)) {
             Some(too_late) => too_late,
             None => self.execute().await,

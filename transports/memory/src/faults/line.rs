@@ -8,7 +8,7 @@ use leasehold::{
 };
 use tokio::{runtime::Handle, sync::watch};
 
-use super::{Faults, request::Request};
+use super::{Faults, probe::Probe, request::Request};
 
 pub(super) struct Line {
     pub(super) inner: Arc<dyn Lane>,
@@ -20,13 +20,6 @@ pub(super) struct Line {
     command_timeout: Duration,
     /// Operations that went by unharmed.
     passed: watch::Sender<u64>,
-}
-
-/// A server time and the moment before it was asked for: never more of our time than of the server's lies behind it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probe {
-    sent: Instant,
-    at: ServerTime,
 }
 
 impl Line {
@@ -48,7 +41,7 @@ impl Line {
         let seen = self.inner.inspect(key).await;
         // The request itself was not sent, whatever became of the inspection.
         let at = seen.map_err(|error| TransportError { effect: Effect::None, ..error })?.at;
-        Ok(Probe { sent, at })
+        Ok(Probe::new(sent, at))
     }
 
     pub(super) fn count_passed(&self) {
@@ -68,25 +61,6 @@ impl Line {
 
     pub(super) async fn sleep(&self, time: Duration) {
         self.clock.sleep_until(self.clock.now() + time).await;
-    }
-}
-
-impl Probe {
-    /// The latest server time at which a request with this `execute_by` may be executed, rather too late than too
-    /// early: the server answered after `sent`, so its time at `execute_by` is at most this. A request without
-    /// `execute_by` is reported with the time at which it was sent.
-    pub(super) fn not_after(self, execute_by: Option<Instant>) -> ServerTime {
-        let ahead = execute_by.map_or(Duration::ZERO, |limit| limit.since(self.sent));
-        let ahead = u64::try_from(ahead.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
-        ServerTime { micros: self.at.micros.saturating_add(ahead), ..self.at }
-    }
-
-    /// The server's time, if its clock was moved past the limit of `request` since the probe `before`, although our
-    /// clock says that the request is still in time.
-    pub(super) fn stepped_past(self, before: Probe, request: &Request) -> Option<ServerTime> {
-        let limit = request.execute_by().filter(|limit| self.sent <= *limit)?;
-        let past = self.at.is_after(before.not_after(Some(limit))) == Some(true);
-        past.then_some(self.at)
     }
 }
 

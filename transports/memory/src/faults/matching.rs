@@ -1,6 +1,6 @@
-use leasehold::{key::LockKey, transport::LanePurpose};
+use leasehold::transport::LanePurpose;
 
-use super::{Fault, Faults, Operation, Rule};
+use super::{Fault, Faults, Operation, Rule, conditions::Conditions};
 
 /// Which operations a rule is for. Without conditions: the next one of its kind, once.
 #[derive(Clone, Debug)]
@@ -10,18 +10,16 @@ pub struct Matching {
     conditions: Conditions,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Conditions {
-    operation: Operation,
-    key: Option<String>,
-    lane: Option<LanePurpose>,
-    first: u64,
-    times: u64,
+impl Faults {
+    /// Begins a rule for `operation`: the next one, of any key and lane, unless conditions are added.
+    pub fn on(&self, operation: Operation) -> Matching {
+        Matching::new(self.clone(), operation)
+    }
 }
 
 impl Matching {
-    pub(super) fn new(faults: Faults, operation: Operation) -> Self {
-        Self { faults, conditions: Conditions { operation, key: None, lane: None, first: 1, times: 1 } }
+    fn new(faults: Faults, operation: Operation) -> Self {
+        Self { faults, conditions: Conditions::of(operation) }
     }
 
     /// Only of the lock with this name, as the user wrote it, without prefix. Default: any.
@@ -56,27 +54,5 @@ impl Matching {
     /// Puts the rule in force, behind those that are in force already.
     pub fn inject(self, fault: Fault) -> Rule {
         self.faults.inject(self.conditions, fault)
-    }
-}
-
-impl Conditions {
-    pub(super) fn apply(&self, purpose: LanePurpose, operation: Operation, keys: &[&LockKey]) -> bool {
-        self.operation == operation
-            && self.lane.is_none_or(|lane| lane == purpose)
-            && keys.iter().any(|key| self.are_about(key))
-    }
-
-    pub(super) fn are_about(&self, key: &LockKey) -> bool {
-        self.key.as_deref().is_none_or(|name| name == key.name())
-    }
-
-    /// Whether the n-th operation is one that the fault happens to, if it is none behind the last.
-    pub(super) fn begins_by(&self, n: u64) -> bool {
-        n >= self.first
-    }
-
-    /// Whether no operation behind the n-th is meant.
-    pub(super) fn ends_with(&self, n: u64) -> bool {
-        n >= self.first.saturating_add(self.times.saturating_sub(1))
     }
 }

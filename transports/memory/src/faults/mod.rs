@@ -26,12 +26,14 @@
 //! assert_eq!(lost.fired(), 0);
 //! ```
 
+mod conditions;
 mod course;
 mod cuts;
 mod fault;
 mod lane;
 mod line;
 mod matching;
+mod probe;
 mod request;
 mod rule;
 mod transport;

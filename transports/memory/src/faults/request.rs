@@ -10,7 +10,7 @@ use leasehold::{
     },
 };
 
-use super::{Operation, line::Probe};
+use super::{Operation, probe::Probe};
 
 /// A call of a lane, as a value that can be kept, repeated and sent later.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::{
 use leasehold::{key::LockKey, transport::LanePurpose};
 use tokio::sync::{oneshot, watch};
 
-use super::{Answer, Cut, Fault, Matching, Operation, cuts::Cuts, matching::Conditions};
+use super::{Answer, Cut, Fault, Operation, conditions::Conditions, cuts::Cuts};
 
 /// The handle that makes a [`Faulty`](super::Faulty) transport misbehave. Clones are the same handle.
 #[derive(Clone, Debug, Default)]
@@ -22,11 +22,6 @@ struct Shared {
 }
 
 impl Faults {
-    /// Begins a rule for `operation`: the next one, of any key and lane, unless conditions are added.
-    pub fn on(&self, operation: Operation) -> Matching {
-        Matching::new(self.clone(), operation)
-    }
-
     /// Cuts all lanes off, until [`heal`](Self::heal).
     pub fn cut(&self, cut: Cut) {
         self.cut_lane(LanePurpose::Calls, cut);

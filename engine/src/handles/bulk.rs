@@ -12,22 +12,21 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::lock;
+use super::{alive::Handle, lease::Lease, lock};
 use crate::{
     acquire::{
-        bulk_limiter::{BulkAcquireCall, BulkCall, List},
+        bulk::{BulkAcquireCall, List},
+        bulk_limiter::BulkCall,
         caller::CallerId,
         enqueue::{self, ExplicitTerms},
-        reply_to::Told,
-        table::Answer,
+        reply_to::{Answer, Told},
         wait,
     },
-    engine::Handle,
     error::{AcquireError, Invalid},
     key::{LockKey, NameFault, PrehashedHasher},
-    lease::{Lease, shared::Terms},
+    lease::shared::Terms,
     metrics::ClassId,
-    release::end::{self, ReleasedBy},
+    release::{end, in_progress::ReleasedBy},
 };
 
 /// Many locks that are to be acquired, each for itself: one that cannot be had keeps none of the others back. Made by
@@ -135,7 +134,8 @@ impl AcquireAll {
             Ok((wait, terms)) => {
                 let first = CallerId(acquiring.handle.inner().next_ids(acquiring.left as u64));
                 let (class, asked) = (self.class, self.asked);
-                acquiring.ask(Arc::new(List { terms, class, asked, wait, first, answers_to }));
+                let inner = acquiring.handle.inner().clone();
+                acquiring.ask(Arc::new(List { inner, terms, class, asked, wait, first, answers_to }));
             }
             Err(error) => acquiring.refuse_all(&error),
         }
@@ -181,12 +181,12 @@ impl BulkAcquire {
         let (key, list) = self.keys[place].take().zip(self.list.as_ref()).expect("told once, when asked for");
         if let Ok(None) = outcome {
             self.keys[place] = Some(key.clone());
-            BulkAcquireCall { key, place, list: list.clone() }.queue_up(inner, true, None);
+            BulkAcquireCall { key, place, list: list.clone() }.queue_up(true, None);
             return None;
         }
-        wait::tell_end(inner, &key, list.class_of(inner, &key), joined, &outcome);
+        wait::tell_end(inner, &key, list.class_of(&key), joined, &outcome);
         let taken = outcome.transpose()?;
-        Some((place, taken.map(|taken| taken.into_lease(self.handle.clone()))))
+        Some((place, taken.map(|taken| Lease::new(taken.into_lease(), self.handle.clone()))))
     }
 
     fn take_in(&mut self, names: Vec<Name>) {
@@ -217,10 +217,11 @@ impl BulkAcquire {
     fn ask(&mut self, list: Arc<List>) {
         let inner = self.handle.inner();
         for key in self.keys.iter().flatten() {
-            inner.events.wait_started(inner.events.class(list.class_of(inner, key)));
+            inner.events.wait_started(inner.events.class(list.class_of(key)));
         }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
-        let enqueue = |(place, key)| BulkCall::Acquire(BulkAcquireCall { key, place, list: list.clone() });
+        let enqueue =
+            |(place, key)| Box::new(BulkAcquireCall { key, place, list: list.clone() }) as Box<dyn BulkCall>;
         self.handle.inner().bulk_limiter.add(keys.map(enqueue));
         self.list = Some(list);
     }
@@ -266,7 +267,7 @@ impl Drop for BulkAcquire {
         for (place, key) in self.keys.iter().enumerate() {
             if let Some(key) = key {
                 enqueue::leave(inner, key, list.caller(place));
-                inner.events.cancelled(inner.events.class(list.class_of(inner, key)));
+                inner.events.cancelled(inner.events.class(list.class_of(key)));
             }
         }
     }

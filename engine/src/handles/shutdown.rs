@@ -5,16 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    acquire::{
-        bulk_limiter::{BulkCall, BulkReleaseCall},
-        table::Slot,
-    },
+    acquire::{bulk_limiter::BulkCall, table::Slot},
     clock::Instant,
     error::ReleaseError,
     guard,
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},
-    release::{end, send::ReleaseInProgress},
+    release::{bulk::BulkRelease, in_progress::ReleaseInProgress, loss},
 };
 
 /// What a shutdown could not confirm.
@@ -35,7 +32,7 @@ struct Leaving {
 
 /// Runs the shutdown that has begun, until `until` at most.
 pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
-    inner.bulk_limiter.reject();
+    inner.bulk_limiter.reject_acquires();
     let mut leaving = release_all(inner, lose_everything(inner));
     let confirm = async {
         for one in &mut leaving {
@@ -70,24 +67,23 @@ fn lose_everything(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
     });
     inner.events.totals.callers.sub(callers.len() as u64);
     let _ = guard::call(|| drop(callers)); // dropped seats tell their callers, whose wakers may panic
-    lost.iter().for_each(|(lease, reason)| end::handle_loss(inner, lease, *reason));
+    lost.iter().for_each(|(lease, reason)| loss::handle_loss(inner, lease, *reason));
     lost.into_iter().filter(|(_, reason)| *reason == LossReason::Shutdown).map(|(lease, _)| lease).collect()
 }
 
 // The earliest deadline first: it is the first that somebody else could be given by time alone.
 fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
     leases.sort_by_key(|lease| lease.deadline());
-    let (departures, leaving): (Vec<_>, Vec<_>) =
-        leases.into_iter().map(|lease| release(inner, lease)).unzip();
-    inner.bulk_limiter.add(departures);
+    let (calls, leaving): (Vec<_>, Vec<_>) = leases.into_iter().map(|lease| release(inner, lease)).unzip();
+    inner.bulk_limiter.add(calls);
     leaving
 }
 
-fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (BulkCall, Leaving) {
+fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn BulkCall>, Leaving) {
     let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease.key, slot));
     let (answer_to, answer) = oneshot::channel();
-    let departure = BulkReleaseCall { under_way, lease: lease.clone(), answer_to };
-    (BulkCall::Release(departure), Leaving { lease, answer, confirmed: None })
+    let call = BulkRelease { under_way, lease: lease.clone(), answer_to };
+    (Box::new(call), Leaving { lease, answer, confirmed: None })
 }
 
 // `None`: nobody answers any more.

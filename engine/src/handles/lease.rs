@@ -3,18 +3,19 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 use tracing::field::Empty;
 
-use super::{
-    shared::LeaseCore,
-    state::{LeaseState, LossReason},
-};
+use super::alive::Handle;
 use crate::{
     clock::Instant,
-    engine::Handle,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
+    lease::{
+        shared::LeaseCore,
+        state::{LeaseState, LossReason},
+    },
     log::Span,
     release::{
-        end::{self, Receipt, ReleasedBy},
+        end::{self, Receipt},
+        in_progress::ReleasedBy,
         send,
     },
     renewal::{inbox::Order, manual::ManualOutcome},

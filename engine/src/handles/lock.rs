@@ -2,20 +2,20 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use super::{alive::Handle, lease::Lease};
 use crate::{
     acquire::{
         caller::{Patience, Refusal, ScopeId},
         enqueue::{self, Call, Enqueued, ExplicitTerms},
         pending_grant::{Accept, AcceptedLease, PendingGrant},
-        table::Answer,
+        reply_to::Answer,
         wait::Wait,
     },
     clock::Instant,
-    engine::Handle,
     error::{AcquireError, InspectError, Invalid, RunError},
     inner::Inner,
     key::{LockKey, NameFault},
-    lease::{Lease, shared::Terms},
+    lease::{shared::Terms, state::LeaseState},
     metrics::ClassId,
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
 };
@@ -281,7 +281,7 @@ impl Lock {
         let outcome = wait.span().around(self.outcome(&call)).await;
         wait.end(&outcome);
         let taken = outcome?;
-        Ok(taken.map(|taken| taken.into_lease(self.handle.clone())))
+        Ok(taken.map(|taken| Lease::new(taken.into_lease(), self.handle.clone())))
     }
 
     // A grant that came too late to be taken is given back, and its caller is queued again at the head.
@@ -375,7 +375,7 @@ impl<T, F> Request<T> for F where
 
 async fn finish<E>(lease: Lease) -> Result<(), RunError<E>> {
     let lost = lease.state();
-    if let crate::LeaseState::Lost(reason) = lost {
+    if let LeaseState::Lost(reason) = lost {
         return Err(RunError::Lost(reason));
     }
     lease.release().await.map_err(RunError::Release)

@@ -4,10 +4,11 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
+use super::{alive::Handle, engine::Engine};
 use crate::{
     clock::{self, Instant},
     config::EngineConfig,
-    engine::{Engine, Handle},
+    core::Core,
     error::{BuildError, Invalid},
     inner::Inner,
     metrics::{Classes, Events, Numbers, Recorder},
@@ -23,6 +24,13 @@ pub struct EngineBuilder {
     recorder: Option<Arc<dyn Recorder>>,
     metrics: bool,
     on_current_runtime: bool,
+}
+
+impl Engine {
+    /// Begins to build an engine over a transport.
+    pub fn builder(transport: impl Transport) -> EngineBuilder {
+        EngineBuilder::new(Arc::new(transport))
+    }
 }
 
 impl EngineBuilder {
@@ -137,13 +145,13 @@ impl EngineBuilder {
         let classes = Arc::new(Classes::new(&self.config.classes));
         let recorder = self.recorder.map(|recorder| threads.listen(recorder, &classes)).transpose()?;
         let numbers = self.metrics.then(|| Arc::new(Numbers::new()));
-        let inner = Inner::new(
+        let inner = Inner::new(Core::new(
             threads.clock(),
             self.config,
             capabilities,
             Events::new(recorder.map(Arc::new), numbers, classes),
             threads.calls(),
-        );
+        ));
         let engine = Engine::of(Handle::new(inner.clone()));
         threads.start(&inner)?;
         Ok((engine, renewal))

@@ -2,24 +2,23 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use super::{
+    alive::Handle,
+    audit::{self, AuditReport},
+    bulk::AcquireAll,
+    lease::Lease,
+    lock::{Lock, ReentryScope},
+    shutdown::{self, ShutdownReport},
+};
 use crate::{
     acquire::caller::ScopeId,
-    audit::{self, AuditReport},
-    builder::EngineBuilder,
     clock::Instant,
     error::ReleaseError,
     inner::Inner,
-    lease::Lease,
     log,
     losses::Losses,
     metrics::{ContendedLock, Metrics},
-    primitives::{
-        acquire_all::AcquireAll,
-        lock::{Lock, ReentryScope},
-    },
-    release::end::ReleasedBy,
-    shutdown::{self, ShutdownReport},
-    transport::Transport,
+    release::in_progress::ReleasedBy,
 };
 
 /// A distributed lock engine: holds leases, renews them, and tells when one is lost.
@@ -31,30 +30,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Engine {
     handle: Handle,
-}
-
-/// Keeps an engine's threads alive.
-#[derive(Clone)]
-pub(crate) struct Handle(Arc<Alive>);
-
-struct Alive {
-    inner: Arc<Inner>,
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.inner.end();
-    }
-}
-
-impl Handle {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Self(Arc::new(Alive { inner }))
-    }
-
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.0.inner
-    }
 }
 
 /// What an engine holds and does at one moment, and what it has counted since it was built.
@@ -100,11 +75,6 @@ pub struct Snapshot {
 }
 
 impl Engine {
-    /// Begins to build an engine over a transport.
-    pub fn builder(transport: impl Transport) -> EngineBuilder {
-        EngineBuilder::new(Arc::new(transport))
-    }
-
     pub(crate) fn of(handle: Handle) -> Self {
         Self { handle }
     }

@@ -1,0 +1,106 @@
+//! One name of a list of names that are acquired in one call.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    bulk_limiter::{BulkCall, BulkPermit},
+    caller::{CallerId, Patience},
+    enqueue::{self, Call, ExplicitTerms},
+    reply_to::{BulkReplyTo, ListSender, ReplyTo},
+};
+use crate::{
+    clock::Instant, error::AcquireError, inner::Inner, key::LockKey, lease::shared::Terms, metrics::ClassId,
+    routing::slot::Slot, transport::TransportError,
+};
+
+/// What the names of a list have in common.
+pub(crate) struct List {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) terms: Terms,
+    /// The class of all names; `None`: each name has the class that the rules give it.
+    pub(crate) class: Option<ClassId>,
+    pub(crate) asked: ExplicitTerms,
+    /// Counted for each name from when it is queued.
+    pub(crate) wait: Option<Duration>,
+    /// The caller of its first name; the others follow.
+    pub(crate) first: CallerId,
+    pub(crate) answers_to: ListSender,
+}
+
+/// One name that is asked for. It keeps its permit until the first definite answer: a caller that waits for a lock that is
+/// held keeps none.
+pub(crate) struct BulkAcquireCall {
+    pub(crate) key: Arc<LockKey>,
+    pub(crate) place: usize,
+    pub(crate) list: Arc<List>,
+}
+
+impl List {
+    /// What this name of it counts as.
+    pub(crate) fn class_of(&self, key: &LockKey) -> ClassId {
+        self.class.unwrap_or_else(|| self.inner.events.classes.by_rule(key.name()))
+    }
+
+    /// The caller of the name at this place.
+    pub(crate) fn caller(&self, place: usize) -> CallerId {
+        CallerId(self.first.0 + place as u64)
+    }
+}
+
+impl BulkAcquireCall {
+    /// Queues it. `ahead`: at the head, because a grant came too late for it.
+    pub(crate) fn queue_up(self, ahead: bool, permit: Option<BulkPermit>) {
+        let inner = &self.list.inner.clone();
+        let now = inner.clock.now();
+        let mut reply_to = Some(ReplyTo::InList(self.reply_to(now)));
+        let id = self.list.caller(self.place);
+        let call = self.call(now);
+        let queued = enqueue::queue_up(inner, &call, (id, &mut reply_to), ahead, permit);
+        if let (Err(error), Some(ReplyTo::InList(place))) = (queued, reply_to) {
+            place.tell(Err(error));
+        }
+    }
+
+    fn reply_to(&self, joined: Instant) -> BulkReplyTo {
+        BulkReplyTo::new(self.place, joined, self.list.answers_to.clone())
+    }
+
+    fn call(self, now: Instant) -> Call {
+        let terms = Terms { class: self.list.class_of(&self.key), ..self.list.terms };
+        let patience = Patience::Wait(self.list.wait.map(|time| now + time));
+        Call { key: self.key, terms, asked: self.list.asked, patience, scope: None, joined: now }
+    }
+}
+
+impl BulkCall for BulkAcquireCall {
+    fn slot(&self) -> Slot {
+        self.key.slot()
+    }
+
+    fn is_acquire(&self) -> bool {
+        true
+    }
+
+    // Its ask goes out in a task of its own, which keeps the permit.
+    fn begin(self: Box<Self>, permit: BulkPermit) {
+        self.queue_up(false, Some(permit));
+    }
+
+    // A reply slot that is dropped tells its caller that the engine has ended.
+    fn reject(self: Box<Self>) {
+        drop(self.reply_to(Instant::default()));
+    }
+
+    fn give_up(self: Box<Self>, last_error: TransportError) {
+        let inner = &self.list.inner;
+        let after = inner.config.unavailable_after();
+        let error = AcquireError::Unavailable { after, last_error: Some(last_error) };
+        self.reply_to(inner.clock.now()).tell(Err(error));
+    }
+}
+
+impl fmt::Debug for BulkAcquireCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BulkAcquireCall({:?})", self.key)
+    }
+}

@@ -1,0 +1,249 @@
+//! What every room of the engine stands on: clock, settings, lanes, identifiers, events, and the engine's life. It knows no
+//! key, no lease and no caller.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime, sync::watch};
+
+use crate::{
+    clock::{Clock, Instant},
+    config::EngineConfig,
+    error::AcquireError,
+    key::LockKey,
+    lane_slot::LaneSlot,
+    losses::LossRing,
+    metrics::Events,
+    owner::OwnerMint,
+    pending_tasks::PendingTasks,
+    routing::topology::{Node, NodeId, Topology},
+    transport::{Capabilities, ErrorKind, ServerTime, TransportError},
+};
+
+/// The ground of one engine.
+pub(crate) struct Core {
+    pub(crate) clock: Clock,
+    pub(crate) config: EngineConfig,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) mint: OwnerMint,
+    pub(crate) losses: Arc<LossRing>,
+    pub(crate) events: Events,
+    pub(crate) calls: LaneSlot,
+    pub(crate) renewals: LaneSlot,
+    calls_runtime: runtime::Handle,
+    pub(crate) pending_tasks: Arc<PendingTasks>,
+    life: AtomicU8,
+    ended: watch::Sender<bool>,
+    gone: watch::Sender<bool>,
+    ids: AtomicU64,
+    ticks: AtomicU64,
+    round_trip_nanos: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        clock: Clock,
+        config: EngineConfig,
+        capabilities: Capabilities,
+        events: Events,
+        calls_runtime: runtime::Handle,
+    ) -> Self {
+        Self {
+            clock,
+            config,
+            capabilities,
+            mint: OwnerMint::new(),
+            losses: Arc::default(),
+            events,
+            calls: LaneSlot::default(),
+            renewals: LaneSlot::default(),
+            calls_runtime,
+            pending_tasks: Arc::default(),
+            life: AtomicU8::new(OPEN),
+            ended: watch::Sender::new(false),
+            gone: watch::Sender::new(false),
+            ids: AtomicU64::new(1),
+            ticks: AtomicU64::new(0),
+            round_trip_nanos: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs a task on the calls thread until it is done or the engine has ended.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.calls_runtime.spawn(task));
+    }
+
+    /// The runtime of the calls thread.
+    pub(crate) fn calls_handle(&self) -> runtime::Handle {
+        self.calls_runtime.clone()
+    }
+
+    /// The same for a task that lasts until `end`.
+    pub(crate) fn spawn_until(
+        &self,
+        end: impl Future<Output = ()> + Send + 'static,
+        service: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.spawn(async move {
+            tokio::select! {
+                () = service => {}
+                () = end => {}
+            }
+        });
+    }
+
+    /// A number that this engine has not given out before.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_ids(1)
+    }
+
+    /// So many of them in a row; the first.
+    pub(crate) fn next_ids(&self, count: u64) -> u64 {
+        self.ids.fetch_add(count, Ordering::Relaxed)
+    }
+
+    // --- life ---
+
+    /// # Errors
+    /// Once the engine is shutting down.
+    pub(crate) fn check_open(&self) -> Result<(), AcquireError> {
+        if self.life.load(Ordering::Acquire) == OPEN { Ok(()) } else { Err(AcquireError::ShuttingDown) }
+    }
+
+    /// From now on nothing new is queued. `false`: somebody else did it before.
+    pub(crate) fn begin_shutdown(&self) -> bool {
+        self.life.fetch_max(CLOSING, Ordering::AcqRel) == OPEN
+    }
+
+    /// The last handle is gone, or shutdown is over: the threads send what is queued and end.
+    pub(crate) fn end(&self) {
+        self.life.fetch_max(ENDED, Ordering::AcqRel);
+        self.ended.send_replace(true);
+        self.losses.close();
+    }
+
+    /// Resolves once the engine ends.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.subscribe();
+        async move {
+            let _ = ended.wait_for(|ended| *ended).await;
+        }
+    }
+
+    /// The last errands are done, or their time is over: nothing is sent any more.
+    pub(crate) fn leave(&self) {
+        self.gone.send_replace(true);
+    }
+
+    /// Resolves once nothing is sent any more.
+    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut gone = self.gone.subscribe();
+        async move {
+            let _ = gone.wait_for(|gone| *gone).await;
+        }
+    }
+
+    // --- lanes ---
+
+    /// Whether both lanes are open and every slot is served by a connected node. Never after the end.
+    pub(crate) fn is_connected(&self) -> bool {
+        let has_ended = self.life.load(Ordering::Acquire) == ENDED;
+        !has_ended
+            && [self.calls.topology(), self.renewals.topology()]
+                .into_iter()
+                .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
+    }
+
+    /// Checks that the present run of a server has answered. An answer of an earlier one proves nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unreachable`], with an unknown effect, if the server was restarted or replaced meanwhile.
+    pub(crate) fn check_present(&self, at: ServerTime) -> Result<(), TransportError> {
+        if self.calls.is_current(at.clock) {
+            return Ok(());
+        }
+        Err(TransportError::unknown(
+            ErrorKind::Unreachable,
+            at,
+            "answered by a server that is not the present one",
+        ))
+    }
+
+    /// Whether the node that serves the key is up for long enough to grant anything.
+    ///
+    /// # Errors
+    /// Not for the moment.
+    pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.serving(key.slot()))
+    }
+
+    /// The same for the node that has granted: another one than the table says, if the slot is on its way.
+    ///
+    /// # Errors
+    /// Not for the moment.
+    pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
+        self.check_uptime(now, |topology| topology.node(node))
+    }
+
+    fn check_uptime(
+        &self,
+        now: Instant,
+        which: impl Fn(&Topology) -> Option<&Node>,
+    ) -> Result<(), TransportError> {
+        let grace = self.config.restart_grace();
+        if grace.is_zero() {
+            return Ok(());
+        }
+        let topology = self.calls.topology();
+        let node = topology.as_deref().and_then(which);
+        match node.map(|node| (node, node.uptime(now))) {
+            Some((_, Some(uptime))) if uptime >= grace => Ok(()),
+            Some((node, uptime)) => {
+                let why =
+                    format!("{} is up for {uptime:?}, less than restart_grace = {grace:?}", node.address);
+                Err(TransportError::without_effect(ErrorKind::NotReady, Some(node.id), why))
+            }
+            None => {
+                Err(TransportError::without_effect(ErrorKind::NotReady, None, "no node serves this slot"))
+            }
+        }
+    }
+
+    // --- time ---
+
+    /// One more tick of the renewal thread.
+    pub(crate) fn count_tick(&self) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
+    /// An ask took this long: an eighth of it goes into the running mean.
+    pub(crate) fn note_round_trip(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let before = self.round_trip_nanos.load(Ordering::Relaxed);
+        self.round_trip_nanos.store(before - before / 8 + took / 8, Ordering::Relaxed);
+    }
+
+    /// The running mean of the round trips of acquires, zero before the first answer.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed))
+    }
+
+    /// A number from 0 to 255 that changes with each identifier given out: enough to spread polls, and free.
+    pub(crate) fn jitter(&self) -> u64 {
+        self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF
+    }
+}
+
+const OPEN: u8 = 0;
+const CLOSING: u8 = 1;
+const ENDED: u8 = 2;

@@ -1,0 +1,18 @@
+//! What users hold: the engine and its builder, a lock, a lease, many locks at once, the report of a shutdown or an audit.
+
+mod alive;
+mod audit;
+mod builder;
+mod bulk;
+mod engine;
+mod lease;
+mod lock;
+mod shutdown;
+
+pub use audit::AuditReport;
+pub use builder::EngineBuilder;
+pub use bulk::{AcquireAll, BulkAcquire};
+pub use engine::{Engine, Snapshot};
+pub use lease::Lease;
+pub use lock::{Holder, Lock, ReentryScope};
+pub use shutdown::ShutdownReport;

@@ -1,0 +1,65 @@
+//! One release of many that are sent in turn.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::oneshot;
+
+use super::{in_progress::ReleaseInProgress, send};
+use crate::{
+    acquire::bulk_limiter::{BulkCall, BulkPermit},
+    error::ReleaseError,
+    lease::shared::LeaseCore,
+    routing::slot::Slot,
+    transport::TransportError,
+};
+
+/// A lease that has ended, and whose release waits for its node. Dropping it before it is sent tells its caller that the
+/// engine has ended.
+pub(crate) struct BulkRelease {
+    pub(crate) under_way: ReleaseInProgress,
+    pub(crate) lease: Arc<LeaseCore>,
+    pub(crate) answer_to: oneshot::Sender<Result<(), ReleaseError>>,
+}
+
+impl BulkCall for BulkRelease {
+    fn slot(&self) -> Slot {
+        self.lease.key.slot()
+    }
+
+    fn is_acquire(&self) -> bool {
+        false
+    }
+
+    fn begin(self: Box<Self>, permit: BulkPermit) {
+        let Self { under_way, lease, answer_to } = *self;
+        let (inner, key) = (under_way.inner.clone(), lease.key.clone());
+        inner.spawn(async move {
+            let result = send::send(under_way, &lease).await;
+            let last_error = match &result {
+                Err(ReleaseError::Unknown { last_error, .. }) => last_error.clone().map(Box::new),
+                Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
+            };
+            drop(permit.after(last_error));
+            let _ = answer_to.send(result);
+        });
+        // The next caller is asked for behind the release, on the same connection.
+        inner.table.with(&key, |slot| slot.poke());
+    }
+
+    fn reject(self: Box<Self>) {
+        drop(self);
+    }
+
+    fn give_up(self: Box<Self>, last_error: TransportError) {
+        let Self { under_way, lease, answer_to } = *self;
+        let inner = under_way.inner.clone();
+        let _ = answer_to.send(send::give_up(under_way, &lease, last_error));
+        inner.table.with(&lease.key, |slot| slot.poke());
+    }
+}
+
+impl fmt::Debug for BulkRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BulkRelease({:?})", self.lease.key)
+    }
+}

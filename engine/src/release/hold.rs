@@ -1,0 +1,49 @@
+//! Ends one hold of a lease locally. Nothing is sent here.
+//!
+//! The lease ends *before* the first byte of its release is sent (promise S11).
+
+use std::sync::Arc;
+
+use super::{in_progress::ReleaseInProgress, loss};
+use crate::{
+    inner::Inner,
+    lease::{shared::LeaseCore, state::LossReason},
+};
+
+/// What giving back one hold meant.
+pub(crate) enum HoldEnd {
+    /// Others of the same scope still hold the lease.
+    StillHeld,
+    /// It was the last hold and the lease was live: a release is to be sent.
+    Ended(ReleaseInProgress),
+    /// The lease was lost before.
+    WasLost(LossReason),
+}
+
+/// Gives back one hold.
+pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
+    let now = inner.clock.now();
+    if lease.is_live() && !lease.is_held(now) {
+        loss::lose(inner, lease, lease.reason_at_deadline()); // nobody has noticed yet
+    }
+    let pace = inner.pace(lease.key.slot());
+    let end_hold = inner.table.with(&lease.key, |slot| {
+        let left = lease.remove_hold();
+        slot.entry.forget_dropped();
+        if let Some(reason) = lease.loss() {
+            return HoldEnd::WasLost(reason);
+        }
+        if left > 0 {
+            return HoldEnd::StillHeld;
+        }
+        if !lease.release() {
+            return HoldEnd::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
+        }
+        slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
+        HoldEnd::Ended(ReleaseInProgress::begin(inner, &lease.key, slot).counts(lease, now))
+    });
+    if matches!(end_hold, HoldEnd::WasLost(_)) && lease.holds() == 0 {
+        inner.reconciler.expedite(inner, lease);
+    }
+    end_hold
+}

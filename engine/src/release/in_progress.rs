@@ -1,0 +1,79 @@
+//! A release that was begun and has no answer yet.
+
+use std::sync::Arc;
+
+use crate::{
+    acquire::table::Slot, clock::Instant, inner::Inner, key::LockKey, lease::shared::LeaseCore,
+    metrics::ReleaseOutcome, pending_tasks::TaskGuard,
+};
+
+/// How a holder gives its lease back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleasedBy {
+    /// It asked for the answer.
+    ByCall,
+    /// It dropped the lease.
+    ByDrop,
+}
+
+/// A release under way. It keeps the key's entry and the engine's last moments until it is answered or its task is gone.
+pub(crate) struct ReleaseInProgress {
+    pub(super) inner: Arc<Inner>,
+    key: Arc<LockKey>,
+    /// The lease that ended by it, if it counts as released, and when.
+    released: Option<(Arc<LeaseCore>, Instant)>,
+    pub(super) how: ReleasedBy,
+    ended: bool,
+    _task: TaskGuard,
+}
+
+impl ReleaseInProgress {
+    pub(crate) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
+        slot.releases += 1;
+        Self {
+            inner: inner.clone(),
+            key: key.clone(),
+            released: None,
+            how: ReleasedBy::ByCall,
+            ended: false,
+            _task: inner.pending_tasks.begin(),
+        }
+    }
+
+    pub(super) fn end(&mut self, tell: impl FnOnce(&mut Slot)) {
+        self.ended = true;
+        self.inner.table.with(&self.key, |slot| {
+            slot.releases -= 1;
+            tell(slot);
+        });
+    }
+
+    /// The lease counts as released from `now` on. One that was lost, by shutdown say, counts as lost; one that nobody
+    /// took was never granted.
+    pub(super) fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
+        self.released = lease.was_taken().then(|| (lease.clone(), now));
+        self
+    }
+
+    /// By which way; unless it is told, by a call.
+    pub(crate) fn given_back(mut self, how: ReleasedBy) -> Self {
+        self.how = how;
+        self
+    }
+
+    pub(super) fn tell(&mut self, outcome: ReleaseOutcome) {
+        if let Some((lease, ended)) = self.released.take() {
+            let events = &self.inner.events;
+            events.released(events.class(lease.class), ended - lease.granted_at, outcome);
+        }
+    }
+}
+
+impl Drop for ReleaseInProgress {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(|_| {});
+        }
+        self.tell(ReleaseOutcome::Unknown); // unless it was told before
+    }
+}

@@ -1,0 +1,78 @@
+//! What happens when a lease is lost: its entry is freed, its owner is closed, then the loss is reported.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::Level;
+
+use crate::{
+    clock::Instant,
+    inner::Inner,
+    lease::{
+        shared::LeaseCore,
+        state::{self, LossReason},
+    },
+    log,
+    losses::Loss,
+};
+
+/// Ends a lease as lost, unless it has ended, and tells everybody. Not under a lock of the table.
+pub(crate) fn lose(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
+    if lease.lose(reason) {
+        handle_loss(inner, lease, reason);
+    }
+}
+
+/// A lease has just been lost: frees its entry and closes its owner, then tells the loss. User code hears of it last, so
+/// that nothing of ours depends on it. A second call for the same lease does nothing.
+pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
+    if !lease.claim_loss() {
+        return;
+    }
+    let now = inner.clock.now();
+    inner.inboxes.cancel(lease);
+    let pace = inner.pace(lease.key.slot());
+    inner.table.with(&lease.key, |slot| {
+        slot.entry.handle_local_loss(lease, now, &pace);
+        slot.poke();
+    });
+    // At shutdown the release is sent, and reported, by the shutdown.
+    if reason != LossReason::Shutdown {
+        inner.reconciler.add_lost(inner, lease, reason);
+    }
+    tell_loss(inner, lease, reason, now);
+    lease.tell_end();
+}
+
+// A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
+fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Instant) {
+    if !lease.was_taken() {
+        return;
+    }
+    let held = now - lease.granted_at;
+    inner.events.totals.held.sub(1);
+    inner.events.totals.lost.add(1);
+    let at_deadline =
+        matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
+    let late = at_deadline.then(|| now - lease.deadline());
+    let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
+    inner.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
+    inner.events.lost(inner.events.class(lease.class), reason, lease.token, held, late);
+    if reason != LossReason::Shutdown {
+        log_loss(inner, lease.clone(), reason, late);
+    }
+}
+
+fn log_loss(inner: &Inner, lease: Arc<LeaseCore>, reason: LossReason, late: Option<Duration>) {
+    let classes = inner.events.classes.clone();
+    log::line(Level::ERROR, move || {
+        tracing::error!(
+            lock = lease.key.name(),
+            class = classes.class(lease.class).name(),
+            %reason,
+            token = %lease.token,
+            margin = ?state::margin(lease.ttl()),
+            noticed_after_deadline = ?late,
+            "a lease was lost"
+        );
+    });
+}

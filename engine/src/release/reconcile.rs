@@ -1,0 +1,99 @@
+//! Sends the releases of owners that no server has confirmed, until one does. One task, on the calls thread; when each owner
+//! is due says `reconciler`.
+
+use std::sync::Arc;
+
+use super::reconciler::{OpenOwner, SendOutcome};
+use crate::{
+    clock::Instant,
+    guard,
+    inner::Inner,
+    key::LockKey,
+    lease::unconfirmed_owner::UnconfirmedOwner,
+    metrics::Operation,
+    routing::topology::NodeId,
+    transport::{Release, ReleaseReply, TransportError},
+};
+
+/// Sends the first release itself and waits for its answer. The reconciler repeats it if no server has confirmed it.
+pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
+    let mut owner = inner.reconciler.begin(inner, key, closing);
+    let node = inner.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
+    let outcome = release_guarded(inner, &mut owner).await;
+    inner.reconciler.finish(inner, owner, node, outcome);
+}
+
+/// An owner's place in its node's limit. Dropping it frees the place, whatever came of the release.
+struct NodePermit {
+    inner: Arc<Inner>,
+    node: Option<NodeId>,
+}
+
+impl Drop for NodePermit {
+    fn drop(&mut self) {
+        self.inner.reconciler.leave(&self.inner, self.node);
+    }
+}
+
+/// Sends what is due until the engine has ended.
+pub(crate) async fn run(inner: Arc<Inner>) {
+    loop {
+        match inner.reconciler.take_due(&inner) {
+            Ok((owner, node)) => send_release(&inner, owner, node),
+            Err(next) => wait(&inner, next).await,
+        }
+    }
+}
+
+async fn wait(inner: &Inner, next: Option<Instant>) {
+    let timer = async {
+        match next {
+            Some(moment) => inner.clock.sleep_until(moment).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = timer => {}
+        () = inner.reconciler.changed() => {}
+        () = inner.calls.topology_changed() => {}
+    }
+}
+
+fn send_release(inner: &Arc<Inner>, mut owner: OpenOwner, node: Option<NodeId>) {
+    let inner = inner.clone();
+    inner.clone().spawn(async move {
+        let _permit = NodePermit { inner: inner.clone(), node };
+        let outcome = release_guarded(&inner, &mut owner).await;
+        inner.reconciler.finish(&inner, owner, node, outcome);
+    });
+}
+
+// If the transport panics, the release counts as unanswered, and is repeated.
+async fn release_guarded(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
+    guard::run(release(inner, owner)).await.unwrap_or(SendOutcome::Unanswered)
+}
+
+async fn release(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
+    owner.answered_by = None;
+    let Some(lane) = inner.calls.lane() else { return SendOutcome::Unanswered };
+    let sent = inner.clock.now();
+    owner.sent = sent;
+    let answer = lane.release(Release { key: owner.key.clone(), owner: owner.closing.owner }).await;
+    inner.events.answered(Operation::Release, inner.clock.now() - sent, answer.as_ref().err());
+    let at = match answer {
+        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
+        Err(last_error) => return outcome_of(&last_error),
+    };
+    if inner.check_present(at).is_err() {
+        return SendOutcome::Unanswered;
+    }
+    owner.answered_by = Some(at.clock);
+    owner.closing.may_hold = false;
+    owner.closing.open.handle_release(at);
+    inner.reconciler.handle_answer_of(inner, at.clock.node);
+    SendOutcome::Answered
+}
+
+fn outcome_of(last_error: &TransportError) -> SendOutcome {
+    if last_error.kind.is_final() { SendOutcome::Answered } else { SendOutcome::Unanswered }
+}
