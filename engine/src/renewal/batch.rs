@@ -1,7 +1,7 @@
-//! Leases that are ready to be renewed, by the node that serves them, the most urgent first. Pure.
+//! Leases that are ready to be renewed, grouped by the node that serves them, the earliest deadline first. Pure.
 //!
-//! Where a node takes one call per slot, the leases of a slot go together: the slot with the most urgent lease first,
-//! with all of its leases that fit, then the next one.
+//! If a node takes one call per slot, the leases of a slot go together: first the slot that has the lease with the
+//! earliest deadline, with all of its leases that fit into the batch, then the next slot.
 
 use super::deadline_queue::{DeadlineQueue, Ready, SlotQueues};
 use crate::{
@@ -9,24 +9,24 @@ use crate::{
     transport::Renewal,
 };
 
-/// Renewals of one node that go out in one call.
+/// The renewals of one node that are sent in one call.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) node: NodeId,
     pub(crate) members: Vec<Renewal>,
 }
 
-/// What is ready in all shards. Grouped anew whenever the topology changes.
+/// The ready leases of all shards. They are regrouped whenever the topology changes.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    /// Leases of slots that no node serves.
+    /// Leases whose slots have no node.
     homeless: Vec<Ready>,
-    /// A deployment has so few nodes that looking through them costs less than a hash of one.
+    /// A vector and no map: a deployment has few nodes, so a linear search costs less than one hash.
     queues: Vec<(NodeId, NodeQueue)>,
     topology_epoch: Option<u64>,
 }
 
-/// What is ready for one node.
+/// The ready leases of one node.
 #[derive(Debug, Default)]
 struct NodeQueue {
     together: DeadlineQueue,
@@ -34,24 +34,24 @@ struct NodeQueue {
 }
 
 impl ReadyQueue {
-    /// How many leases it has, those included that are gone by now.
+    /// The number of leases in the queue, including leases that have ended meanwhile.
     pub(crate) fn len(&self) -> usize {
         self.homeless.len() + self.queues.iter().map(|(_, queue)| queue.len()).sum::<usize>()
     }
 
-    /// Whether its leases are grouped by this topology.
+    /// Whether the leases are grouped by this topology.
     pub(crate) fn is_grouped_by(&self, topology: &Topology) -> bool {
         self.topology_epoch == Some(topology.epoch())
     }
 
-    /// The topology has changed: its leases are to be grouped anew, also if the epoch is that of the empty topology that
-    /// was known before any other.
+    /// Marks the leases to be regrouped, because the topology has changed. This holds too if the new epoch equals that
+    /// of the empty topology before the first real topology.
     pub(crate) fn forget_grouping(&mut self) {
         self.topology_epoch = None;
     }
 
-    /// Puts every lease that `is_ready` to its node, and drops the others. Returns those that no connected node serves
-    /// and that were not told so before.
+    /// Puts every lease for which `is_ready` holds into its node's queue, and drops the other leases. Returns the
+    /// leases that no connected node serves and that were not reported before.
     pub(crate) fn regroup(&mut self, topology: &Topology, is_ready: impl Fn(&Ready) -> bool) -> Vec<Ready> {
         self.topology_epoch = Some(topology.epoch());
         let homeless = std::mem::take(&mut self.homeless);
@@ -60,8 +60,8 @@ impl ReadyQueue {
         all.filter(is_ready).filter_map(|ready| self.push(ready, topology)).collect()
     }
 
-    /// Puts a ready lease to its node. Returns it if no connected node serves it and it was not told so before: it
-    /// cannot go out now.
+    /// Puts a ready lease into its node's queue. Returns the lease if no connected node serves it and it was not
+    /// reported before: such a lease cannot be sent now.
     pub(crate) fn push(&mut self, mut ready: Ready, topology: &Topology) -> Option<Ready> {
         let node = topology.serving(ready.slot);
         let is_stranded = !ready.told && !node.is_some_and(|node| node.connected);
@@ -81,8 +81,8 @@ impl ReadyQueue {
         &mut self.queues[place].1
     }
 
-    /// The most urgent leases of `node`, as many as one batch takes; `member` turns a ready lease into a renewal, or
-    /// into nothing if it is not wanted any more.
+    /// Removes the leases of `node` with the earliest deadlines, up to the maximum size of a batch. `member` turns a
+    /// ready lease into a renewal, or into `None` if the renewal is no longer wanted.
     pub(crate) fn pop_batch(
         &mut self,
         node: &Node,
@@ -110,7 +110,7 @@ impl NodeQueue {
         self.together.len() + self.by_slot.len()
     }
 
-    /// Takes one after the other until `take` says that this was the last, or nothing is left.
+    /// Removes one lease after the other until `take` returns `false` or no lease is left.
     fn drain(&mut self, mut take: impl FnMut(Ready) -> bool) {
         while let Some(first) = self.together.pop() {
             if !take(first) {

@@ -1,28 +1,28 @@
-//! How the members of answered batches fared. Pure.
+//! Counts the outcomes of the members of answered batches. Pure.
 
 use crate::{
     metrics::{ClassId, RenewalOutcome},
     transport::TransportError,
 };
 
-/// How the members of one answered batch fared.
+/// The outcomes of the members of one answered batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchOutcomes {
     pub(crate) renewed: u64,
     pub(crate) not_yours: u64,
     pub(crate) too_late: u64,
     pub(crate) failed: u64,
-    /// The same by class, those of one kind in a row together.
+    /// The same outcomes by class. Consecutive equal outcomes of one class share one item.
     pub(crate) outcomes: Vec<(ClassId, RenewalOutcome, u64)>,
-    /// Of each that was confirmed: the share of its ttl that was left.
+    /// For each confirmed renewal: the share of the lease's ttl that was left.
     pub(crate) margins: Vec<(ClassId, f64)>,
-    /// The first reason why there was no answer.
+    /// The first error of a member that was not answered.
     pub(crate) last_error: Option<TransportError>,
     class: ClassId,
 }
 
 impl BatchOutcomes {
-    /// Forgets everything, and keeps its room.
+    /// Clears every count and keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         let Self { mut outcomes, mut margins, .. } = std::mem::take(self);
         outcomes.clear();
@@ -30,12 +30,13 @@ impl BatchOutcomes {
         *self = Self { outcomes, margins, ..Self::default() };
     }
 
-    /// How many members were answered at all.
+    /// The number of members that were answered.
     pub(crate) fn answered(&self) -> u64 {
         self.renewed + self.not_yours + self.too_late
     }
 
-    /// What is counted next is of this class; of none if its lease is gone.
+    /// Sets the class of the following counts. `None` means that the lease of the member has ended; it counts for the
+    /// default class.
     pub(crate) fn turn_to(&mut self, class: Option<ClassId>) {
         self.class = class.unwrap_or_default();
     }

@@ -1,4 +1,4 @@
-//! The queue against one that is sorted by hand.
+//! Tests the ready queue against a map that is sorted by hand.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -124,7 +124,7 @@ proptest! {
                     if let Some(first) = taken.first() {
                         prop_assert!(model.values().all(|other| other.0 >= first.0));
                     }
-                    // Slots stand side by side.
+                    // The leases of a slot are adjacent.
                     let mut slots: Vec<_> = taken.iter().map(|(_, number)| *number).collect();
                     slots.dedup();
                     let runs = slots.len();

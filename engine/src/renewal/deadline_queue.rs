@@ -7,14 +7,14 @@ use std::{
 
 use crate::{clock::Instant, routing::slot::Slot};
 
-/// A lease that is due.
+/// A lease that is due for renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) deadline: Instant,
-    /// Of the shard that the slot falls to.
+    /// The lease's ticket in the shard of `slot`.
     pub(crate) ticket: u64,
     pub(crate) slot: Slot,
-    /// It was told that no connected node serves the slot.
+    /// The queue has already reported that no connected node serves the slot.
     pub(super) told: bool,
 }
 
@@ -24,8 +24,8 @@ impl Ready {
     }
 }
 
-/// Ready leases, the most urgent last. The wheel gives them out in that order most of the time, and sorting what is
-/// nearly sorted costs less than a heap's way down for each.
+/// Ready leases, the earliest deadline last. The wheel emits leases in deadline order most of the time, and sorting a
+/// nearly sorted vector costs less than a heap's sift-down for each lease.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineQueue {
     ready: Vec<Ready>,
@@ -43,7 +43,7 @@ impl DeadlineQueue {
         self.ready.push(ready);
     }
 
-    /// Takes the most urgent.
+    /// Removes the lease with the earliest deadline.
     pub(crate) fn pop(&mut self) -> Option<Ready> {
         if std::mem::take(&mut self.is_mixed) {
             self.ready.sort_by_key(|ready| Reverse(ready.deadline));
@@ -53,7 +53,7 @@ impl DeadlineQueue {
         first
     }
 
-    /// The deadline of the most urgent.
+    /// The earliest deadline in the queue.
     fn earliest(&self) -> Option<Instant> {
         self.earliest
     }
@@ -67,8 +67,8 @@ impl DeadlineQueue {
     }
 }
 
-/// A pile for each slot, for a node that takes one call per slot. `order` has each pile at least once under the deadline
-/// of its most urgent lease; whatever else it has is passed over.
+/// One queue per slot, for a node that takes one call per slot. `order` lists each queue at least once under the
+/// earliest deadline of its leases. `drain` skips every other item of `order`.
 #[derive(Debug, Default)]
 pub(crate) struct SlotQueues {
     queues: HashMap<Slot, DeadlineQueue>,
@@ -90,8 +90,8 @@ impl SlotQueues {
         self.len
     }
 
-    /// Takes one after the other until `take` says that this was the last, or nothing is left: the slot with the most
-    /// urgent lease first, and whole.
+    /// Removes one lease after the other until `take` returns `false` or no lease is left. The slot with the earliest
+    /// deadline comes first, with all of its leases.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(Ready) -> bool) {
         while let Some(Reverse((deadline, slot))) = self.order.pop() {
             let Some(queue) = self.queues.get_mut(&slot) else { continue };

@@ -1,5 +1,5 @@
-//! Ticks: reads the clock, empties the inboxes, advances the shards, sends their batches, applies the answers. One
-//! task on the renewal thread, with a lane of its own.
+//! The renewal driver. In each tick it reads the clock, empties the inboxes, advances the shards and sends their
+//! batches; it applies answers as they arrive. One task on the renewal thread, with its own lane.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -34,13 +34,14 @@ use crate::{
     transport::{Renewal, TransportError},
 };
 
-/// A batch that came back.
+/// A batch that the transport has returned.
 struct BatchReply {
     batch: Batch,
     sent: Instant,
 }
 
-/// A batch on its way. It lands even if the transport panics: without answers then, and its leases run out.
+/// A batch in flight. The guard sends a `BatchReply` even if the transport panics. That reply has no answers, and the
+/// batch's leases then end at their deadlines.
 struct BatchGuard {
     landing: mpsc::UnboundedSender<BatchReply>,
     replied: Option<BatchReply>,
@@ -66,7 +67,7 @@ impl Drop for BatchGuard {
     }
 }
 
-/// The renewal driver's own state.
+/// The state of the renewal driver.
 struct Driver {
     inner: Arc<Inner>,
     shards: Shards,
@@ -74,16 +75,16 @@ struct Driver {
     in_flight: BatchesInFlight,
     landing: mpsc::UnboundedSender<BatchReply>,
     known: Arc<Topology>,
-    /// Servers whose clock was seen to step: their leases were hurried once.
+    /// Server clocks that were seen to step. The leases of each were made due at once, a single time.
     hurried: HashSet<ClockId>,
-    /// Kept for its room.
+    /// Kept between batches to reuse the allocated memory.
     counts: BatchOutcomes,
     log_limiter: LogLimiter,
-    /// What has happened to leases and is not told yet.
+    /// Events of leases that the driver has not reported yet.
     untold: VecDeque<Event>,
 }
 
-/// Runs until the engine ends. Begun again after a panic, it takes over the leases of the driver before it.
+/// Runs until the engine ends. A driver that is restarted after a panic takes over the leases of the driver before it.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let (landing, mut replied) = mpsc::unbounded_channel();
     let mut driver = Driver::new(inner.clone(), landing);
@@ -103,7 +104,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// The lease that is being registered, if its grant came from a server that is not the present one.
+/// The lease that is being registered, if a server that is no longer the present one granted it.
 fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
     match order {
         Order::Register(lease, _) if !known.is_current(lease.granted_by) => Some(lease.clone()),
@@ -111,7 +112,7 @@ fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
     }
 }
 
-// Ticks fall on the wheel's own boundaries, so that nothing waits for a second one.
+// Ticks fall on the wheel's own tick boundaries, so that no lease waits for a second tick.
 fn next_boundary(now: Instant) -> Instant {
     let tick = TICK.as_nanos() as u64;
     Instant::from_nanos((now.as_nanos() / tick + 1) * tick)
@@ -135,10 +136,10 @@ impl Driver {
         }
     }
 
-    // Every live lease is in the table. What a driver before this one kept of them is gone: each is registered again, as
-    // if its last confirmed command had been sent when its deadline says and answered just now.
+    // Every live lease is in the table. The records of a former driver are gone. So each lease is registered again, as
+    // if its last confirmed command had been sent at the time that its deadline implies and answered just now.
     //
-    // A lease that is lost and still in the table is one whose loss the driver before this one had not handled yet.
+    // A lease that is lost and still in the table is a lease whose loss the former driver had not handled yet.
     fn adopt(&mut self) {
         let now = self.inner.clock.now();
         let mut leases = Vec::new();
@@ -164,7 +165,7 @@ impl Driver {
         self.shards.advance(now);
         self.dispatch(now);
         self.tell_happenings();
-        self.inner.count_tick(); // last: a driver that never gets here stands still
+        self.inner.count_tick(); // last: the tick counter of a driver that never gets here stands still
     }
 
     fn handle_urgent(&mut self) {
@@ -173,8 +174,8 @@ impl Driver {
         self.dispatch(now);
     }
 
-    // The topology comes first: a lease is in doubt if its grant came from a server that is not the *present* one, and
-    // those of the first moments would be if none were known yet.
+    // Handles the topology first. A lease is in doubt if its grant came from a server that is not the *present* server.
+    // Without a known topology every lease of the first moments would be in doubt.
     fn drain_inboxes(&mut self, now: Instant) {
         self.handle_topology();
         for number in 0..self.inner.inboxes.len() {
@@ -187,8 +188,9 @@ impl Driver {
         }
     }
 
-    // Another server, or another run of it, answers for a slot from now on: what it says about our leases is news, so all
-    // of them are asked. The slot tables are compared once; the leases of a shard are visited once, and only if need be.
+    // From now on another server, or another run of a server, answers for a slot. The engine does not know yet what
+    // that server knows about our leases, so each lease of the slot is renewed at once. The slot tables are compared
+    // once. The leases of a shard are visited once, and only if one of the shard's slots has moved.
     fn handle_topology(&mut self) {
         let Some(topology) = self.inner.renewals.topology() else { return };
         if Arc::ptr_eq(&topology, &self.known) {
@@ -200,7 +202,7 @@ impl Driver {
         self.shards.handle_moves(&Moves::between(&earlier, &topology));
     }
 
-    // A node that has left is not connected any more, whatever it was; it is told once.
+    // A node that has left the topology counts as disconnected, whatever its state was. The driver reports that once.
     fn tell_nodes(&self, earlier: &Topology, topology: &Topology) {
         let events = &self.inner.events;
         for node in topology.nodes() {
@@ -215,7 +217,7 @@ impl Driver {
         left.for_each(|node| events.node_changed(&node.address, false));
     }
 
-    // The server's clock stepped: each of its leases is asked about, none is in doubt for that.
+    // The server's clock stepped. Each lease of that server is renewed at once; no lease is in doubt because of a step.
     fn expedite(&mut self, clock: ClockId) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
@@ -236,7 +238,7 @@ impl Driver {
     fn send(&mut self, batch: Batch, sent: Instant) {
         self.in_flight.start(batch.node);
         let (lane, landing) = (self.inner.renewals.lane(), self.landing.clone());
-        // Of nobody's span: whoever asked for these leases may be done long since.
+        // No parent span: the callers that acquired these leases may have finished long ago.
         let (node, leases) = (batch.node.0, batch.members.len());
         let span = log::BackgroundSpan::open(
             Level::TRACE,
@@ -259,7 +261,7 @@ impl Driver {
         let BatchReply { batch, sent } = replied;
         let (now, members) = (self.inner.clock.now(), batch.members.len());
         self.in_flight.end(batch.node);
-        self.handle_topology(); // what the answers say is held against the servers of this moment
+        self.handle_topology(); // answers are checked against the present servers
         let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
         self.shards.handle_answers(&batch.members, sent, now, &topology, &mut counts);
         self.tell_batch(members, now - sent, &counts);
@@ -274,7 +276,7 @@ impl Driver {
         events.answered(Operation::Renew, took, counts.last_error.as_ref());
     }
 
-    // Also of renewals that no connected node takes: those were in no batch.
+    // Counts also the renewals that no connected node takes. Those were in no batch.
     fn tell_outcomes(&mut self, mut counts: BatchOutcomes, now: Instant) {
         self.tell_tally(&counts);
         if let Some(last_error) = &counts.last_error {
@@ -305,8 +307,8 @@ impl Driver {
         }
     }
 
-    // Thousands of leases may be lost at once, and each loss takes locks, a recorder's time and a line in the log.
-    // Between two portions of them other batches are sent and answers are handled.
+    // Thousands of leases may be lost at once, and each loss takes locks, a recorder's time and a log line. Between two
+    // portions of losses the driver sends other batches and handles answers.
     fn tell_happenings(&mut self) {
         self.untold.extend(self.shards.take_happenings());
         for happening in (0..TOLD_AT_ONCE).map_while(|_| self.untold.pop_front()).collect::<Vec<_>>() {
@@ -320,7 +322,7 @@ impl Driver {
 
     fn handle_untold(&mut self) {
         self.tell_happenings();
-        self.dispatch(self.inner.clock.now()); // a clock that stepped makes leases due
+        self.dispatch(self.inner.clock.now()); // a clock step makes leases due
     }
 
     fn tell(&mut self, happening: Event) {
@@ -356,5 +358,5 @@ impl Driver {
     }
 }
 
-/// Happenings that are told before the driver looks at answers and due renewals again. At 50 us each they take 3 ms.
+/// How many events the driver reports before it looks at answers and due renewals again. At 50 us each they take 3 ms.
 const TOLD_AT_ONCE: usize = 64;

@@ -1,4 +1,5 @@
-//! How many renewal batches are unanswered on each node. A slow node fills only its own room. Pure.
+//! Counts the unanswered renewal batches of each node. Each node has its own limit, so a slow node does not delay the
+//! batches of other nodes. Pure.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ impl BatchesInFlight {
         Self { most, under_way: HashMap::new() }
     }
 
-    /// How many more may be sent to the node.
+    /// How many more batches may be sent to the node.
     pub(crate) fn room(&self, node: NodeId) -> usize {
         self.most.saturating_sub(self.under_way.get(&node).copied().unwrap_or(0))
     }
@@ -27,7 +28,7 @@ impl BatchesInFlight {
     pub(crate) fn end(&mut self, node: NodeId) {
         let left = self.under_way.get(&node).map_or(0, |count| count.saturating_sub(1));
         if left == 0 {
-            self.under_way.remove(&node); // it may have left for good
+            self.under_way.remove(&node); // the node may have left for good
         } else {
             self.under_way.insert(node, left);
         }

@@ -1,7 +1,8 @@
-//! How other threads reach the shards: a queue each, emptied once a tick.
+//! The inboxes of the shards: other threads put orders into one queue per shard, and the driver empties each queue once
+//! a tick.
 //!
-//! Each has room for `inbox_max` orders. Beyond it nothing new is begun: no lock is asked for, no renewal by hand taken.
-//! What belongs to a lease that is there already is always taken in: its registering and its end.
+//! Each queue has a limit of `inbox_max` orders. Beyond the limit nothing new is begun: no lock is acquired and no
+//! manual renewal is accepted. Orders of an existing lease (its registration and its end) are always accepted.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,21 +14,21 @@ use tokio::sync::Notify;
 use super::{manual::AnswerTo, ttl_check::TtlExpectation};
 use crate::{lease::shared::LeaseCore, routing::slot::Slot};
 
-/// What other parts of the engine tell a shard.
+/// An order from another part of the engine to a shard.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// A new lease, with its baseline for the found ttl.
+    /// A new lease, with the ttl that its first renewal is expected to find.
     Register(Arc<LeaseCore>, TtlExpectation),
-    /// A holder has taken the lease, and its renewal has waited for that.
+    /// The holder has taken the lease, whose renewal had to wait for that.
     Taken(Arc<LeaseCore>),
     /// The lease was released.
     Cancel(Arc<LeaseCore>),
-    /// The holder wants at least this long from now on.
+    /// The holder requests at least this ttl from now on.
     Renew(Arc<LeaseCore>, Duration, AnswerTo),
 }
 
 impl Order {
-    /// The lease that it is about.
+    /// The lease of the order.
     pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
         match self {
             Order::Register(lease, _)
@@ -51,7 +52,7 @@ impl Inboxes {
         Self { shards: (0..shards).map(|_| Mutex::default()).collect(), most, urgent: Notify::new() }
     }
 
-    /// Whether the shard of this slot should get nothing new to do for now.
+    /// Whether the inbox of this slot's shard has reached `inbox_max`. Callers begin nothing new then.
     pub(crate) fn is_full(&self, slot: Slot) -> bool {
         self.shard(slot).len() >= self.most
     }
@@ -60,12 +61,12 @@ impl Inboxes {
         self.shards.len()
     }
 
-    /// The lease has ended: it is renewed no more.
+    /// The lease has ended: it is no longer renewed.
     pub(crate) fn cancel(&self, lease: &Arc<LeaseCore>) {
         self.push(lease.key.slot(), Order::Cancel(lease.clone()));
     }
 
-    /// Leaves an order for the shard of this slot.
+    /// Puts an order into the inbox of this slot's shard.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
         let urgent = matches!(order, Order::Taken(_) | Order::Renew(..));
         self.shard(slot).push(order);
@@ -74,7 +75,7 @@ impl Inboxes {
         }
     }
 
-    /// Swaps a shard's orders for an empty list whose room is used again.
+    /// Swaps a shard's orders for an empty list whose allocated memory is reused.
     pub(crate) fn take(&self, shard: usize, emptied: &mut Vec<Order>) {
         std::mem::swap(&mut *self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner), emptied);
     }

@@ -1,10 +1,10 @@
-//! When trouble that comes in crowds is worth another line in the log. Pure.
+//! Rate-limits a log line to one per 10 s and counts the suppressed events. Pure.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Counts what is not told.
+/// Counts the events since the last log line.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimiter {
     untold: u64,
@@ -12,7 +12,7 @@ pub(crate) struct LogLimiter {
 }
 
 impl LogLimiter {
-    /// So many more. How many it were since the last line, if it is time for one.
+    /// Adds `more` events. Returns the number of events since the last line when a line is due.
     pub(crate) fn add(&mut self, more: u64, now: Instant) -> Option<u64> {
         self.untold += more;
         if self.untold == 0 || now < self.quiet_until {

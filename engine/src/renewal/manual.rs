@@ -1,7 +1,8 @@
-//! Renewals by hand: who wants a lease renewed beyond its regular renewals, and who hears of which answer. Pure.
+//! Manual renewals: holders that request a renewal beyond the regular renewals, and the answer that each of them gets.
+//! Pure.
 //!
-//! A wish that is spoken while a renewal of its lease is in flight goes out with the next one; only then its answer
-//! counts for it.
+//! A request that arrives while a renewal of its lease is in flight is sent with the next renewal. Only the answer to
+//! that next renewal counts for the request.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::{guard, lease::state::LossReason, transport::TransportError};
 
-/// The answer to a renewal by hand.
+/// The answer to a manual renewal.
 #[derive(Clone, Debug)]
 pub(crate) enum ManualOutcome {
     Renewed,
@@ -26,10 +27,10 @@ impl ManualOutcome {
     }
 }
 
-/// Where that answer goes.
+/// The channel that takes the answer.
 pub(crate) type AnswerTo = oneshot::Sender<ManualOutcome>;
 
-/// The wishes of one shard, by the ticket of their lease.
+/// The requested renewals of one shard, by the ticket of their lease.
 #[derive(Debug, Default)]
 pub(crate) struct ManualRenewals {
     of: HashMap<u64, ManualRenewal>,
@@ -37,15 +38,15 @@ pub(crate) struct ManualRenewals {
 
 #[derive(Debug, Default)]
 struct ManualRenewal {
-    /// The largest of them.
+    /// The largest requested ttl.
     ttl: Duration,
     waiting: Vec<AnswerTo>,
-    /// Answered with the renewal that is in flight.
+    /// Requests that get the answer to the renewal in flight.
     sent: Vec<AnswerTo>,
 }
 
 impl ManualRenewals {
-    /// Somebody wants at least this ttl.
+    /// Records a request for a ttl of at least `ttl`.
     pub(crate) fn request(&mut self, ticket: u64, ttl: Duration, answer_to: AnswerTo) {
         let request = self.of.entry(ticket).or_default();
         request.ttl = request.ttl.max(ttl);
@@ -61,14 +62,15 @@ impl ManualRenewals {
         self.of.contains_key(&ticket)
     }
 
-    /// A renewal of the lease goes out: the ttl that is wished for with it.
+    /// A renewal of the lease is about to be sent. Returns the ttl that was requested for the lease.
     pub(crate) fn send(&mut self, ticket: u64) -> Option<Duration> {
         let request = self.of.get_mut(&ticket)?;
         request.sent.append(&mut request.waiting);
         Some(request.ttl)
     }
 
-    /// The renewal that was in flight is answered. `true`: more wishes wait for the next one.
+    /// Answers the requests of the renewal that was in flight. Returns `true` if more requests wait for the next
+    /// renewal.
     pub(crate) fn answer_sent(&mut self, ticket: u64, answer: &ManualOutcome) -> bool {
         let Some(request) = self.of.get_mut(&ticket) else { return false };
         request.sent.drain(..).for_each(|answer_to| tell(answer_to, answer.clone()));
@@ -79,7 +81,7 @@ impl ManualRenewals {
         more
     }
 
-    /// The lease is gone.
+    /// Answers every request of a lease that has ended.
     pub(crate) fn answer_all(&mut self, ticket: u64, answer: &ManualOutcome) {
         if let Some(request) = self.of.remove(&ticket) {
             request
@@ -91,7 +93,7 @@ impl ManualRenewals {
     }
 }
 
-/// Answers. It wakes the holder, whose waker is user code.
+/// Sends the answer. Sending wakes the holder, whose waker is user code and may panic.
 pub(crate) fn tell(answer_to: AnswerTo, answer: ManualOutcome) {
     let _ = guard::call(|| answer_to.send(answer));
 }

@@ -1,8 +1,10 @@
-//! Renewal: a hashed wheel per shard, batches by node, loss noticed at the deadline without any reply.
+//! Renewal of leases: each shard has a hashed timing wheel, renewals are sent in batches per node, and a loss is
+//! noticed at the lease's deadline without any reply.
 //!
-//! `wheel`, `slab`, `batch`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`, `slot_alignment`, `smoothing`, `shard` and
-//! `shards` are pure. `inbox` carries orders from other threads to a shard. `driver` ticks the shards and sends their
-//! batches. `stall_watchdog` runs on the calls thread and notices when the renewal thread stands still.
+//! Pure files: `wheel`, `slab`, `batch`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`, `slot_alignment`,
+//! `smoothing`, `shard` and `shards`. `inbox` carries orders from other threads to a shard. `driver` ticks the shards
+//! and sends their batches. `stall_watchdog` runs on the calls thread and detects that the renewal thread has stopped
+//! ticking.
 
 pub(crate) mod batch;
 pub(crate) mod batch_outcomes;

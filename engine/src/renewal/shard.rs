@@ -1,14 +1,14 @@
-//! A renewal shard: which of its leases is renewed when, and what an answer means. Pure: `now` is passed in.
+//! A renewal shard: decides when each of its leases is renewed, and what an answer means. Pure: `now` is passed in.
 //!
-//! A lease that its caller has not taken yet is not renewed: it ends at its first deadline, or is taken before and
-//! renewed from then on.
+//! A lease that its caller has not taken yet is not renewed. Such a lease ends at its first deadline, or is taken
+//! before and renewed from then on.
 //!
 //! A live lease is in exactly one bucket of exactly one wheel: at `renew_at` while idle, at its *deadline* while it
-//! waits for its batch or a renewal of it is in flight. So it is never renewed twice at once, and its loss is noticed
-//! without any reply. Lost is final: a late "renewed" changes nothing.
+//! waits for its batch or a renewal of it is in flight. So a lease is never renewed twice at once, and its loss is
+//! noticed without any reply. Lost is final: a late "renewed" changes nothing.
 //!
-//! It sends nothing. Its ready leases go into the queue that all shards share (in `shards`); `handle_answers` (in
-//! `answers`) says what came of a renewal; the driver does the rest.
+//! A shard sends nothing. Its ready leases go into the queue that all shards share (in `shards`), and `handle_answers`
+//! (in `answers`) applies the result of a renewal. The driver does the rest.
 
 mod answers;
 
@@ -38,15 +38,16 @@ use crate::{
     transport::{Renewal, RenewalAnswer},
 };
 
-/// The scheduler's resolution. Loss is told at most two of them after the deadline.
+/// The resolution of the scheduler. A loss is reported at most two ticks after the deadline.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// What happened to a lease that others must hear of.
+/// An event of a lease that the driver must report.
 #[derive(Debug)]
 pub(crate) enum Event {
     Lost(Arc<LeaseCore>, LossReason),
     Jeopardy(Arc<LeaseCore>),
-    /// A renewal found another ttl than the one we left: a step of the server's clock, or a foreign hand.
+    /// A renewal found another ttl than the expected ttl: the server's clock stepped, or another client changed the
+    /// lock.
     FoundTtl {
         lease: Arc<LeaseCore>,
         found: Duration,
@@ -59,12 +60,13 @@ pub(crate) enum Event {
 struct Record {
     lease: Arc<LeaseCore>,
     stage: Stage,
-    /// In a row.
+    /// The number of consecutive `TooLate` answers.
     too_late: u8,
-    /// Its server changed while a renewal was in flight: if that fails, it is asked again without a pause.
+    /// The lease's server changed while a renewal was in flight. If that renewal fails, the next one is sent without a
+    /// pause.
     hurried: bool,
     baseline: TtlExpectation,
-    /// The tick in which it was to be renewed.
+    /// The tick in which the lease was to be renewed.
     due: u64,
 }
 
@@ -101,7 +103,7 @@ impl Shard {
         }
     }
 
-    /// How many leases it keeps.
+    /// The number of leases in the shard.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
@@ -133,20 +135,21 @@ impl Shard {
         self.wheel.insert(number(ticket), due);
     }
 
-    // A ticket from a driver that panicked is another lease's here, or none.
+    // A ticket from a driver that panicked names another lease in this shard, or none.
     fn ticket_of(&self, lease: &LeaseCore) -> Option<u64> {
         let is_its = |record: &Record| std::ptr::eq(&*record.lease, lease);
         lease.ticket().filter(|ticket| self.records.get(*ticket).is_some_and(is_its))
     }
 
-    /// A lease that was granted by a server that is not the present one is asked about at once.
+    /// Makes a lease due at once whose grant came from a server that is not the present server.
     pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
         if let Some(ticket) = self.ticket_of(lease) {
             self.handle_move(ticket, Move::InDoubt);
         }
     }
 
-    // Its renewal was due, or its server is not the one that granted: it goes out at once.
+    // The renewal of the lease was due, or the lease's server is not the server that granted it. So the renewal is sent
+    // at once.
     fn handle_taken(&mut self, lease: &LeaseCore) {
         let idle = |ticket: &u64| self.records.get(*ticket).is_some_and(|record| record.stage == Stage::Idle);
         self.ticket_of(lease).filter(idle).into_iter().for_each(|ticket| self.make_ready(ticket));
@@ -163,7 +166,7 @@ impl Shard {
         self.manual.answer_all(ticket, &ManualOutcome::ended(record.lease.loss()));
     }
 
-    /// Moves the wheel to `now`: leases whose deadline has come are lost, leases that are due become ready.
+    /// Moves the wheel to `now`. A lease whose deadline has come is lost; a lease that is due becomes ready.
     pub(crate) fn advance(&mut self, now: Instant) {
         let mut fired = std::mem::take(&mut self.fired);
         self.wheel.advance(tick_at(now), &mut fired);
@@ -190,11 +193,11 @@ impl Shard {
         }
     }
 
-    // Its loss stays in the wheel while it waits and while it is in flight.
+    // The lease's deadline stays in the wheel while the lease waits for its batch and while its renewal is in flight.
     fn make_ready(&mut self, ticket: u64) {
         let Some(record) = self.records.get_mut(ticket) else { return };
         if record.stage == Stage::Idle {
-            self.smoothing.release(record.due); // early, or its tick has come
+            self.smoothing.release(record.due); // made ready early, or its tick has come
         }
         record.stage = Stage::Ready;
         let deadline = record.lease.deadline();
@@ -216,13 +219,13 @@ impl Shard {
         self.readied.drain(..)
     }
 
-    /// Whether the ticket is that of a lease that is still ready.
+    /// Whether the ticket names a lease that is still ready.
     pub(crate) fn is_ready(&self, ticket: u64) -> bool {
         self.records.get(ticket).is_some_and(|record| record.stage == Stage::Ready)
     }
 
-    /// A ready lease goes out at `now`: its renewal, and how late it is. `None`: the lease is gone, or is not to be
-    /// renewed any more.
+    /// Makes the renewal of a ready lease that is sent at `now`, and returns how late that renewal is. `None`: the
+    /// lease has ended, or is no longer to be renewed.
     pub(crate) fn send(
         &mut self,
         ticket: u64,
@@ -231,14 +234,15 @@ impl Shard {
     ) -> Option<(Renewal, Duration)> {
         let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
         let (lease, manual) = (&record.lease, &mut self.manual);
-        // It may have been ready for long. What does not go out has its end in the wheel.
+        // The lease may have been ready for long. If it is not sent, the wheel has its deadline.
         let goes_out = lease.is_held(now) && (manual.is_any(ticket) || lease.wants_renewal(now));
         record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
         let late = now - start_of(record.due);
         goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
     }
 
-    /// No connected node takes this ready lease: it is in jeopardy. Its class, unless it is not to be renewed any more.
+    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's class, unless the
+    /// lease is no longer to be renewed.
     pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<ClassId> {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
@@ -252,8 +256,8 @@ impl Shard {
         }
     }
 
-    /// When a lease that was confirmed by a command sent at `sent` comes out of the wheel: for its next renewal, if there
-    /// is one, else to end.
+    /// The tick at which the wheel fires a lease that was confirmed by a command sent at `sent`: the tick of its next
+    /// renewal if there is one, else of its deadline.
     fn next_tick(&mut self, lease: &LeaseCore, sent: Instant, now: Instant, topology: &Topology) -> u64 {
         if !lease.wants_renewal(now) {
             return due_tick(lease.deadline());
@@ -276,7 +280,8 @@ impl Shard {
         }
     }
 
-    /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
+    /// Makes every lease due at once for which `moved` returns a move: its server is not the server that the engine
+    /// knew, or its server's clock stepped.
     pub(crate) fn expedite(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
         let mut concerned = Vec::new();
         self.records.for_each(|ticket, record| {
@@ -303,7 +308,7 @@ impl Shard {
             if !lease.is_live() {
                 manual::tell(answer_to, ManualOutcome::ended(lease.loss()));
             }
-            return; // a live one is about to be registered again: the dropped answer says that it is not known
+            return; // a live lease is about to be registered again; the dropped sender means that the result is unknown
         };
         if self.records.get(ticket).is_some_and(|record| record.stage == Stage::Idle) {
             self.make_ready(ticket);
@@ -313,11 +318,11 @@ impl Shard {
 
     fn answer_sent_wishes(&mut self, ticket: u64, answer: &ManualOutcome) {
         if self.manual.answer_sent(ticket, answer) {
-            self.make_ready(ticket); // spoken while a renewal was in flight: it goes out next
+            self.make_ready(ticket); // requested while a renewal was in flight: sent with the next renewal
         }
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.happenings)
     }
@@ -348,7 +353,7 @@ fn tick_at(now: Instant) -> u64 {
     now.as_nanos() / TICK_NANOS
 }
 
-/// The first tick at which `moment` has come.
+/// The first tick that does not begin before `moment`.
 fn due_tick(moment: Instant) -> u64 {
     moment.as_nanos().div_ceil(TICK_NANOS)
 }
@@ -357,7 +362,7 @@ fn start_of(tick: u64) -> Instant {
     Instant::from_nanos(tick.saturating_mul(TICK_NANOS))
 }
 
-/// The wheel's number of a ticket.
+/// The wheel's entry number for a ticket.
 fn number(ticket: u64) -> u32 {
     super::slab::index(ticket)
 }

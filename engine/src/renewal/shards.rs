@@ -1,7 +1,7 @@
-//! All renewal shards of an engine, and the one queue of what is ready in them. Pure, like a shard.
+//! All renewal shards of an engine, and their shared queue of ready leases. Pure, like a shard.
 //!
-//! A batch is filled from the queue of its node. So the lease with the earliest deadline goes first, whichever shard
-//! keeps it, and a batch leaves full whenever so many leases are ready for its node.
+//! A batch is filled from the queue of its node. So the lease with the earliest deadline is sent first, whichever shard
+//! keeps it, and a batch is sent full whenever enough leases are ready for its node.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Shards {
         }
     }
 
-    /// How many leases they keep.
+    /// The number of leases in all shards.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(Shard::len).sum()
     }
@@ -60,18 +60,18 @@ impl Shards {
         self.of(order.lease().key.slot()).handle_order(order, now, topology);
     }
 
-    /// A lease that was granted by a server that is not the present one is asked about at once.
+    /// Makes a lease due at once whose grant came from a server that is not the present server.
     pub(crate) fn doubt(&mut self, lease: &LeaseCore) {
         self.of(lease.key.slot()).doubt(lease);
     }
 
-    /// Moves the wheels to `now`: leases whose deadline has come are lost, leases that are due become ready.
+    /// Moves the wheels to `now`. A lease whose deadline has come is lost; a lease that is due becomes ready.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.shards.iter_mut().for_each(|shard| shard.advance(now));
     }
 
-    /// The topology has changed. Makes every lease due at once whose slot has moved; a shard without such a slot is not
-    /// visited.
+    /// Makes every lease due at once whose slot has moved, after a change of the topology. A shard without such a slot
+    /// is not visited.
     pub(crate) fn handle_moves(&mut self, moves: &Moves) {
         self.ready.forget_grouping();
         let count = self.shards.len();
@@ -82,14 +82,15 @@ impl Shards {
         }
     }
 
-    /// Makes every lease due at once whose server is not the one we knew, or whose server's clock stepped.
+    /// Makes every lease due at once for which `moved` returns a move: its server is not the server that the engine
+    /// knew, or its server's clock stepped.
     pub(crate) fn expedite(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
         self.shards.iter_mut().for_each(|shard| shard.expedite(&moved));
     }
 
-    /// Batches of ready leases to be sent at `now`, the earliest deadline first, at most `room(node)` for a node. What
-    /// does not go out stays ready, its loss still in the wheel. Leases that no connected node serves are in jeopardy,
-    /// and each counts as a failed renewal, once for each time that it became due.
+    /// The batches of ready leases to be sent at `now`: the earliest deadline first, at most `room(node)` batches per
+    /// node. A lease that is not sent stays ready, and its deadline stays in the wheel. A lease that no connected node
+    /// serves is in jeopardy, and counts as one failed renewal each time it becomes due.
     pub(crate) fn take_batches(
         &mut self,
         now: Instant,
@@ -107,8 +108,8 @@ impl Shards {
         batches
     }
 
-    // Tickets of leases that are gone stay in the queue until it is grouped anew: at the latest when they are the larger
-    // part of it.
+    // Tickets of leases that have ended stay in the queue until the queue is regrouped, at the latest when they are
+    // more than half of the queue.
     fn regroup(&mut self, now: Instant, topology: &Topology, counts: &mut BatchOutcomes) {
         let most = 2 * self.len() + GONE_MIN;
         if self.ready.is_grouped_by(topology) && self.ready.len() <= most {
@@ -172,18 +173,18 @@ impl Shards {
         again
     }
 
-    /// Of each batch since the last call: how late the renewal went out that was due first.
+    /// The lateness of each batch since the last call: the lateness of the batch's most overdue renewal.
     pub(crate) fn take_lateness(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.lateness)
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
         self.shards.iter_mut().flat_map(Shard::take_happenings).collect()
     }
 }
 
-/// So few tickets of leases that are gone are not worth grouping the queue anew.
+/// The number of ended leases in the queue up to which regrouping is not worth its cost.
 const GONE_MIN: usize = 1_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Shards that share one queue, against a list that is sorted by hand.
+//! Tests shards that share one queue against a list that is sorted by hand.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
     ground.set_node(node(false, 100));
     for ms in (3_350..5_000).step_by(50) {
         ground.become_ready(ms);
-        ground.set_node(node(false, 100)); // a new epoch each time, as after a failed try to connect
+        ground.set_node(node(false, 100)); // a new epoch each time, as after a failed attempt to connect
     }
     assert_eq!((ground.unreachable(), ground.counts.failed), (20, 20));
     assert!(leases.iter().all(|lease| lease.is_in_jeopardy()));

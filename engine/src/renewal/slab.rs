@@ -1,11 +1,12 @@
-//! Numbered places with a generation each, so that a ticket of an earlier tenant opens nothing.
+//! A generational slab: a stale ticket never resolves to a reused place.
 //!
-//! The places lie in blocks: one vector of all of them would have room for up to twice as many whenever it has grown.
+//! The places are kept in blocks. A single vector of all places would have up to twice the needed capacity after it has
+//! grown.
 
-/// Places for `T`; a ticket is generation and index in one number.
+/// A slab of `T`. A ticket is the generation and the index of a place in one number.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    /// All but the last are full.
+    /// Every block but the last is full.
     blocks: Vec<Vec<Place<T>>>,
     free: Vec<u32>,
 }
@@ -41,7 +42,7 @@ impl<T> Slab<T> {
     fn append(&mut self, tenant: T) -> u64 {
         let index = self.places() as u32;
         if index as usize % BLOCK == 0 {
-            // The first one grows, for who has few.
+            // The first block grows step by step, which saves memory for a slab with few entries.
             self.blocks.push(Vec::with_capacity(if index == 0 { 0 } else { BLOCK }));
         }
         let last = self.blocks.len() - 1;
@@ -67,7 +68,7 @@ impl<T> Slab<T> {
         if place.generation == generation(ticket) { place.tenant.as_mut() } else { None }
     }
 
-    /// The present tenant of an index, with its ticket.
+    /// The present value at an index, with its ticket.
     pub(crate) fn at(&mut self, index: u32) -> Option<(u64, &mut T)> {
         let place = self.place_mut(index)?;
         Some((ticket(place.generation, index), place.tenant.as_mut()?))
@@ -81,7 +82,7 @@ impl<T> Slab<T> {
         place.tenant.take()
     }
 
-    /// What a tenant takes, its generation included.
+    /// The number of bytes of one place, its generation included.
     #[cfg(test)]
     pub(crate) fn place_bytes() -> usize {
         size_of::<Place<T>>()
@@ -97,7 +98,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// The place that a ticket names.
+/// The index of the place that a ticket names.
 pub(crate) fn index(ticket: u64) -> u32 {
     ticket as u32
 }
@@ -110,7 +111,7 @@ fn ticket(generation: u32, index: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(index)
 }
 
-/// A power of two.
+/// The number of places in a block. A power of two.
 const BLOCK: usize = 512;
 
 #[cfg(test)]

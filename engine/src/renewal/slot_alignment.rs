@@ -1,9 +1,10 @@
-//! When a lease is renewed so that its slot's other leases are renewed with it. Pure.
+//! Aligns the renewal of a lease with the renewals of the other leases of its slot. Pure.
 //!
-//! A node that takes one call per slot is cheap to renew only if the leases of a slot come together. So each slot has a
-//! phase of its own within the period of a third of the ttl, and a renewal falls on the last moment of that phase that
-//! comes before it would be due anyway. Leases of one slot and one ttl then share their ticks; slots are spread evenly
-//! over the period. A renewal is never later than without, and at most one period earlier.
+//! A node that takes one call per slot is cheap to renew only if the leases of a slot are renewed together. So each
+//! slot has its own phase within the period of a third of the ttl, and a renewal happens at the last moment of that
+//! phase before it would be due without alignment. Leases of one slot with one ttl then share their ticks, and the
+//! slots are distributed evenly over the period. A renewal is never later than without alignment, and at most one
+//! period earlier.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{
     routing::slot::{SLOTS, Slot},
 };
 
-/// When a lease confirmed by a command sent at `sent` is renewed, in step with its slot; at `now` at the earliest.
+/// When a lease is renewed that was confirmed by a command sent at `sent`, aligned with its slot; never before `now`.
 pub(crate) fn in_step(sent: Instant, ttl: Duration, slot: Slot, now: Instant) -> Instant {
     let due = state::renew_at(sent, ttl);
     let period = nanos(due - sent).max(1);

@@ -1,22 +1,22 @@
-//! Evens renewals out over ticks, so that leases that were taken or asked about all at once are not renewed all at once
-//! ever after, and leases that came one by one are not renewed one by one. Pure.
+//! Distributes renewals over ticks. Leases that were granted or asked about at the same moment are not renewed in one
+//! tick for ever, and leases that were granted one by one are not renewed one by one. Pure.
 //!
-//! It counts how many renewals each tick of the wheel's next revolution has been promised. A renewal may be pulled
-//! forward by an eighth of its period, never back, so no deadline comes closer.
+//! The shard counts how many renewals are reserved in each tick of the wheel's next revolution. A renewal may be moved
+//! forward by at most an eighth of its period and is never moved back, so no renewal comes closer to its deadline.
 //!
-//! - Where its tick is full it goes to the last tick before it that has room; if none has, to the emptiest of those it
-//!   looked at. Crowds thin out from period to period.
-//! - Where nobody is in its tick it goes to the fullest one before it that has room: a command for fifty leases costs
-//!   both sides little more than one for a single lease. A tick that is full draws nobody, so this makes no crowds. What
-//!   has met stays together: the next time they are due in one tick.
+//! - If the due tick is full, the renewal moves to the last tick before it that has room. If no tick has room, the
+//!   renewal moves to the emptiest of the ticks that were looked at. So a full tick spreads out from period to period.
+//! - If the due tick is empty, the renewal moves to the fullest tick before it that has room: a command for fifty
+//!   leases costs client and server little more than a command for a single lease. A full tick attracts no renewals, so
+//!   this rule overfills no tick. Renewals that share a tick stay together, because their next due tick is the same.
 //!
-//! While they move there are at most an eighth more renewals.
+//! While renewals move, there are at most an eighth more of them.
 
-/// The promises of one shard.
+/// The reserved renewals of one shard.
 #[derive(Debug)]
 pub(crate) struct Smoothing {
     reserved: Box<[u32]>,
-    /// Ticks up to here have passed.
+    /// Ticks up to and including this tick have passed.
     tick: u64,
 }
 
@@ -25,7 +25,7 @@ impl Smoothing {
         Self { reserved: vec![0; TICKS].into(), tick }
     }
 
-    /// Moves on: the ticks that have passed are empty again, for the next revolution.
+    /// Moves to `tick` and clears the ticks that have passed, so that the next revolution can use them.
     pub(crate) fn advance(&mut self, tick: u64) {
         for passed in (self.tick + 1..=tick).take(TICKS) {
             self.reserved[place(passed)] = 0;
@@ -33,8 +33,9 @@ impl Smoothing {
         self.tick = self.tick.max(tick);
     }
 
-    /// Promises a tick to a renewal that would be due at tick `due` and has a period of `period` ticks; `leases` is how
-    /// many the shard has. A tick further away than a revolution is not counted, and so not moved.
+    /// Reserves a tick for a renewal that would be due at tick `due` and has a period of `period` ticks; `leases` is
+    /// the number of leases in the shard. A tick that is further away than one revolution is not counted, so that
+    /// renewal is not moved.
     pub(crate) fn reserve(&mut self, due: u64, period: u64, leases: usize) -> u64 {
         if due <= self.tick || due > self.tick + TICKS as u64 {
             return due;
@@ -50,7 +51,7 @@ impl Smoothing {
         tick
     }
 
-    /// A renewal that was promised this tick will not be made in it.
+    /// Gives back the reservation of a renewal that will not be sent in this tick.
     pub(crate) fn release(&mut self, due: u64) {
         if due > self.tick && due <= self.tick + TICKS as u64 {
             let reserved = &mut self.reserved[place(due)];
@@ -58,13 +59,13 @@ impl Smoothing {
         }
     }
 
-    // The fullest with room; of several the latest, which is `due` where nobody is.
+    // The fullest tick that has room. If several are equally full, the latest; if all are empty, `due`.
     fn fuller(&self, earliest: u64, due: u64, room: u32) -> u64 {
         let with_room = candidates(earliest, due).filter(|tick| self.count(*tick) < room);
         with_room.max_by_key(|tick| (self.count(*tick), *tick)).unwrap_or(due)
     }
 
-    // The first with room, going back; else the emptiest of a bounded look.
+    // The last tick before `due` that has room. If none has room, the emptiest of at most `LOOK_MAX` ticks.
     fn emptier(&self, earliest: u64, due: u64, room: u32) -> u64 {
         let with_room = candidates(earliest, due).find(|tick| self.count(*tick) < room);
         with_room.or_else(|| candidates(earliest, due).min_by_key(|tick| self.count(*tick))).unwrap_or(due)
@@ -79,7 +80,7 @@ fn candidates(earliest: u64, due: u64) -> impl Iterator<Item = u64> {
     (earliest..=due).rev().take(LOOK_MAX)
 }
 
-/// What a tick may have before it counts as full: one good batch, or twice its even share.
+/// How many renewals a tick may have before it counts as full: one batch of good size, or twice its even share.
 fn room(period: u64, leases: usize) -> u32 {
     let share = (leases as u64 / period.max(1)).saturating_mul(2);
     u32::try_from(share).unwrap_or(u32::MAX).max(ROOM_MIN)
@@ -89,10 +90,10 @@ fn place(tick: u64) -> usize {
     (tick % TICKS as u64) as usize
 }
 
-/// As many as the wheel has buckets.
+/// Equal to the number of buckets of the wheel.
 const TICKS: usize = 1024;
 const ROOM_MIN: u32 = 100;
-/// Bounds the work of one promise.
+/// The maximum number of ticks that one reservation looks at; bounds its work.
 const LOOK_MAX: usize = 64;
 
 #[cfg(test)]
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(smoothing.reserve(9_999, PERIOD, 20_000), 9_999, "beyond a revolution");
     }
 
-    /// How many ticks have renewals in each period, of leases that came one in each tick.
+    /// The number of ticks with renewals in each period, for leases that were granted one per tick.
     fn meetings(leases: u64, periods: usize) -> Vec<usize> {
         let mut smoothing = Smoothing::new(0);
         let mut due: BTreeMap<u64, u64> = (1..=leases).map(|tick| (tick, 1)).collect();

@@ -1,6 +1,6 @@
-//! The ttl that a renewal should find on the server, from the last confirmed command. Pure.
+//! The remaining ttl that a renewal should find on the server, computed from the last confirmed command. Pure.
 //!
-//! Another ttl means that somebody else touched the lock or that the server's clock stepped (promise S12).
+//! Another ttl means that another client changed the lock or that the server's clock stepped (promise S12).
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::{
 /// The last confirmed command of a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TtlExpectation {
-    /// When it was sent.
+    /// When the command was sent.
     pub(crate) sent: Instant,
-    /// When its answer came; the server executed it in between.
+    /// When the answer was received. The server executed the command between `sent` and `received`.
     pub(crate) received: Instant,
-    /// The ttl in force after it.
+    /// The ttl in force after the command.
     ttl: Span,
-    /// The largest ttl of a send since then that was not answered: it may have been executed.
+    /// The largest ttl of the sends since then that were not answered. Each of them may have been executed.
     unanswered: Span,
 }
 
@@ -28,13 +28,15 @@ impl TtlExpectation {
         Self { sent, received, ttl: ttl.into(), unanswered: Span::default() }
     }
 
-    /// After a renewal asking for `ttl` found `found`: the larger of the two is in force, since nothing shortens.
+    /// The expectation after a renewal that asked for `ttl` and found `found`. The larger of the two is in force,
+    /// because a renewal never shortens a hold.
     pub(crate) fn after(ttl: Duration, found: Duration, sent: Instant, received: Instant) -> Self {
         let in_force = if found == Duration::MAX { ttl } else { ttl.max(found) };
         Self::new(sent, received, in_force)
     }
 
-    /// Of a lease whose last confirmed command is not known any more: the latest that its deadline allows.
+    /// The expectation for a lease whose last confirmed command is no longer known: the latest command that the lease's
+    /// deadline allows.
     pub(crate) fn adopted(lease: &LeaseCore, now: Instant) -> Self {
         let ttl = lease.ttl();
         let sent = lease.deadline().before(ttl.saturating_sub(margin(ttl)));
@@ -45,8 +47,8 @@ impl TtlExpectation {
         self.unanswered = self.unanswered.max(ttl.into());
     }
 
-    /// Whether a renewal sent at `sent` and answered at `received` may find this ttl. The same as [`Self::expected`], put
-    /// as two sums, since almost every renewal asks only this.
+    /// Whether a renewal that was sent at `sent` and answered at `received` may find this ttl. Gives the same result as
+    /// [`Self::expected`], but with two sums, because almost every renewal asks only this.
     pub(crate) fn expects(&self, found: Duration, sent: Instant, received: Instant) -> bool {
         let ttl = self.ttl.get();
         let (slack, found) = (margin(ttl), found.min(FOUND_MAX));
@@ -54,7 +56,7 @@ impl TtlExpectation {
             && (sent + found <= self.received + ttl + slack || found <= self.unanswered.get() + slack)
     }
 
-    /// The smallest and the largest ttl that a renewal sent at `sent` and answered at `received` may find.
+    /// The smallest and the largest ttl that a renewal may find if it was sent at `sent` and answered at `received`.
     pub(crate) fn expected(&self, sent: Instant, received: Instant) -> (Duration, Duration) {
         let (ttl, unanswered) = (self.ttl.get(), self.unanswered.get());
         let slack = margin(ttl);
@@ -64,7 +66,7 @@ impl TtlExpectation {
     }
 }
 
-/// Far above any ttl, and sums with it do not reach the end of time.
+/// Far above any ttl. Sums with this value do not reach the largest `Instant`.
 const FOUND_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 #[cfg(test)]

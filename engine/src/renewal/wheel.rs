@@ -1,9 +1,9 @@
 //! A hashed timing wheel over numbered entries (Varghese & Lauck, "Hashed and hierarchical timing wheels", 1987).
 //!
-//! It knows ticks and numbers, no leases and no clock. An entry is in at most one bucket. It fires in the first
-//! `advance` to its tick or beyond, never earlier, and exactly once per insert. Insert and cancel are O(1): buckets are
-//! doubly linked lists through one array, 16 bytes an entry. An entry further away than one revolution stays in its
-//! bucket and is passed over until its turn.
+//! The wheel knows ticks and entry numbers. It knows neither leases nor a clock. An entry is in at most one bucket. An
+//! entry fires in the first `advance` to its tick or beyond, never earlier, and exactly once per insert. Insert and
+//! cancel are O(1): buckets are doubly linked lists through one array, 16 bytes per entry. An entry that is further
+//! away than one revolution stays in its bucket and is skipped until its own revolution comes.
 
 /// A wheel of [`BUCKETS`] ticks.
 #[derive(Debug)]
@@ -21,12 +21,13 @@ struct Link {
 }
 
 impl Wheel {
-    /// An empty wheel standing at `tick`: everything due by then fires at the next advance.
+    /// An empty wheel at `tick`. An entry that is due by `tick` fires at the next advance.
     pub(crate) fn new(tick: u64) -> Self {
         Self { heads: vec![END; BUCKETS].into(), links: Vec::new(), tick }
     }
 
-    /// Puts entry `number` at tick `due`, taking it out of where it was. A tick that has passed is the next one.
+    /// Inserts entry `number` at tick `due`, after removing it from its previous bucket. A tick that has passed counts
+    /// as the next tick.
     pub(crate) fn insert(&mut self, number: u32, due: u64) {
         self.make_room(number);
         self.cancel(number);
@@ -38,7 +39,7 @@ impl Wheel {
         }
     }
 
-    /// Takes entry `number` out, if it is in.
+    /// Removes entry `number` if the wheel has it.
     pub(crate) fn cancel(&mut self, number: u32) {
         let Some(link) = self.links.get(number as usize).copied().filter(Link::is_in) else { return };
         match link.previous {
@@ -51,23 +52,23 @@ impl Wheel {
         self.links[number as usize] = Link::OUT;
     }
 
-    /// Moves on to `tick` and appends every entry that is due by then to `fired`; they are out of the wheel.
+    /// Moves the wheel to `tick`, removes every entry that is due by then, and appends the removed entries to `fired`.
     pub(crate) fn advance(&mut self, tick: u64, fired: &mut Vec<u32>) {
         let from = self.tick;
         self.tick = tick.max(from);
-        // After a long sleep one revolution visits every bucket; more would visit them twice.
+        // After a long sleep one revolution visits every bucket. More ticks would visit buckets twice.
         for visited in (from + 1..=self.tick).take(BUCKETS) {
             self.empty_bucket(bucket(visited), fired);
         }
     }
 
-    /// When entry `number` fires, if it is in.
+    /// The tick at which entry `number` fires, if the wheel has the entry.
     #[cfg(test)]
     pub(crate) fn due(&self, number: u32) -> Option<u64> {
         self.links.get(number as usize).filter(|link| link.is_in()).map(|link| link.due)
     }
 
-    /// What it has allocated.
+    /// The number of bytes that the wheel has allocated.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.heads) + self.links.capacity() * size_of::<Link>()
@@ -104,7 +105,7 @@ fn bucket(tick: u64) -> usize {
     (tick % BUCKETS as u64) as usize
 }
 
-/// One revolution of 50 ms ticks is 51 s: a lease of the default ttl is never passed over.
+/// One revolution of 50 ms ticks takes 51 s, so a lease of the default ttl is never skipped.
 const BUCKETS: usize = 1024;
 const END: u32 = u32::MAX;
 

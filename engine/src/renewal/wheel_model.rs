@@ -1,5 +1,5 @@
-//! The wheel behind its tickets, as a shard uses them, against a list that is looked through from end to end: a million
-//! operations and more.
+//! Tests the wheel together with the slab's tickets, as a shard uses them, against a plain list that is searched from
+//! end to end. Runs at least a million operations.
 
 use proptest::prelude::*;
 
@@ -8,12 +8,12 @@ use super::{
     wheel::Wheel,
 };
 
-/// Together at least a million operations, in a few seconds of a debug build.
+/// All cases together run at least a million operations, in a few seconds of a debug build.
 const CASES: u32 = 2_000;
 const OPERATIONS: usize = 500;
-/// So few that buckets and tickets are used again and again.
+/// A low limit, so that buckets and tickets are reused again and again.
 const ENTRIES_MAX: usize = 48;
-/// More than one revolution.
+/// Longer than one revolution.
 const FAR: u64 = 3_000;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ enum Op {
     End {
         which: usize,
     },
-    /// In the tick in which it began.
+    /// The entry ends in the tick in which it began.
     BeginAndEnd {
         ahead: u64,
     },
@@ -55,7 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An entry as the list has it.
+/// An entry of the plain list.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticket: u64,
@@ -113,7 +113,7 @@ impl World {
         self.put(self.entries.len() - 1, ahead);
     }
 
-    // Some are due in the past.
+    // Some entries are due in the past.
     fn put(&mut self, place: usize, ahead: u64) {
         let due = (self.tick + ahead).saturating_sub(10);
         self.wheel.insert(slab::index(self.entries[place].ticket), due);
@@ -126,21 +126,22 @@ impl World {
         self.stale.push(ticket);
     }
 
-    // As a shard does it.
+    // Cancels as a shard does.
     fn cancel(&mut self, ticket: u64) -> Option<u32> {
         let tenant = self.tenants.remove(ticket)?;
         self.wheel.cancel(slab::index(ticket));
         Some(tenant)
     }
 
-    /// A stale ticket, whose place others may have by now, cancels nothing: the next `check` sees that all are there.
+    /// A stale ticket cancels nothing, although a new entry may have the same slab place. The next `check` sees that
+    /// all entries are still there.
     fn end_again(&mut self, which: usize) {
         if let Some(place) = which.checked_rem(self.stale.len()) {
             assert_eq!(self.cancel(self.stale[place]), None);
         }
     }
 
-    /// What fires is exactly what is due by now, each once.
+    /// The wheel fires exactly the entries that are due by now, each entry once.
     fn advance(&mut self, by: u64, again: Option<u64>) {
         self.tick += by;
         let (tick, mut fired) = (self.tick, Vec::new());
@@ -178,13 +179,13 @@ proptest! {
     ) {
         let mut world = World::new();
         ops.iter().for_each(|op| world.act(op));
-        // Whatever is still in comes out.
+        // Every entry that is still in the wheel fires.
         world.advance(2 * FAR, None);
         assert!(world.entries.iter().all(|entry| entry.due.is_none()));
     }
 }
 
-/// A bound that counts what the vector keeps in reserve.
+/// The bound includes the spare capacity of the vector.
 #[test]
 fn a_lease_takes_at_most_64_bytes_of_the_wheel() {
     for leases in [1_000, 12_500, 65_537, 100_000, 1_000_000] {

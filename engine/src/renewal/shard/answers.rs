@@ -1,4 +1,4 @@
-//! What the answer to a renewal means for its lease. Pure, like the shard.
+//! Applies the answer to a renewal to its lease. Pure, like the shard.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use crate::{
 };
 
 impl Shard {
-    /// Applies the answers of a batch that was sent at `sent`. An answer of another epoch than the node's present one
-    /// is unknown. `true`: some came too late for the first time and want to be asked again in this tick.
+    /// Applies the answers of a batch that was sent at `sent`. An answer with another epoch than the node's present
+    /// epoch counts as unknown. Returns `true` if some renewals were too late for the first time and are to be sent
+    /// again in this tick.
     pub(crate) fn handle_answers(
         &mut self,
         answers: &[Renewal],
@@ -80,7 +81,7 @@ impl Shard {
         false
     }
 
-    /// The share of the ttl that was left to the deadline; `None` if it came too late to count.
+    /// Returns the share of the ttl that was left before the deadline; `None` if the answer came too late to count.
     fn handle_renewed(
         &mut self,
         member: &Renewal,
@@ -119,7 +120,7 @@ impl Shard {
             self.make_ready(ticket);
         } else {
             record.stage = Stage::Idle;
-            record.due = due_tick(now); // the next one
+            record.due = due_tick(now); // fires at the next tick
             self.wheel.insert(number(ticket), due_tick(now));
         }
         first
@@ -131,14 +132,14 @@ impl Shard {
         (record.stage, record.too_late) = (Stage::Idle, 0);
         let hurried = std::mem::take(&mut record.hurried);
         if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
-            return self.lose(member.ticket, LossReason::NotOurs); // the key holds something else by now
+            return self.lose(member.ticket, LossReason::NotOurs); // the key holds a value that is no lock
         }
         if error.effect != Effect::None {
             record.baseline.note_unanswered(member.ttl);
             lease.note_unanswered(error, member.execute_by, member.ttl);
         }
         if hurried {
-            self.make_ready(member.ticket); // the failure was the former server's
+            self.make_ready(member.ticket); // the failure belongs to the former server
         } else {
             let retry = (now + retry_after(lease.ttl())).min(lease.deadline());
             self.wheel.insert(number(member.ticket), due_tick(retry));
@@ -149,7 +150,8 @@ impl Shard {
     }
 }
 
-/// Several attempts fit between a failed renewal and the deadline, and a dead node is not hammered.
+/// The pause before a failed renewal is sent again: several attempts fit before the deadline, and a dead node does not
+/// get a flood of commands.
 fn retry_after(ttl: Duration) -> Duration {
     (ttl / 30).clamp(TICK, Duration::from_secs(1))
 }

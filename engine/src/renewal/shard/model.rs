@@ -1,5 +1,5 @@
-//! The shard against random lives: registrations, releases, wishes, answers of every kind in any order, nodes that come
-//! and go, ticks that are missed. What must hold after each step is in `check`.
+//! Tests the shard with random histories: registrations, releases, manual renewals, answers of every kind in any order,
+//! nodes that connect and disconnect, missed ticks. `check` has the conditions that must hold after each step.
 
 use std::collections::HashSet;
 
@@ -174,7 +174,7 @@ impl World {
     fn check_sent(&self, member: &Renewal) {
         let flying = self.in_flight.iter().flat_map(|(batch, _)| &batch.members);
         let life = self.life(member.ticket);
-        // A renewal of a lease that ended may still be on its way; its ticket is never that of another.
+        // A renewal of a lease that has ended may still be in flight. No other renewal in flight has the same ticket.
         assert!(!flying.into_iter().any(|other| other.ticket == member.ticket), "twice in flight");
         assert!(!life.released && life.losses == 0, "after its end");
         assert!(life.not_before <= self.now, "early");
@@ -198,7 +198,7 @@ impl World {
             let now = self.now;
             let life = self.lives.iter_mut().find(|life| life.ticket == member.ticket).unwrap();
             life.refused |= matches!(kind, 1 | 5);
-            // A wish that came meanwhile goes out at once, whatever the answer.
+            // A manual renewal that was requested meanwhile is sent at once, whatever the answer.
             let next = if matches!(kind, 0 | 6) { earliest_renewal(sent, life.lease.ttl()) } else { now };
             life.not_before = if self.manual.is_empty() { next } else { now };
         }
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// Everything ends, everybody is answered, nothing is left.
+    /// Ends everything: every request is answered, and the shard is empty.
     fn end(mut self) {
         self.act(Op::Pass { ms: 100_000 });
         assert_eq!((self.shards.len(), self.shards.first().manual.len()), (0, 0));
@@ -285,7 +285,7 @@ impl World {
     }
 }
 
-/// A renewal may go with others that are due up to an eighth of its period before it.
+/// A renewal may be sent together with renewals that are due up to an eighth of its period earlier.
 fn earliest_renewal(sent: Instant, ttl: Duration) -> Instant {
     state::renew_at(sent, ttl).before(ttl / 3 / 8 + TICK)
 }

@@ -1,4 +1,4 @@
-//! The shard against hand-made answers; no clock, no transport.
+//! Tests the shard with hand-made answers; no clock, no transport.
 
 use tokio::sync::oneshot;
 
@@ -476,7 +476,7 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
     assert!(whole.iter().all(|(_, members)| *members == leases.len()), "{ticks:?}");
 }
 
-/// Beside its 16 bytes of the wheel, which has its own test.
+/// The memory of a lease in the shard, without its 16 bytes in the wheel, which has its own test.
 #[test]
 fn what_a_shard_keeps_of_a_lease_is_small() {
     assert!(Slab::<Record>::place_bytes() <= 64, "{} bytes", Slab::<Record>::place_bytes());
