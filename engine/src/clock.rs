@@ -1,7 +1,7 @@
-//! The engine's clock: the only place that reads one.
+//! The engine's clock: the only place that reads a clock.
 //!
-//! `Instant` counts from boot and goes on while the machine is suspended (`CLOCK_BOOTTIME`), since a lease
-//! on the server goes on running out too. `std::time::Instant` stops during suspend and would keep a dead lease alive.
+//! `Instant` counts from boot and continues while the machine is suspended (`CLOCK_BOOTTIME`), because a lease on the
+//! server continues to run out too. `std::time::Instant` stops during suspend, so an ended lease would still look held.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use std::{
 pub struct Instant(u64);
 
 impl Instant {
-    /// A moment by its count of nanoseconds; for pure tests and for storing in an atomic.
+    /// A moment by its number of nanoseconds; for pure tests and for storage in an atomic.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -30,7 +30,7 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self - time`, stopping at the origin.
+    /// `self - time`, but never before the origin.
     pub fn before(self, time: Duration) -> Instant {
         Instant(self.0.saturating_sub(nanos(time)))
     }
@@ -38,7 +38,7 @@ impl Instant {
 
 impl Add<Duration> for Instant {
     type Output = Instant;
-    /// Saturates: a wait of `Duration::MAX` is a moment that never comes.
+    /// Saturates: `now + Duration::MAX` is a moment that never comes.
     fn add(self, time: Duration) -> Instant {
         Instant(self.0.saturating_add(nanos(time)))
     }
@@ -57,18 +57,18 @@ impl fmt::Debug for Instant {
     }
 }
 
-// In 64 bits: `as_nanos` has 128, which costs in every sum.
+// Computes in 64 bits, because `as_nanos` computes in 128 bits and makes every sum slower.
 const fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos() as u64)
 }
 
-/// Which clock an engine reads. Chosen once by the builder: boot time with the engine's own threads,
-/// tokio's clock (which tests can pause) on the caller's runtime.
+/// The clock that an engine reads. The builder chooses it once: boot time with the engine's own threads, or tokio's
+/// clock (which tests can pause) on the caller's runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// `CLOCK_BOOTTIME`: goes on during suspend.
+    /// `CLOCK_BOOTTIME`: continues during suspend.
     Boot,
-    /// tokio's clock: stands still under `tokio::time::pause`. Readable only inside a tokio runtime.
+    /// tokio's clock: stops under `tokio::time::pause`. Readable only inside a tokio runtime.
     Tokio,
 }
 
@@ -81,7 +81,7 @@ impl Clock {
         }
     }
 
-    /// How many microseconds the wall clock of this machine is ahead of this one. Nothing is decided by it.
+    /// How many microseconds the wall clock of this machine is ahead of this clock. The engine decides nothing by it.
     pub(crate) fn wall_ahead_micros(self) -> i64 {
         let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let ours = i64::try_from(self.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
@@ -91,7 +91,7 @@ impl Clock {
     /// Sleeps until `moment`; returns at once if it has passed. Needs a tokio runtime with timers.
     ///
     /// # Cancel safety
-    /// Dropping it forgets the sleep and nothing else.
+    /// Dropping the future ends the sleep and nothing else.
     pub async fn sleep_until(self, moment: Instant) {
         tokio::time::sleep(moment.since(self.now())).await;
     }
@@ -102,7 +102,8 @@ fn boot_now() -> Instant {
     Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-// A paused tokio clock may lag behind the moment this origin is taken, so it is put a day back.
+// A paused tokio clock may show an earlier moment than the one at which this origin is taken. So the origin is set one
+// day back.
 #[allow(clippy::disallowed_methods)]
 fn tokio_now() -> Instant {
     static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(|| {
@@ -112,7 +113,7 @@ fn tokio_now() -> Instant {
     Instant::default() + tokio::time::Instant::now().into_std().saturating_duration_since(*ORIGIN)
 }
 
-/// Whether tokio's clock stands still: it does not move while real time does.
+/// Whether tokio's clock is paused: it does not move while real time does.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn tokio_clock_is_paused() -> bool {
     let (real, virtual_) = (std::time::Instant::now(), tokio::time::Instant::now());

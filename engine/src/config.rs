@@ -1,4 +1,4 @@
-//! The engine's settings, with their defaults and what contradicts what.
+//! The engine's settings, their defaults, and the checks that find contradictions between them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,49 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
 
-/// Settings of an engine. Every field has a default; times are in milliseconds where the name ends in `_ms`.
+/// Settings of an engine. Every field has a default. Times are in milliseconds where the name ends in `_ms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Put before every lock name. Default: empty. A hash tag in it puts all locks in one slot.
+    /// The prefix of every lock name. Default: empty. A hash tag in the prefix puts all locks into one slot.
     pub name_prefix: String,
     /// How long the server keeps a lock unless it is renewed. Default 30,000; at least 1,000.
     pub ttl_ms: u64,
-    /// After how long without a definite answer callers are told `Unavailable`. Default 10,000.
+    /// How long a caller may be without a definite answer before it fails with `Unavailable`. Default 10,000.
     pub unavailable_after_ms: u64,
-    /// The longest one command may stay unanswered; less for a ttl below six times this. Default 1,000.
+    /// The longest time that one command may stay unanswered. A sixth of the ttl if that is shorter. Default 1,000.
     pub command_timeout_ms: u64,
-    /// Nothing is granted on a server that is up for less than this, so that leases of its former life have run out.
-    /// Recommended: the longest ttl in the fleet; acquires with a longer ttl are then refused. Default 0: off.
+    /// A server grants nothing until it has been up for this long, so that leases from before its restart have run out.
+    /// Recommended: the longest ttl of all clients; an acquire with a longer ttl is then refused. Default 0: off.
     pub restart_grace_ms: u64,
-    /// Parts of the renewal scheduler, by slot; each has an inbox and a wheel of its own. The more there are, the fewer
-    /// leases are looked through when a slot moves. All of them share one queue of due renewals for each node: their
-    /// number changes neither the order of the renewals (the earliest deadline first) nor the size of the batches. With
-    /// 1, 8 and 64 the pairs per second of callers on 8 threads differed by less than the noise (`--shards` in
-    /// `benches/`). Default 8.
+    /// The number of shards of the renewal scheduler. Each shard has a range of slots, an inbox and a timing wheel of
+    /// its own. With more shards, fewer leases are looked through when a slot moves. All shards share one queue of due
+    /// renewals per node, so their number changes neither the order of the renewals (the earliest deadline first) nor
+    /// the size of the batches. With 1, 8 and 64 shards the pairs per second of callers on 8 threads differed by less
+    /// than the noise (`--shards` in `benches/`). Default 8.
     pub shards: usize,
-    /// How many renewal batches may be unanswered on one node. More would only queue up in front of the server, where the
-    /// most urgent cannot go first any more. Default 4.
+    /// The maximum number of unanswered renewal batches on one node. More batches would only queue up at the server,
+    /// where the lease with the earliest deadline can no longer go first. Default 4.
     pub batches_in_flight_max: usize,
-    /// How many names of [`acquire_all`](crate::Engine::acquire_all) and leases of
-    /// [`release_all`](crate::Engine::release_all) and [`shutdown`](crate::Engine::shutdown) may be unanswered on one
-    /// node, all calls together. Enough to keep a server busy across a round trip of 5 ms; a single caller waits behind
-    /// so many commands at most. On a server nearby 64 are as fast, and single callers wait less (`--mass` in `benches/`).
-    /// Default 256.
+    /// The maximum number of unanswered bulk calls on one node, over all callers: names of
+    /// [`acquire_all`](crate::Engine::acquire_all), leases of [`release_all`](crate::Engine::release_all) and of
+    /// [`shutdown`](crate::Engine::shutdown). 256 calls keep a server busy across a round trip of 5 ms. A single caller
+    /// waits behind at most `bulk_in_flight_max` commands. On a nearby server 64 calls are as fast, and single callers
+    /// wait less (`--mass` in `benches/`). Default 256.
     pub bulk_in_flight_max: usize,
-    /// How many leases one engine holds at most: its memory (about half a KiB each, with a name of 32 bytes), and the
-    /// renewals that its one renewal thread can do in a third of a ttl. Beyond it
-    /// [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
+    /// The maximum number of leases that one engine holds. It limits the engine's memory (about half a KiB per lease
+    /// with a name of 32 bytes) and the number of renewals that its one renewal thread must send within a third of a
+    /// ttl. At the limit an acquire fails with [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
-    /// How many callers may be queued in one engine: each takes memory, and all of them want to ask again when a server
-    /// comes back. Beyond it [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
+    /// The maximum number of queued callers in one engine. Each queued caller takes memory, and all of them want to ask
+    /// again when a server comes back. At the limit an acquire fails with
+    /// [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
     pub waiters_max: usize,
-    /// How many leases may begin, end or be renewed by hand in one shard before the renewal thread takes notice, which it
-    /// does every 50 ms. It is reached only if that thread stands still, or gets no time, while callers go on: nothing new
-    /// is begun then, rather than memory filled. Beyond it `LimitReached`. Default 100,000.
+    /// The maximum number of leases that may begin, end or be renewed manually in one shard before the renewal thread
+    /// reads the shard's inbox, which it does every 50 ms. The limit is reached only if that thread is blocked or gets
+    /// no CPU time while callers continue. The engine then begins nothing new, so that its memory does not fill up. At
+    /// the limit a call fails with `LimitReached`. Default 100,000.
     pub inbox_max: usize,
-    /// Which class locks count as in metrics, by the beginnings of their names (the prefix above left out); the longest
-    /// that fits decides. For example `"orders:" = "orders"`. Default: none, all are of the class `default`.
+    /// The classes of locks in metrics, by the beginnings of their names (without `name_prefix`). The longest beginning
+    /// that fits decides. For example `"orders:" = "orders"`. Default: none; every lock is of the class `default`.
     pub classes: BTreeMap<String, String>,
 }
 
@@ -92,17 +94,18 @@ impl EngineConfig {
         Duration::from_millis(self.restart_grace_ms)
     }
 
-    /// How long a request of a lease with this ttl may stay unanswered: a sixth of the ttl at most, so that retries
-    /// fit before the deadline.
+    /// How long a request of a lease with this ttl may stay unanswered: at most a sixth of the ttl, so that retries fit
+    /// before the deadline.
     pub fn request_timeout(&self, ttl: Duration) -> Duration {
         self.command_timeout().min(ttl / 6)
     }
 
-    /// Checks each setting, and those that depend on each other or on the transport. Building an engine does it too;
-    /// who reads settings from somewhere may want to tell where they stand.
+    /// Checks each setting, and the settings that depend on each other or on the transport. Building an engine does
+    /// this check too. A program that reads settings from a file can call it earlier, to report where the wrong setting
+    /// is.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// [`Invalid`] with the first setting that cannot be used.
     pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
         let positive = [
@@ -142,7 +145,7 @@ impl EngineConfig {
         Ok(())
     }
 
-    /// Checks a ttl that is asked for.
+    /// Checks a ttl that a caller asks for.
     pub(crate) fn check_ttl(
         &self,
         field: &'static str,

@@ -1,4 +1,4 @@
-//! Errors, by what the caller can do next.
+//! Errors, divided by what the caller can do next.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -8,14 +8,14 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// A value that cannot be used: which field, what value, and what to do instead.
+/// A value that cannot be used: the field, the value, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The field, as the caller wrote it: `name`, `ttl`, `wait` ...
     pub field: &'static str,
-    /// Its value, as text. Never a secret.
+    /// The field's value, as text. Never a secret.
     pub value: String,
-    /// Why not, and what to do.
+    /// Why the value cannot be used, and what to do.
     pub remedy: String,
 }
 
@@ -25,51 +25,53 @@ pub struct Invalid {
 pub enum AcquireError {
     /// A value of the call cannot be used. Nothing was sent.
     Invalid(Invalid),
-    /// The wait is over, and the lock was known to be held since the call: a server said so, or a lease of this engine
-    /// held it. Try later, or wait longer.
+    /// The caller's wait is over, and the lock was known to be held since the call: a server answered that it is held,
+    /// or a lease of this engine held it. Try later, or wait longer.
     TimedOut {
-        /// How long the caller waited: its wait, and one command timeout more at most.
+        /// How long the caller waited: the requested wait, plus at most one command timeout.
         waited: Duration,
     },
-    /// No definite answer for `unavailable_after`, or for the whole of a shorter wait: the servers are down or cannot be
-    /// reached. This is not "held".
+    /// No definite answer for `unavailable_after`, or for the whole of a shorter wait: the servers are down or cannot
+    /// be reached. This does not mean that the lock is held.
     Unavailable {
-        /// How long nothing definite was heard: `unavailable_after`, or how long the caller waited.
+        /// How long there was no definite answer: `unavailable_after`, or the time that the caller waited.
         after: Duration,
-        /// The last trouble, with the node's address in its text.
+        /// The last error, with the node's address in its text.
         last_error: Option<TransportError>,
     },
-    /// The server refuses, and will go on refusing until somebody changes something: a missing right, a key of
-    /// another type, a name that cannot work on this topology.
+    /// The server refuses, and will refuse again until the cause is removed: a missing right, a key of another type, a
+    /// name that cannot work on this topology.
     Refused(TransportError),
-    /// The re-entry scope has lost this lock and still keeps a lease of it. Drop its leases first.
+    /// The re-entry scope has lost this lock and still keeps a lease of it. Drop that scope's leases first.
     Lost(LossReason),
     /// A limit of the engine is reached.
     LimitReached {
-        /// The setting.
+        /// The name of the setting.
         limit: &'static str,
-        /// Its value.
+        /// The value of the setting.
         value: usize,
     },
     /// The engine is shutting down or has ended.
     ShuttingDown,
 }
 
-/// What happened instead of a clean release. The lease is not held any more in any case.
+/// Why a release was not confirmed. After each of these errors the lease is no longer held.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// It was lost before: somebody else may have held the lock in the meantime.
+    /// The lease was lost before: another client may have held the lock in the meantime.
     AlreadyLost(LossReason),
-    /// An earlier release went unanswered, and now the lock is not ours: either that release did it, or it was lost.
+    /// An earlier release was not answered, and now the lease's owner does not hold the lock: either that release was
+    /// executed, or the lock was lost.
     ReleasedOrLost,
-    /// No answer. The release is repeated in the background; others get the lock at `gone_by` at the latest.
+    /// No answer. The engine repeats the release in the background. Another caller can get the lock at `gone_by` at the
+    /// latest.
     Unknown {
-        /// When the server has forgotten the lock by itself, on the engine's clock.
+        /// The moment on the engine's clock by which the lock has expired on the server.
         gone_by: Instant,
-        /// The same, counted from the moment of this error.
+        /// The time from this error to `gone_by`.
         within: Duration,
-        /// What went wrong.
+        /// The last error.
         last_error: Option<TransportError>,
     },
 }
@@ -78,43 +80,43 @@ pub enum ReleaseError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Settings that cannot be used.
+    /// A setting cannot be used.
     Invalid(Invalid),
     /// The servers could not be reached, or were not ready, for `unavailable_after`.
     Unavailable {
-        /// How long it was tried.
+        /// How long the engine tried.
         after: Duration,
-        /// The last trouble, with the node's address in its text.
+        /// The last error, with the node's address in its text.
         last_error: TransportError,
     },
     /// The server refuses this client: wrong password, missing right, TLS.
     Refused(TransportError),
-    /// The operating system gave no thread or runtime.
+    /// The operating system could not create a thread or a runtime.
     Threads(String),
 }
 
-/// Why [`Lock::run`](crate::Lock::run) did not come to a good end. If several things went wrong, the first of this list
-/// that applies is told: the acquire, the work, the loss, the release.
+/// Why [`Lock::run`](crate::Lock::run) failed. If several steps failed, the first in this order is returned: the
+/// acquire, the work, the loss, the release.
 #[derive(Debug)]
 pub enum RunError<E> {
     /// The lock was not acquired; the work did not start.
     Acquire(AcquireError),
     /// The work failed.
     Work(E),
-    /// The lease was lost, and the work's future dropped.
+    /// The lease was lost, and the work's future was dropped.
     Lost(LossReason),
-    /// The work succeeded, but it is not certain that the lease was held to the end.
+    /// The work succeeded, but it is not certain that the lease was held until the end.
     Release(ReleaseError),
 }
 
 /// The lease is not held, so the guarded action must not be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld {
-    /// Why.
+    /// Why the lease was lost.
     pub reason: LossReason,
 }
 
-/// Why a renewal by hand was not confirmed.
+/// Why a manual renewal was not confirmed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RenewError {
@@ -124,20 +126,20 @@ pub enum RenewError {
     Lost(LossReason),
     /// The lease was released before the renewal was confirmed.
     Released,
-    /// No definite answer; the deadline has not moved. The engine goes on renewing.
+    /// No definite answer; the deadline has not moved. The regular renewals continue.
     Unknown(TransportError),
-    /// A limit of the engine is reached: nothing was sent. The engine goes on renewing.
+    /// A limit of the engine is reached: nothing was sent. The regular renewals continue.
     LimitReached {
-        /// The setting.
+        /// The name of the setting.
         limit: &'static str,
-        /// Its value.
+        /// The value of the setting.
         value: usize,
     },
     /// The engine has ended.
     ShuttingDown,
 }
 
-/// Why the server could not be asked about a lock.
+/// Why a lock could not be inspected.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum InspectError {
@@ -156,7 +158,7 @@ impl Invalid {
 }
 
 impl AcquireError {
-    /// The error of the transport behind it, if there is one.
+    /// The transport's error that caused this error, if there is one.
     pub fn last_error(&self) -> Option<&TransportError> {
         match self {
             AcquireError::Refused(last_error) => Some(last_error),
@@ -169,7 +171,7 @@ impl AcquireError {
         }
     }
 
-    /// Whether the server lacks nothing but a right that this client must be given.
+    /// Whether the server refused because this client lacks a right ([`ErrorKind::Denied`]).
     pub fn is_denied(&self) -> bool {
         self.last_error().is_some_and(|last_error| last_error.kind == ErrorKind::Denied)
     }
@@ -274,8 +276,8 @@ impl fmt::Display for InspectError {
     }
 }
 
-// The text of an error includes the text of the error that it wraps. `source` therefore returns what caused the wrapped
-// one: a report that prints the whole chain has each sentence once.
+// The text of an error includes the text of the error that it wraps. `source` therefore returns the cause of the
+// wrapped error, so that a report of the whole chain has each sentence once.
 
 impl Error for Invalid {}
 impl Error for NotHeld {}

@@ -1,17 +1,17 @@
-//! Fencing tokens: numbers that rise with each grant of a lock, so that a resource can refuse an older holder.
+//! Fencing tokens: numbers that rise with each grant of a lock, so that a resource can refuse an earlier holder.
 //!
-//! The token of `engine.lock` is the server's time of the grant in microseconds × 1024. It rises strictly on one
-//! server whose clock does not step back. The idea is Kleppmann's ("How to do distributed locking", 2016) and
-//! Chubby's sequencer (Burrows, OSDI 2006): the *resource* compares, the lock only hands out numbers.
+//! The token of `engine.lock` is the server's time of the grant in microseconds × 1024. It rises strictly on one server
+//! whose clock does not step back. Sources: Kleppmann ("How to do distributed locking", 2016) and Chubby's sequencer
+//! (Burrows, OSDI 2006): the *resource* compares the numbers, the lock only gives them out.
 
 use std::fmt;
 
-/// A number that is higher than that of every earlier holder of the same lock.
+/// A number that is higher than the number of every earlier holder of the same lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// The token of a grant at this server time. The low ten bits are left for hand-offs within one grant.
+    /// The token of a grant at this server time. The low ten bits are reserved for hand-offs within one grant.
     pub const fn at_server_micros(micros: u64) -> Self {
         Self((micros << HANDOFF_BITS) as i64)
     }

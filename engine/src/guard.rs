@@ -1,5 +1,5 @@
-//! Calls user code so that a panic in it ends there: recorders, `tracing` subscribers and wakers run on the engine's own
-//! threads too, and no lease may depend on them.
+//! Calls user code and catches its panics. Recorders, `tracing` subscribers and wakers also run on the engine's own
+//! threads, and no lease may depend on them.
 
 use std::{
     any::Any,
@@ -8,14 +8,14 @@ use std::{
     task::Poll,
 };
 
-/// Calls it. `None`: it panicked.
+/// Calls `user_code`. `None`: it panicked.
 ///
-/// What the closure has changed by then stays changed; callers pass only closures for which that is harmless.
+/// What the closure has changed before the panic stays changed. Callers pass only closures for which that is harmless.
 pub(crate) fn call<T>(user_code: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()
 }
 
-/// Polls a future to its end. `None`: it panicked; then it has been dropped.
+/// Polls a future to its end. `None`: the future panicked and has been dropped.
 pub(crate) async fn run<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut running = Some(Box::pin(future));
     poll_fn(|context| {
@@ -33,7 +33,7 @@ pub(crate) async fn run<T>(future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-// Dropping the payload of a panic may panic as well; that second payload is leaked.
+// Dropping the payload of a panic may panic as well. That second payload is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);

@@ -1,4 +1,4 @@
-//! The key of a lock: its valid name with the prefix, and the slot, computed once per handle.
+//! The key of a lock: its valid name with the prefix, and its slot, computed once per handle.
 
 use std::{
     fmt,
@@ -10,10 +10,10 @@ use arrayvec::ArrayString;
 
 use crate::routing::slot::Slot;
 
-/// The longest name of a lock on the server, prefix included, in bytes.
+/// The longest name of a lock on the server in bytes, prefix included.
 pub const NAME_BYTES_MAX: usize = 8 * 1024;
 
-/// A lock's name with everything that follows from it.
+/// A lock's name, with its slot and its hash.
 pub struct LockKey {
     text: Text,
     prefix_bytes: u16,
@@ -21,7 +21,7 @@ pub struct LockKey {
     hash: u64,
 }
 
-/// Most names are short, and lie in the key itself: one line of memory less to wait for at every renewal.
+/// Most names are short and are stored in the key itself. That saves one cache line of memory at every renewal.
 enum Text {
     Short(ArrayString<SHORT>),
     Long(Box<str>),
@@ -44,12 +44,12 @@ impl Text {
     }
 }
 
-/// Why a name is no name of a lock.
+/// Why a text cannot be the name of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// It has no character.
+    /// The name is empty.
     Empty,
-    /// Name and prefix together are this many bytes, more than [`NAME_BYTES_MAX`].
+    /// Name and prefix together have this many bytes, more than [`NAME_BYTES_MAX`].
     TooLong(usize),
 }
 
@@ -57,7 +57,8 @@ impl LockKey {
     /// The key of the lock `name` under `prefix` (which may be empty).
     ///
     /// # Errors
-    /// An empty name, or one that is too long together with the prefix.
+    /// [`NameFault::Empty`] for an empty name; [`NameFault::TooLong`] if name and prefix together are longer than
+    /// [`NAME_BYTES_MAX`].
     pub fn new(prefix: &str, name: &str) -> Result<Arc<LockKey>, NameFault> {
         let bytes = prefix.len() + name.len();
         if name.is_empty() {
@@ -89,7 +90,7 @@ impl LockKey {
         self.slot
     }
 
-    /// A hash of the name on the server, computed once; differs from process to process.
+    /// A hash of the name on the server, computed once. It differs from process to process.
     pub fn hash_value(&self) -> u64 {
         self.hash
     }
@@ -127,7 +128,7 @@ impl fmt::Display for NameFault {
     }
 }
 
-/// Passes the hash that a [`LockKey`] carries on unchanged, for maps keyed by it.
+/// Returns the hash that a [`LockKey`] already has, for maps with lock keys.
 #[derive(Clone, Copy, Default)]
 pub struct PrehashedHasher(u64);
 
@@ -143,10 +144,10 @@ impl Hasher for PrehashedHasher {
     }
 }
 
-/// The bytes of a short name, prefix included.
+/// The longest name in bytes that is stored in the key itself, prefix included.
 const SHORT: usize = 32;
 
-// Names come from outside: a hash that an attacker cannot predict keeps the maps flat.
+// Names may come from untrusted input. A hash that an attacker cannot predict prevents collisions on purpose.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 #[cfg(test)]

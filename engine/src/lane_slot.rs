@@ -1,4 +1,4 @@
-//! A lane as the engine keeps it: open or not yet, with its topology and the last trouble of opening it.
+//! One of the engine's lanes: open or not yet open, with its topology and the last error of opening it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,12 +27,12 @@ struct OpenedLane {
 }
 
 impl LaneSlot {
-    /// The lane, once it is open and until the engine ends.
+    /// The lane, from its opening until the engine ends.
     pub(crate) fn lane(&self) -> Option<Arc<dyn Lane>> {
         self.open.borrow().as_ref().map(|opened| opened.lane.clone())
     }
 
-    /// What it knows of its servers; nothing while it is not open.
+    /// The lane's statistics; empty while it is not open.
     pub(crate) fn stats(&self) -> LaneStats {
         self.lane().map_or_else(LaneStats::default, |lane| lane.stats())
     }
@@ -46,12 +46,12 @@ impl LaneSlot {
         self.open.borrow().as_ref().map(|opened| opened.topology.borrow().clone())
     }
 
-    /// Whether an answer with this clock comes from the server that is there now.
+    /// Whether an answer with this clock comes from the present server.
     pub(crate) fn is_current(&self, clock: ClockId) -> bool {
         self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_current(clock))
     }
 
-    /// Whether the server with this clock is there now and serves the slot.
+    /// Whether the server with this clock is the present one and serves the slot.
     pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
         self.open.borrow().as_ref().is_some_and(|opened| opened.topology.borrow().is_serving(clock, slot))
     }
@@ -72,7 +72,7 @@ impl LaneSlot {
         }
     }
 
-    /// Why there is no lane.
+    /// The last error of opening the lane.
     pub(crate) fn last_error(&self) -> TransportError {
         let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
         last_error.unwrap_or_else(|| {
@@ -80,10 +80,10 @@ impl LaneSlot {
         })
     }
 
-    /// Opens the lane; asks again after trouble that may pass, until `until` (for ever without one).
+    /// Opens the lane. Tries again after an error that may pass, until `until`; without `until`, for ever.
     ///
     /// # Errors
-    /// The trouble that does not pass by itself, or the last one before `until`.
+    /// An error that is final, or the last error before `until`.
     pub(crate) async fn open(
         &self,
         transport: &dyn Transport,
@@ -108,7 +108,7 @@ impl LaneSlot {
         }
     }
 
-    /// Drops the lane: its connections close.
+    /// Drops the lane; its connections close.
     pub(crate) fn close(&self) {
         self.open.send_replace(None);
     }

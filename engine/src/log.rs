@@ -1,11 +1,11 @@
-//! Log lines and spans, told so that the user's `tracing` subscriber harms no lease.
+//! Log lines and spans, written so that the user's `tracing` subscriber cannot harm a lease.
 //!
-//! A subscriber is user code: it can panic (`tracing_subscriber::fmt` does when stderr is closed), block or be slow. On
-//! the threads of an engine a line is therefore put into a queue of [`LINES_MAX`] lines, and a thread of the process,
-//! `leasehold-log`, tells it. A line that finds the queue full is dropped and counted; the next line that is told is
-//! followed by a warning with the count. On any other thread, and with
-//! [`on_current_runtime`](crate::EngineBuilder::on_current_runtime), lines are told in place. A panic of the subscriber
-//! ends at the line, and that line counts as dropped.
+//! A subscriber is user code: it can panic (`tracing_subscriber::fmt` does when stderr is closed), block or be slow. So
+//! a line from an engine's thread is put into a queue of [`LINES_MAX`] lines, and a thread of the process,
+//! `leasehold-log`, passes it to the subscriber. A line that finds the queue full is dropped and counted. The next line
+//! that is written is followed by a warning with the count. On any other thread, and with
+//! [`on_current_runtime`](crate::EngineBuilder::on_current_runtime), lines are written in place. A panic of the
+//! subscriber is caught, and its line counts as dropped.
 
 use std::{
     cell::Cell,
@@ -24,12 +24,12 @@ use tracing::{Level, Value, level_filters::LevelFilter, span::Entered};
 
 use crate::guard;
 
-/// How many log lines of the engines' threads wait to be told at most, in one process.
+/// The maximum number of queued log lines from the engines' threads of one process.
 pub const LINES_MAX: usize = 4096;
 
-/// Tells one log line; `line` holds the `tracing` macro. For engines and transports.
+/// Writes one log line; `line` holds the `tracing` macro. For engines and transports.
 ///
-/// Never blocks on a thread of an engine, and never panics. `level` is that of the macro: nothing is queued if no
+/// Never blocks on an engine's thread, and never panics. `level` is the level of the macro: nothing is queued if no
 /// subscriber wants lines of this level.
 pub fn line(level: Level, line: impl FnOnce() + Send + 'static) {
     if level <= LevelFilter::current() && !pending_grant(line) {
@@ -37,12 +37,12 @@ pub fn line(level: Level, line: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How many lines of this process were dropped: the queue was full, or the subscriber panicked.
+/// The number of dropped lines of this process: the queue was full, or the subscriber panicked.
 pub(crate) fn dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
-/// Lines of this thread are queued from now on.
+/// Marks this thread as an engine's thread: its lines are queued from now on.
 pub(crate) fn mark_engine_thread() {
     ON_ENGINE_THREAD.set(true);
 }
@@ -56,7 +56,7 @@ thread_local! {
 static LINES: OnceLock<Option<SyncSender<Line>>> = OnceLock::new();
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-// `false`: it is not told.
+// Writes or queues the line. `false`: the line was dropped.
 fn pending_grant(line: impl FnOnce() + Send + 'static) -> bool {
     if !ON_ENGINE_THREAD.get() {
         return guard::call(line).is_some();
@@ -64,7 +64,8 @@ fn pending_grant(line: impl FnOnce() + Send + 'static) -> bool {
     LINES.get_or_init(start).as_ref().is_some_and(|lines| lines.try_send(Box::new(line)).is_ok())
 }
 
-// Begun with the first line and never ended: it belongs to the process. `None`: there is no thread to be had.
+// Starts the log thread with the first line. The thread never ends, because it belongs to the process. `None`: the
+// operating system could not create a thread.
 fn start() -> Option<SyncSender<Line>> {
     let (lines, queued) = sync_channel(LINES_MAX);
     let thread = thread::Builder::new().name("leasehold-log".into()).spawn(move || tell_all(&queued));
@@ -90,7 +91,7 @@ fn tell_all(queued: &Receiver<Line>) {
     }
 }
 
-/// A span whose subscriber may panic at any call. One that nobody wants is none.
+/// A span whose subscriber may panic at any call. A span that no subscriber wants is empty.
 #[derive(Default)]
 pub(crate) struct Span(Option<tracing::Span>);
 
@@ -111,7 +112,7 @@ impl Span {
         }
     }
 
-    /// What the future does happens in this span.
+    /// Polls the future inside this span.
     pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -140,7 +141,8 @@ impl Drop for Span {
     }
 }
 
-/// A span of work in the background, of no call's span. Opened and closed as lines are told, in their order.
+/// A span of background work, with no call's span as parent. It is opened and closed through the same queue as log
+/// lines, in their order.
 pub(crate) struct BackgroundSpan {
     level: Level,
     open: Arc<Mutex<Span>>,
@@ -163,7 +165,7 @@ impl Drop for BackgroundSpan {
         let open = self.open.clone();
         let close = move || drop(std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner)));
         if !pending_grant(close) {
-            // The subscriber blocks or panics. To close the span here would call it on this thread.
+            // The subscriber blocks or panics. Closing the span here would call the subscriber on this thread.
             std::mem::forget(self.open.clone());
         }
     }

@@ -1,6 +1,6 @@
-//! All losses of one engine in one stream. A loss is kept until every reader has read it; without readers none is kept.
-//! Of what is not read the last [`LOSSES_KEPT`] losses are kept, and [`LOSS_NAME_BYTES_KEPT`] bytes of names. A reader
-//! that falls behind is told how many it missed, never silently less.
+//! All losses of one engine in one stream. A loss is kept until every reader has read it; without readers no loss is
+//! kept. At most the last [`LOSSES_KEPT`] unread losses are kept, with at most [`LOSS_NAME_BYTES_KEPT`] bytes of names.
+//! A reader that falls behind gets the number of losses that it missed, so no loss disappears silently.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason};
 
-/// How many losses are kept for the slowest reader.
+/// The maximum number of losses that are kept for the slowest reader.
 pub const LOSSES_KEPT: usize = 1 << 17;
-/// How many bytes of lock names they may have together: 64 MiB. Names have at most 8 KiB each.
+/// The maximum total length in bytes of the lock names of all kept losses: 64 MiB. A name has at most 8 KiB.
 pub const LOSS_NAME_BYTES_KEPT: usize = 64 << 20;
 const SPARE_LOSSES: usize = 64;
 
@@ -26,26 +26,26 @@ pub struct Loss {
     pub name: Arc<str>,
     /// The token of the lost lease.
     pub fencing_token: FencingToken,
-    /// Why.
+    /// Why the lease was lost.
     pub reason: LossReason,
-    /// When the loss was told, on the engine's clock.
+    /// When the loss was reported, on the engine's clock.
     pub at: Instant,
-    /// The deadline it had: nothing was to be believed after it.
+    /// The lease's deadline. After it the holder could not believe that the lock was held.
     pub deadline: Instant,
-    /// How long it had been held.
+    /// How long the lease had been held.
     pub held: Duration,
 }
 
-/// What a reader of the losses gets.
+/// An item of the stream of losses.
 #[derive(Clone, Debug)]
 pub enum LossEvent {
     /// A lease was lost.
     Lost(Loss),
-    /// The reader fell behind, and this many losses are not kept any more.
+    /// The reader fell behind, and this many losses are no longer kept.
     Missed(u64),
 }
 
-/// The losses that some reader has not read yet.
+/// The losses that at least one reader has not read yet.
 #[derive(Debug, Default)]
 pub(crate) struct LossRing {
     kept: Mutex<Kept>,
@@ -57,9 +57,9 @@ struct Kept {
     losses: VecDeque<Loss>,
     /// The number of the first loss that is kept.
     first: u64,
-    /// Bytes of the names that are kept.
+    /// The total length in bytes of the kept names.
     name_bytes: usize,
-    /// The number of the next loss of each reader.
+    /// The number of the next loss for each reader.
     readers: HashMap<ReaderId, u64>,
     next_reader: u64,
     ended: bool,
@@ -76,13 +76,13 @@ impl LossRing {
         self.wake();
     }
 
-    /// The engine has ended: no loss will follow.
+    /// Marks that the engine has ended: no loss will follow.
     pub(crate) fn close(&self) {
         self.lock().ended = true;
         self.wake();
     }
 
-    // Wakers are user code: not under the lock.
+    // Wakers are user code, so they are not called under the lock.
     fn wake(&self) {
         let _ = guard::call(|| self.news.notify_waiters());
     }
@@ -144,7 +144,7 @@ impl Kept {
         Some(LossEvent::Lost(loss))
     }
 
-    // What every reader has read, nobody can read again.
+    // A loss that every reader has read will not be read again.
     fn forget_read(&mut self) {
         let slowest = self.readers.values().copied().min().unwrap_or(self.end());
         while self.first < slowest {
@@ -156,7 +156,7 @@ impl Kept {
     }
 }
 
-/// A reader of all losses from the moment it was made. It keeps no engine alive.
+/// A reader of all losses from the moment at which it was created. It does not keep the engine alive.
 pub struct Losses {
     ring: Arc<LossRing>,
     id: ReaderId,
@@ -168,16 +168,16 @@ impl Losses {
         Self { ring, id }
     }
 
-    /// The next loss; waits for one. `None`: the engine has ended and every loss has been read.
+    /// Waits for the next loss and returns it. `None`: the engine has ended and every loss has been read.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing.
+    /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<LossEvent> {
         loop {
             let news = self.ring.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            let ended = self.ring.lock().ended; // before the last look: the last loss comes before the end
+            let ended = self.ring.lock().ended; // before the last read: the last loss comes before the end
             let notice = self.ring.lock().read(self.id);
             if notice.is_some() || ended {
                 return notice;

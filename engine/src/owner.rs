@@ -1,5 +1,5 @@
-//! Who holds a lock on the server: `<client uuid>:<n>`, minted for each grant that is asked for, never reused,
-//! never an input of the API. This is the one place that spells it.
+//! The owner of a lock on the server: `<client uuid>:<n>`. An owner is minted for each requested grant, is never
+//! reused, and is never an input of the API. This file is the only place that formats it.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use uuid::Uuid;
 
-/// The owner of one grant. 122 random bits name the engine, `n` the grant.
+/// The owner of one grant. 122 random bits name the engine, `n` names the grant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     client: Uuid,
@@ -16,22 +16,22 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An owner by its parts; for transports' own tests.
+    /// An owner from its parts; for the tests of transports.
     pub const fn new(client: Uuid, n: u64) -> Self {
         Self { client, n }
     }
 
-    /// The engine's part.
+    /// The part that names the engine.
     pub const fn client(&self) -> Uuid {
         self.client
     }
 
-    /// How the spelling of each owner of this engine begins; [`Self::number`] follows.
+    /// The common beginning of the text of every owner of this engine; [`Self::number`] follows it.
     pub fn client_spelling(&self) -> String {
         format!("{}:", self.client.as_hyphenated())
     }
 
-    /// The grant's part.
+    /// The part that names the grant.
     pub const fn number(&self) -> u64 {
         self.n
     }
@@ -57,12 +57,12 @@ pub struct OwnerMint {
 }
 
 impl OwnerMint {
-    /// A mint with a fresh client id from the operating system's random source.
+    /// A mint with a new client id from the operating system's random source.
     pub fn new() -> Self {
         Self { client: Uuid::new_v4(), next: AtomicU64::new(1) }
     }
 
-    /// An owner that was never given out before.
+    /// An owner that was never returned before.
     pub fn mint(&self) -> Owner {
         Owner { client: self.client, n: self.next.fetch_add(1, Ordering::Relaxed) }
     }

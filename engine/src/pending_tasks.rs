@@ -1,4 +1,4 @@
-//! Releases that are on their way: the calls thread waits for them before it ends.
+//! Counts background tasks such as releases in flight. The calls thread waits for them before it ends.
 
 use std::sync::{
     Arc,
@@ -7,14 +7,14 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// How many errands of one engine are under way.
+/// The number of background tasks of one engine that have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct PendingTasks {
     under_way: AtomicUsize,
     none_left: Notify,
 }
 
-/// One errand. It counts as ended whatever becomes of its task.
+/// Counts one background task until it is dropped. So the task counts as ended however it ends.
 #[derive(Debug)]
 pub(crate) struct TaskGuard(Arc<PendingTasks>);
 
@@ -24,7 +24,7 @@ impl PendingTasks {
         TaskGuard(self.clone())
     }
 
-    /// Resolves when none is under way.
+    /// Resolves when no background task is left.
     pub(crate) async fn done(&self) {
         loop {
             let none_left = self.none_left.notified();

@@ -1,4 +1,4 @@
-//! A duration in half the space, for what is kept a hundred thousand times.
+//! A duration in half the space, for values that are kept a hundred thousand times.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Restarts a service of the engine that panics. Each service runs for the life of its engine, and without it leases
-//! are lost or callers wait for ever.
+//! Restarts a service of the engine that panics. Each service runs for the life of its engine; without it leases are
+//! lost or callers wait for ever.
 
 use std::{future::Future, time::Duration};
 
 use crate::{clock::Clock, guard, log};
 
-/// Runs a service until it ends by itself. A service that panics is begun again after [`PAUSE`].
+/// Runs a service until it ends by itself. A service that panics is restarted after [`PAUSE`].
 pub(crate) async fn run<F: Future<Output = ()>>(clock: Clock, name: &'static str, begin: impl Fn() -> F) {
     while guard::run(begin()).await.is_none() {
         log::line(tracing::Level::ERROR, move || {
@@ -15,5 +15,6 @@ pub(crate) async fn run<F: Future<Output = ()>>(clock: Clock, name: &'static str
     }
 }
 
-/// Short beside the shortest time to a deadline, 900 ms; long enough that a service that panics at once costs little.
+/// Short compared with the shortest time to a deadline, 900 ms. Long enough that a service that panics at once costs
+/// little.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,10 +1,10 @@
-//! The engine's two threads, each a current-thread runtime: *calls* (acquire, release, notices, topology) and
-//! *renewal*. Or, for paused time, the caller's runtime for both.
+//! The engine's two threads, each with a current-thread runtime: *calls* (acquire, release, notices, topology) and
+//! *renewal*. For paused time the caller's runtime replaces both.
 //!
-//! User code has no place on them: a recorder is called on a thread of its own, and log lines are told by one of the
-//! process (`metrics/user.rs`, `log.rs`). A service that panics all the same is begun again (`supervisor.rs`).
+//! No user code runs on these threads: a recorder is called on its own thread, and log lines are written by a thread of
+//! the process (`metrics/user.rs`, `log.rs`). A service that panics nevertheless is restarted (`supervisor.rs`).
 //!
-//! The user's runtime owns nothing of ours: blocked application workers lose no lease, and a runtime that is shut
+//! The user's runtime owns no part of the engine: blocked application workers lose no lease, and a runtime that is shut
 //! down leaks nothing.
 
 use std::{io, sync::Arc, thread};
@@ -22,7 +22,7 @@ use crate::{
     renewal, supervisor,
 };
 
-/// Runtimes that are made but not running yet.
+/// Runtimes that are created but not running yet.
 pub(crate) enum Threads {
     Own { calls: OwnRuntime, renewal: OwnRuntime },
     Callers(Handle),
@@ -38,15 +38,15 @@ impl Threads {
         })
     }
 
-    /// The runtime that is polling us.
+    /// The runtime that polls this call.
     pub(crate) fn callers() -> Result<Self, BuildError> {
         Handle::try_current().map(Self::Callers).map_err(|error| BuildError::Threads(error.to_string()))
     }
 
-    /// Where the user's recorder is called: on a thread of its own, or in place on the runtime of a test.
+    /// Where the user's recorder is called: on its own thread, or in place on the runtime of a test.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// [`BuildError::Threads`] if the operating system could not create the thread.
     pub(crate) fn listen(
         &self,
         recorder: Arc<dyn Recorder>,
@@ -80,7 +80,7 @@ impl Threads {
         }
     }
 
-    /// Sets them going. They end when the engine does.
+    /// Starts the threads and their services. They end when the engine ends.
     pub(crate) fn start(self, inner: &Arc<Inner>) -> Result<(), BuildError> {
         inner.spawn_until(inner.gone(), supervise(inner, "reconciler", reconcile::run));
         inner.spawn_until(inner.gone(), bulk_limiter::run(inner.core.clone(), inner.bulk_limiter.clone()));
@@ -126,8 +126,8 @@ where
     async move { supervisor::run(inner.clock, name, || begin(inner.clone())).await }
 }
 
-// The calls thread lives until the engine ends, then sends what is queued and waits for what is under way, for at most
-// one command timeout: releases, an ask whose caller has gone, owners that are being closed.
+// The calls thread lives until the engine ends. Then it sends what is queued and waits for what is in flight, for at
+// most one command timeout: releases, an ask whose caller has gone, owners that are being closed.
 async fn drain_and_stop(inner: Arc<Inner>) {
     inner.ended().await;
     let timeout = inner.clock.sleep_until(inner.clock.now() + inner.config.command_timeout());
@@ -140,7 +140,8 @@ async fn drain_and_stop(inner: Arc<Inner>) {
     inner.renewals.close();
 }
 
-/// A runtime that may be dropped anywhere: a plain one panics where blocking is not allowed, in async code for one.
+/// A runtime that may be dropped anywhere. A plain runtime panics when it is dropped where blocking is not allowed, for
+/// example in async code.
 pub(crate) struct OwnRuntime(Option<runtime::Runtime>);
 
 impl OwnRuntime {

@@ -1,12 +1,12 @@
-//! How many requests of one kind are unanswered on each node, and whose has to wait for that. Pure.
+//! A limit of the unanswered requests of one kind on each node, and the requests that wait for it. Pure.
 //!
-//! A node that does not answer keeps its own room full and nobody else's.
+//! A node that does not answer fills only its own limit. Requests to other nodes are not delayed.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::routing::topology::NodeId;
 
-/// The rooms, by node; slots without a node have one together. `T` waits in front of a full one.
+/// The limits by node. All slots without a node share one limit. An item `T` waits while its node is at the limit.
 #[derive(Debug)]
 pub(crate) struct PerNodeLimit<T> {
     most: usize,
@@ -24,7 +24,7 @@ impl<T> PerNodeLimit<T> {
         Self { most, of: HashMap::new() }
     }
 
-    /// Gives it back if there is room, and counts it; otherwise it waits.
+    /// Returns `item` if the node is below its limit, and counts it; otherwise queues it and returns `None`.
     pub(crate) fn enter(&mut self, node: Option<NodeId>, item: T) -> Option<T> {
         let node_limit =
             self.of.entry(node).or_insert_with(|| NodeLimit { in_flight: 0, waiting: VecDeque::new() });
@@ -36,7 +36,8 @@ impl<T> PerNodeLimit<T> {
         None
     }
 
-    /// One has left, and who waits longest may try again: its node may be another one by now.
+    /// Counts one request less, and returns the item that has waited longest for this node. The caller enters it again,
+    /// because its slot may have another node by now.
     pub(crate) fn leave(&mut self, node: Option<NodeId>) -> Option<T> {
         let node_limit = self.of.get_mut(&node)?;
         node_limit.in_flight = node_limit.in_flight.saturating_sub(1);
@@ -47,17 +48,17 @@ impl<T> PerNodeLimit<T> {
         next
     }
 
-    /// Whether nobody is in there.
+    /// Whether the node has no request in flight.
     pub(crate) fn is_empty(&self, node: Option<NodeId>) -> bool {
         self.of.get(&node).is_none_or(|node_limit| node_limit.in_flight == 0)
     }
 
-    /// Everybody who waits in front of this one.
+    /// Removes and returns every item that waits for this node.
     pub(crate) fn take_waiting_at(&mut self, node: Option<NodeId>) -> Vec<T> {
         self.of.get_mut(&node).map_or(Vec::new(), |node_limit| node_limit.waiting.drain(..).collect())
     }
 
-    /// Everybody who waits may try again: the slots have moved.
+    /// Removes and returns every waiting item, because the slots have moved. The caller enters them again.
     pub(crate) fn take_waiting(&mut self) -> Vec<T> {
         self.of.values_mut().flat_map(|node_limit| node_limit.waiting.drain(..)).collect()
     }

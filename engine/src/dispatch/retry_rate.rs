@@ -1,12 +1,14 @@
-//! Limits how many entries a second ask a node again by themselves: after a reconnect all of them want to at once. The
-//! entry whose caller has waited longest goes first (promise L2). Asks that follow an arrival, a notice or a release are
-//! not limited.
+//! Rate limit of the entries that retry by themselves: after a reconnect all of them want to ask at once. The entry
+//! whose caller has waited longest goes first (promise L2). An ask that follows an arrival, a notice or a release is
+//! not held back.
 //!
-//! Each node has a queue of its own, so that retries against an unhealthy node do not delay others. When the topology
-//! changes, the waiting entries are grouped anew, and the queues of nodes that have left are removed.
+//! Each node has a queue of its own, so that retries against an unhealthy node do not delay retries against other
+//! nodes. When the topology changes, waiting permits move to the queues of their new nodes, and the queues of nodes
+//! that have left are removed.
 //!
-//! A driver keeps its permit until it is granted or no longer wanted; then the permit is taken out of the queue. So a
-//! queue holds at most one permit for each driven entry, and each permit that is granted is waited for.
+//! A driver keeps its permit until the permit is granted or no longer wanted; a permit that is no longer wanted is
+//! removed from its queue. So the queues hold at most one permit per driven entry, and a driver waits for each permit
+//! that is granted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,13 +27,13 @@ use crate::{
     },
 };
 
-/// Grants permits to ask a node again.
+/// Hands out permits to retry.
 #[derive(Debug, Default)]
 pub(crate) struct RetryRate {
     queues: Mutex<Queues>,
 }
 
-/// The queues, by the node that serves the slots; slots without a node share one.
+/// The queues by the node that serves their slots. All slots without a node share one queue.
 #[derive(Debug, Default)]
 struct Queues {
     of: HashMap<Option<NodeId>, NodeQueue>,
@@ -47,7 +49,7 @@ struct NodeQueue {
     waiting: BTreeMap<Rank, Waiting>,
 }
 
-/// When the oldest caller came, then the number of the permit: the lowest goes first.
+/// The moment since which the permit's caller has waited, then the permit's number. The lowest rank goes first.
 type Rank = (Instant, u64);
 
 #[derive(Debug)]
@@ -56,18 +58,18 @@ struct Waiting {
     go: oneshot::Sender<()>,
 }
 
-/// A permit to ask for one key, granted or waited for. Dropping it leaves the queue.
+/// A permit to ask for one key, granted or still waiting. Dropping it removes it from its queue.
 pub(crate) struct RetryPermit {
     rate: Arc<RetryRate>,
-    /// `None` once it is granted.
+    /// `None` once the permit is granted.
     waits: Option<(Rank, oneshot::Receiver<()>)>,
 }
 
 impl RetryPermit {
-    /// Waits until it is granted. Dropping this future loses nothing.
+    /// Waits until the permit is granted. Dropping this future loses nothing.
     pub(crate) async fn granted(&mut self) {
         if let Some((_, go)) = &mut self.waits {
-            let _ = go.await; // a dropped sender means the engine has ended
+            let _ = go.await; // a dropped sender means that the engine has ended
             self.waits = None;
         }
     }
@@ -83,7 +85,7 @@ impl Drop for RetryPermit {
 }
 
 impl RetryRate {
-    /// A permit to ask for a key of this slot, for an entry whose oldest caller came at `oldest`.
+    /// A permit to ask for a key of this slot. `oldest` is the moment since which the key's first caller has waited.
     pub(crate) fn permit(self: &Arc<Self>, core: &Arc<Core>, slot: Slot, oldest: Instant) -> RetryPermit {
         RetryPermit { rate: self.clone(), waits: self.enqueue(core, slot, oldest) }
     }
@@ -110,7 +112,7 @@ impl RetryRate {
 }
 
 impl Queues {
-    /// Keeps the queues of present nodes. A permit whose slot has moved changes its queue.
+    /// Keeps the queues of nodes that are in the topology. A permit whose slot has moved changes its queue.
     fn regroup(&mut self, topology: Option<&Topology>) {
         let epoch = topology.map(Topology::epoch);
         if epoch == self.topology_epoch {
@@ -125,7 +127,7 @@ impl Queues {
         }
     }
 
-    /// `None`: it is granted at once.
+    /// `None`: the permit is granted at once.
     fn enqueue(
         &mut self,
         topology: Option<&Topology>,
@@ -144,7 +146,7 @@ impl Queues {
         Some((rank, gone))
     }
 
-    /// Takes out a permit that is no longer wanted.
+    /// Removes a permit that is no longer wanted.
     fn leave(&mut self, rank: Rank) -> Option<oneshot::Sender<()>> {
         self.of.values_mut().find_map(|queue| queue.waiting.remove(&rank)).map(|waiting| waiting.go)
     }
@@ -184,7 +186,7 @@ impl NodeQueue {
     }
 }
 
-// Lives only while a permit is waited for.
+// Runs only while permits wait.
 async fn serve(core: Arc<Core>, rate: Arc<RetryRate>) {
     loop {
         core.clock.sleep_until(core.clock.now() + WINDOW).await;
@@ -203,7 +205,7 @@ async fn serve(core: Arc<Core>, rate: Arc<RetryRate>) {
     }
 }
 
-/// 50 in each 10 ms: 5,000 a second and node.
+/// 50 permits in each window of 10 ms: 5,000 per second and node.
 const PER_WINDOW: usize = 50;
 const WINDOW: Duration = Duration::from_millis(10);
 const WINDOW_NANOS: u64 = 10_000_000;

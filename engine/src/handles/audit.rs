@@ -1,4 +1,4 @@
-//! The audit: what about the servers and the settings may cost a lock one day, each with a remedy.
+//! The audit: the facts about servers and settings that may cause the loss of a lock, each with a remedy.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,12 +8,12 @@ use crate::{
     transport::{AuditContext, AuditLevel, Finding},
 };
 
-/// What an audit has found, the worst first.
+/// The findings of an audit, the most serious first.
 ///
-/// Shown, it is one line a finding: level, subject, server, what was found, what to do. `error` means that locks do not
-/// work or are lost as it is set up now, `warn` that something may go wrong one day or could not be looked at, `info`
-/// that it is as it is. A service that wants to be sure refuses to start on
-/// [`worst`](Self::worst) `== Some(AuditLevel::Error)`.
+/// Its `Display` has one line per finding: level, subject, server, what was found, what to do. `error` means that locks
+/// do not work or are lost with the present setup; `warn` means that something may fail one day or could not be
+/// checked; `info` is a fact that is good to know. A service that requires a sound setup refuses to start if
+/// [`worst`](Self::worst) is `Some(AuditLevel::Error)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
     findings: Vec<Finding>,
@@ -27,12 +27,12 @@ impl AuditReport {
         Self { findings }
     }
 
-    /// Everything that was found, the worst first.
+    /// All findings, the most serious first.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The level of the worst finding.
+    /// The level of the most serious finding.
     pub fn worst(&self) -> Option<AuditLevel> {
         self.findings.first().map(|finding| finding.level)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for AuditReport {
     }
 }
 
-/// On the calls thread, where the lane lives.
+/// Runs the audit on the calls thread, where the lane lives.
 pub(crate) async fn run(inner: Arc<Inner>) -> AuditReport {
     let (sender, found) = tokio::sync::oneshot::channel();
     inner.spawn({
@@ -84,7 +84,7 @@ fn not_running() -> Finding {
     Finding::new(AuditLevel::Error, "engine", "the engine has ended", "build another one")
 }
 
-/// A transport asks in a few steps, each of which may take a command timeout.
+/// A transport audits in a few steps, each of which may take one command timeout.
 const STEPS_MAX: u32 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Building an engine: settings that contradict each other are refused, both lanes are opened and checked.
+//! Building an engine: contradictory settings are refused, then both lanes are opened and checked.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -44,72 +44,74 @@ impl EngineBuilder {
         }
     }
 
-    /// All settings at once, as read from a file.
+    /// Sets all settings at once, as read from a file.
     pub fn config(mut self, config: EngineConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// The ttl of locks that name none. Default 30 s, at least 1 s.
+    /// The ttl of a lock that sets none itself. Default 30 s, at least 1 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.config.ttl_ms = millis(ttl);
         self
     }
 
-    /// After how long without a definite answer callers are told `Unavailable`. Default 10 s.
+    /// How long a caller may be without a definite answer before it fails with `Unavailable`. Default 10 s.
     pub fn unavailable_after(mut self, time: Duration) -> Self {
         self.config.unavailable_after_ms = millis(time);
         self
     }
 
-    /// The longest one command may stay unanswered. Default 1 s; a sixth of the ttl where that is less.
+    /// The longest time that one command may stay unanswered. A sixth of the ttl if that is shorter. Default 1 s.
     pub fn command_timeout(mut self, time: Duration) -> Self {
         self.config.command_timeout_ms = millis(time);
         self
     }
 
-    /// Put before every lock name. Default: nothing.
+    /// The prefix of every lock name. Default: empty.
     pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.config.name_prefix = prefix.into();
         self
     }
 
-    /// Nothing is granted on a server that is up for less than this. Default 0: off.
+    /// A server grants nothing until it has been up for this long. Default 0: off.
     pub fn restart_grace(mut self, time: Duration) -> Self {
         self.config.restart_grace_ms = millis(time);
         self
     }
 
-    /// Hears of every event; [`Recorder`] says on which thread, and what a slow or panicking recorder misses. Default:
-    /// none.
+    /// Sets a recorder, which gets every event. [`Recorder`] says on which thread it is called, and which events a slow
+    /// or panicking recorder misses. Default: none.
     pub fn recorder(mut self, recorder: impl Recorder) -> Self {
         self.recorder = Some(Arc::new(recorder));
         self
     }
 
-    /// Counts everything that [`metrics`](crate::metrics) tells of, for [`Engine::metrics`] and the exporters. Default:
-    /// off, at no cost.
+    /// Counts everything that [`metrics`](crate::metrics) describes, for [`Engine::metrics`] and the exporters.
+    /// Default: off, at no cost.
     pub fn metrics(mut self) -> Self {
         self.metrics = true;
         self
     }
 
-    /// Runs the engine on the runtime that polls `build`, with tokio's clock, for tests with paused time. Without it
-    /// the engine has two threads of its own and counts time from boot. A blocked runtime then loses leases.
+    /// Runs the engine on the runtime that polls `build`, with tokio's clock, for tests with paused time. A blocked
+    /// runtime then loses leases. Without this call the engine has two threads of its own and counts time from boot.
     pub fn on_current_runtime(mut self) -> Self {
         self.on_current_runtime = true;
         self
     }
 
-    /// Builds the engine: opens both lanes and returns when both are connected and checked. Polled inside a tokio
-    /// runtime or outside of one, except with [`on_current_runtime`](Self::on_current_runtime).
+    /// Builds the engine: opens both lanes, and returns when both are connected and checked. May be polled inside or
+    /// outside of a tokio runtime; with [`on_current_runtime`](Self::on_current_runtime) only inside.
     ///
     /// # Errors
-    /// Settings that cannot be used; a server that refuses this client, at once; no server ready within
-    /// `unavailable_after`, with the last trouble.
+    /// - [`BuildError::Invalid`]: a setting cannot be used.
+    /// - [`BuildError::Refused`], at once: a server refuses this client.
+    /// - [`BuildError::Unavailable`], with the last error: no server was ready within `unavailable_after`.
+    /// - [`BuildError::Threads`]: the operating system could not create a thread or a runtime.
     ///
     /// # Cancel safety
-    /// Dropping it ends what was begun.
+    /// Dropping the future ends the engine that was being built.
     pub async fn build(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;
@@ -123,11 +125,12 @@ impl EngineBuilder {
         Ok(engine)
     }
 
-    /// Builds the engine without waiting for any server: the lanes are opened in the background, again and again.
-    /// Until then acquires wait and fail as they do when the servers are down.
+    /// Builds the engine without waiting for any server. The lanes are opened in the background, with retries. Until
+    /// they are open, acquires wait and fail as they do when the servers are down.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// - [`BuildError::Invalid`]: a setting cannot be used.
+    /// - [`BuildError::Threads`]: the operating system could not create a thread or a runtime.
     pub fn connect_later(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;
@@ -164,7 +167,7 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
-// Own threads would wait in real time for what a paused test never lets happen.
+// The engine's own threads wait in real time, for events that a test with paused time never causes.
 fn own_threads() -> Result<Threads, BuildError> {
     let on_runtime = tokio::runtime::Handle::try_current().is_ok();
     if on_runtime && clock::tokio_clock_is_paused() {

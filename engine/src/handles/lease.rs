@@ -22,11 +22,11 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// A lock that is held, until it is released, dropped or lost.
+/// A lock that is held until it is released, dropped or lost.
 ///
-/// Dropping it gives the lock back in the background; it never blocks and needs no runtime. Prefer
-/// [`release`](Self::release): only its answer tells that the lock was ours to the end. Mind that
-/// `let _ = lock.acquire().await?` drops, and so releases, at once.
+/// Dropping a lease releases the lock in the background. The drop never blocks and needs no runtime. Prefer
+/// [`release`](Self::release): only its answer tells that the lock was held until the end. Note that `let _ =
+/// lock.acquire().await?` drops the lease, and so releases the lock, at once.
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     core: Arc<LeaseCore>,
@@ -43,16 +43,17 @@ impl Lease {
         self.core.key.name()
     }
 
-    /// Whether it is held now: read from this process's own clock, true only before the deadline, and never true again
-    /// once it was false. It says nothing about the moment after: see [`fencing_token`](Self::fencing_token).
+    /// Whether the lock is held now. Reads only this process's own clock. `true` only before the deadline, and never
+    /// again after the first `false`. The answer says nothing about the next moment: see
+    /// [`fencing_token`](Self::fencing_token).
     pub fn is_held(&self) -> bool {
         self.core.is_held(self.handle().inner().clock.now())
     }
 
-    /// `Ok` while it is held; for use with `?` before each guarded step.
+    /// Returns `Ok` while the lock is held. For use with `?` before each guarded step.
     ///
     /// # Errors
-    /// It is lost; says why.
+    /// [`NotHeld`] with the reason, if the lease is lost.
     pub fn ensure_held(&self) -> Result<(), NotHeld> {
         match self.state() {
             LeaseState::Held | LeaseState::Jeopardy => Ok(()),
@@ -60,46 +61,52 @@ impl Lease {
         }
     }
 
-    /// Held, in jeopardy (a renewal was not confirmed), or lost with the reason.
+    /// The lease's state: held, in jeopardy (a renewal was not confirmed), or lost with the reason.
     pub fn state(&self) -> LeaseState {
         self.core.state(self.handle().inner().clock.now())
     }
 
-    /// How long it may be believed from now on if no renewal is confirmed; zero if it is lost.
+    /// How long the holder may believe that the lock is held if no further renewal is confirmed; zero if the lease is
+    /// lost.
     pub fn remaining(&self) -> Duration {
         let now = self.handle().inner().clock.now();
         if self.core.is_live() { self.core.deadline() - now } else { Duration::ZERO }
     }
 
     /// Resolves when the lease is lost, at its deadline at the latest (give or take two ticks of 50 ms). Never resolves
-    /// if it is released before. The future owns what it needs.
+    /// if the lease is released before. The future owns everything that it needs.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing.
+    /// Dropping the future loses nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let core = self.core.clone();
         async move { core.lost().await }
     }
 
-    /// A number that is higher than that of every earlier holder of this lock. Store it beside the data and refuse
-    /// smaller ones: the lock saves work, the token saves data.
+    /// A number that is higher than the number of every earlier holder of this lock. Store it beside the data and
+    /// refuse smaller numbers: the lock saves work, the token protects data.
     pub fn fencing_token(&self) -> FencingToken {
         self.core.token
     }
 
-    /// How often this lock is held in its re-entry scope; 1 without one.
+    /// How many times this lock is held in its re-entry scope; 1 without a scope.
     pub fn hold_count(&self) -> u32 {
         self.core.holds()
     }
 
-    /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens. The regular renewals go on.
+    /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens the hold. The regular renewals
+    /// continue.
     ///
     /// # Errors
-    /// Lost; released meanwhile; no definite answer, then the deadline has not moved; a ttl that cannot be used;
-    /// `inbox_max` reached.
+    /// - [`RenewError::Lost`]: the lease is lost.
+    /// - [`RenewError::Released`]: the lease was released meanwhile.
+    /// - [`RenewError::Unknown`]: no definite answer; the deadline has not moved.
+    /// - [`RenewError::Invalid`]: the ttl cannot be used.
+    /// - [`RenewError::LimitReached`]: `inbox_max` is reached.
+    /// - [`RenewError::ShuttingDown`]: the engine ends.
     ///
     /// # Cancel safety
-    /// Dropping it gives up the answer, not the request.
+    /// Dropping the future gives up the answer, not the request.
     pub fn renew(&self, ttl: Duration) -> impl Future<Output = Result<(), RenewError>> + Send + use<> {
         let (inner, core) = (self.handle().inner().clone(), self.core.clone());
         async move {
@@ -116,7 +123,7 @@ impl Lease {
                 biased;
                 answer = answer => answer,
                 reason = core.lost() => return Err(RenewError::Lost(reason)),
-                () = inner.ended() => return Err(RenewError::ShuttingDown), // nobody empties the inbox any more
+                () = inner.ended() => return Err(RenewError::ShuttingDown), // no task empties the inbox any more
             };
             match answer {
                 Ok(ManualOutcome::Renewed) => Ok(()),
@@ -129,15 +136,17 @@ impl Lease {
         }
     }
 
-    /// Gives the lock back. From this call on the lease is not held, whatever the answer. `Ok`: it was ours to the end.
+    /// Releases the lock. From this call on the lease is not held, whatever the answer is. `Ok` means that the lock was
+    /// held until the end.
     ///
     /// # Errors
-    /// [`ReleaseError::AlreadyLost`]: somebody else may have held the lock meanwhile. [`ReleaseError::ReleasedOrLost`]: the
-    /// same, unless it was an earlier, unanswered send of this release that ended it. [`ReleaseError::Unknown`]: no answer
-    /// within the command timeout, for which it was sent again and again; it is repeated in the background.
+    /// - [`ReleaseError::AlreadyLost`]: another client may have held the lock meanwhile.
+    /// - [`ReleaseError::ReleasedOrLost`]: the same, unless an earlier, unanswered send of this release ended the hold.
+    /// - [`ReleaseError::Unknown`]: no answer within the command timeout, although the release was sent again and
+    ///   again. The engine repeats the release in the background.
     ///
     /// # Cancel safety
-    /// Dropping it gives up the answer; the release goes on.
+    /// Dropping the future gives up the answer; the release goes on.
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
         let receipt =
@@ -168,8 +177,8 @@ impl Lease {
         }
     }
 
-    /// Ends all leases at once; the future tells what comes of their releases, in their order. Those of the engine that
-    /// `handle` belongs to are sent in turn.
+    /// Ends all leases at once. The future returns the result of each release, in the order of `leases`. The releases
+    /// of `handle`'s engine are sent in turn.
     pub(crate) fn release_all(
         handle: &Handle,
         leases: Vec<Lease>,
@@ -182,7 +191,7 @@ impl Lease {
             let mut results = Vec::with_capacity(cores.len() + strange.len());
             let (mut ours, mut strange) = (receipts.into_iter().zip(&cores), strange.into_iter().peekable());
             loop {
-                // Each before the lease that stood behind it.
+                // Each lease of another engine is answered before the lease that came after it.
                 if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
                     results.push(released.await);
                 } else if let Some((receipt, core)) = ours.next() {
@@ -196,13 +205,13 @@ impl Lease {
         }
     }
 
-    // A lease of another engine, with its place, is released by that one.
+    // The lease's own engine releases a lease of another engine; its position in the list is kept.
     fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<Arc<LeaseCore>>, Vec<Strange>) {
         let (mut cores, mut strange): (Vec<_>, Vec<Strange>) = (Vec::new(), Vec::new());
         for (place, mut lease) in leases.into_iter().enumerate() {
             if Arc::ptr_eq(lease.handle().inner(), handle.inner()) {
                 cores.push(lease.core.clone());
-                lease.handle = None; // it is ours now, and its drop does nothing
+                lease.handle = None; // the list releases the lease now, so its drop does nothing
             } else {
                 strange.push((place, Box::pin(lease.release())));
             }
@@ -223,10 +232,10 @@ fn renewal_restarted() -> TransportError {
     )
 }
 
-/// A lease of another engine on its way back, with its place.
+/// The release of a lease of another engine, with the lease's position in the list.
 type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
 
-// The engine ended before the answer came: that proves nothing.
+// If the engine ends before the answer arrives, the result is unknown.
 async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<(), ReleaseError> {
     match receipt {
         Receipt::Done(result) => result,

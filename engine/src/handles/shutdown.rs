@@ -1,4 +1,5 @@
-//! The end of an engine in good order: everything is lost, then released, and what was not confirmed is named.
+//! The orderly end of an engine: every lease is lost, then released, and the names of unconfirmed releases are
+//! reported.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,23 +15,23 @@ use crate::{
     release::{bulk::BulkRelease, in_progress::ReleaseInProgress, loss},
 };
 
-/// What a shutdown could not confirm.
+/// The result of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// Leases that were released and confirmed.
+    /// The number of leases whose release was confirmed.
     pub released: usize,
-    /// The names of locks whose release was not confirmed in time; their ttl ends them.
+    /// The names of locks whose release was not confirmed in time. Their ttl ends them.
     pub unconfirmed: Vec<String>,
 }
 
-/// A lease that is being released, and what came of it: `None` until it is answered.
+/// A lease that is being released, and whether its release is confirmed: `None` until it is answered.
 struct Leaving {
     lease: Arc<LeaseCore>,
     answer: oneshot::Receiver<Result<(), ReleaseError>>,
     confirmed: Option<bool>,
 }
 
-/// Runs the shutdown that has begun, until `until` at most.
+/// Runs a shutdown that has begun, at most until `until`.
 pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
     inner.bulk_limiter.reject_acquires();
     let mut leaving = release_all(inner, lose_everything(inner));
@@ -52,26 +53,27 @@ pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
     report
 }
 
-// Entitlement ends before anything is sent; queued callers are told.
+// All leases are lost before any release is sent. Queued callers are answered.
 fn lose_everything(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
     let (mut lost, mut callers) = (Vec::new(), Vec::new());
-    // Callers first: what is granted from then on finds nobody, and goes back.
+    // Callers first: a grant that arrives from then on finds no caller and is released.
     inner.table.for_each_busy(|_, slot: &mut Slot| {
         callers.extend(slot.entry.depart_all());
         slot.poke();
     });
-    // Those included that were lost before and are not handled yet: the renewal driver may end before it does so.
+    // This includes leases that were lost before and whose loss is not handled yet, because the renewal driver may end
+    // before it handles them.
     inner.table.for_each_lease(|lease| {
         lease.lose(LossReason::Shutdown);
         lost.extend(lease.loss().map(|reason| (lease.clone(), reason)));
     });
     inner.events.totals.callers.sub(callers.len() as u64);
-    let _ = guard::call(|| drop(callers)); // dropped seats tell their callers, whose wakers may panic
+    let _ = guard::call(|| drop(callers)); // dropping a caller answers it, and its waker may panic
     lost.iter().for_each(|(lease, reason)| loss::handle_loss(inner, lease, *reason));
     lost.into_iter().filter(|(_, reason)| *reason == LossReason::Shutdown).map(|(lease, _)| lease).collect()
 }
 
-// The earliest deadline first: it is the first that somebody else could be given by time alone.
+// The earliest deadline first: if no release arrives, that lock is the first that another client could get.
 fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
     leases.sort_by_key(|lease| lease.deadline());
     let (calls, leaving): (Vec<_>, Vec<_>) = leases.into_iter().map(|lease| release(inner, lease)).unzip();
@@ -86,7 +88,7 @@ fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn BulkCall>, Lea
     (Box::new(call), Leaving { lease, answer, confirmed: None })
 }
 
-// `None`: nobody answers any more.
+// `None`: the answer's sender was dropped, so no answer will come.
 fn is_confirmed(answer: Option<Result<(), ReleaseError>>) -> bool {
     match answer {
         Some(Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost)) => true,
@@ -100,7 +102,7 @@ fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
     let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
     let mut released = 0;
     for one in leaving {
-        // Those behind the one that is waited for may have been answered too.
+        // Leases after the one that is waited for may have been answered too.
         let answer = &mut one.answer;
         match *one.confirmed.get_or_insert_with(|| is_confirmed(answer.try_recv().ok())) {
             true => released += 1,
@@ -112,5 +114,5 @@ fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
     ShutdownReport { released, unconfirmed }
 }
 
-/// How long the end of an engine waits for the user's recorder, at most.
+/// The longest time that a shutdown waits for the user's recorder.
 const RECORDER_MAX: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! What few leases need: those in trouble, those whose hold is limited, those whose loss is waited for. It is made when it
-//! is needed, so that the many do without.
+//! Lease state that few leases need: leases with unanswered sends, leases whose hold is limited, leases whose loss a
+//! caller waits for. It is allocated on first use, so that all other leases do not pay for it.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, futures::Notified};
 use super::{unanswered::UnansweredSends, unconfirmed_owner::ReleaseDue};
 use crate::clock::Instant;
 
-/// Beside a lease's core.
+/// The rarely needed part of a lease.
 #[derive(Debug)]
 pub(super) struct ColdState {
     max_hold: Option<Duration>,
@@ -41,29 +41,30 @@ impl ColdState {
         }
     }
 
-    /// For how long it is renewed at most.
+    /// For how long the lease is renewed at most.
     pub(super) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
 
-    /// The limit counts from now on, if there is one.
+    /// Starts `max_hold` at `now`, if the lease has a limit.
     pub(super) fn start_max_hold(&self, now: Instant) {
         if let Some(time) = self.max_hold {
             self.renewed_until.fetch_min((now + time).as_nanos(), Ordering::AcqRel);
         }
     }
 
-    /// Until when it is renewed.
+    /// The moment until which the lease is renewed.
     pub(super) fn renewed_until(&self) -> Instant {
         Instant::from_nanos(self.renewed_until.load(Ordering::Acquire))
     }
 
-    /// Sends that were not answered. Whole after every statement, so a panic elsewhere cannot have broken it.
+    /// The lease's unanswered sends. The value is consistent after every statement, so a panic elsewhere cannot have
+    /// broken it, and a poisoned lock is usable.
     pub(super) fn open(&self) -> MutexGuard<'_, UnansweredSends> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the closer has it, once it was lost.
+    /// The place of the lease's owner in the reconciler, once the lease was lost.
     pub(super) fn closing(&self) -> Option<ReleaseDue> {
         self.closing.get().copied()
     }
@@ -72,7 +73,7 @@ impl ColdState {
         let _ = self.closing.set(place); // it is lost once only
     }
 
-    /// Resolves at the next end that is told.
+    /// Resolves at the next `tell_end`.
     pub(super) fn ended(&self) -> Notified<'_> {
         self.ended.notified()
     }

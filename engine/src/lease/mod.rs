@@ -1,4 +1,5 @@
-//! A lock held for a time: what its holder may believe, and what it shares with its renewal.
+//! A lease: a lock that is held for a time. Defines how long its holder may believe that the lock is held, and the
+//! state that the holder shares with the renewal shard.
 
 mod cold;
 pub(crate) mod shared;

@@ -1,8 +1,9 @@
-//! What a lease and the renewal shard share: the atomics are here, but for one that few leases need.
+//! The state that a lease shares with its renewal shard. The atomics are here, except for one that few leases need
+//! (`cold`).
 //!
-//! The deadline only rises, until somebody has seen it pass: then it stands for ever. The phase only goes held ⇄ jeopardy →
-//! ended, and an ended lease stays ended; whoever wins the change to ended is the one who reports it. The holder reads both
-//! itself, so it needs no task of ours to be alive.
+//! The deadline only rises, until a reader has seen it pass; from then on it is fixed. The phase only goes held ⇄
+//! jeopardy → ended, and an ended lease stays ended. The caller whose change to ended succeeds is the caller that
+//! reports the end. The holder reads deadline and phase itself, so the answer needs no running task of the engine.
 
 use std::{
     sync::{
@@ -28,35 +29,35 @@ use crate::{
 pub(crate) struct Terms {
     /// How long the server keeps the lock unless it is renewed.
     pub(crate) ttl: Duration,
-    /// Whether it is renewed.
+    /// Whether the lease is renewed.
     pub(crate) renewed: bool,
-    /// For how long it is renewed at most.
+    /// For how long the lease is renewed at most.
     pub(crate) max_hold: Option<Duration>,
-    /// What it counts as.
+    /// The class of the lease in metrics.
     pub(crate) class: ClassId,
 }
 
-/// A grant as it came from the server.
+/// A grant as the server answered it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
-    /// When the command that was answered was sent, and until when it could be executed.
+    /// When the answered command was sent, and until when the server could execute it.
     pub(crate) sent: Instant,
     pub(crate) execute_by: Instant,
-    /// When the answer came, and whose it was.
+    /// When the answer was received, and on which server's clock it was given.
     pub(crate) received: Instant,
     pub(crate) clock: ClockId,
 }
 
-/// What came of taking a lease.
+/// The result of taking a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// By its first holder.
+    /// The lease's first holder took it.
     First,
-    /// By a further one of the same scope.
+    /// A further holder of the same scope took it.
     Again,
-    /// It had ended, or its deadline had passed.
+    /// The lease had ended, or its deadline had passed.
     TooLate,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct LeaseCore {
     pub(crate) class: ClassId,
     renewed: bool,
     pub(crate) granted_at: Instant,
-    /// The server that granted it.
+    /// The clock of the server that granted the lease.
     pub(crate) granted_by: ClockId,
     deadline: AtomicU64,
     gone_by: AtomicU64,
@@ -106,22 +107,22 @@ impl LeaseCore {
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(HELD), // neither taken nor awaited
+            phase: AtomicU8::new(HELD), // neither TAKEN nor AWAITED
             cold,
         }
     }
 
-    /// How long the server keeps it unless it is renewed.
+    /// How long the server keeps the lock unless it is renewed.
     pub(crate) fn ttl(&self) -> Duration {
         self.ttl.get()
     }
 
-    /// Whether it is renewed at all.
+    /// Whether the lease is renewed at all.
     pub(crate) fn is_renewed(&self) -> bool {
         self.renewed
     }
 
-    /// What was asked for.
+    /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
         Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, class: self.class }
@@ -131,13 +132,13 @@ impl LeaseCore {
         self.cold.get_or_init(Box::default)
     }
 
-    /// Until when the holder may believe.
+    /// The moment until which the holder may believe that the lock is held.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::from_nanos(self.deadline.load(Ordering::Acquire) & !PASSED)
     }
 
-    /// A command sent at `sent` and asking for `ttl` was confirmed. Never moves the deadline back. `false`: somebody
-    /// has already seen the deadline pass, so it changes nothing.
+    /// Records that a command sent at `sent` and asking for `ttl` was confirmed. Never moves the deadline back.
+    /// `false`: a reader has already seen the deadline pass, so the confirmation changes nothing.
     pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) -> bool {
         let deadline = storable_deadline(sent, ttl);
         let counts = self
@@ -152,12 +153,13 @@ impl LeaseCore {
         counts
     }
 
-    /// Whether the holder may act at `now`, which is the present. False for ever once it was false.
+    /// Whether the holder may act at `now`, which is the present. Never `true` again after the first `false`.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
         self.is_live() && !self.has_passed(now)
     }
 
-    // A confirmation may be on its way to us: whoever sees the deadline pass shuts it out in the same step.
+    // A confirmation may arrive at the same time. So the reader that sees the deadline pass marks it in the same atomic
+    // step, and later confirmations are refused.
     fn has_passed(&self, now: Instant) -> bool {
         let pass = |old| (old < PASSED && old <= now.as_nanos()).then_some(old | PASSED);
         match self.deadline.fetch_update(Ordering::AcqRel, Ordering::Acquire, pass) {
@@ -166,7 +168,7 @@ impl LeaseCore {
         }
     }
 
-    /// Whether nobody has ended it yet; its deadline may have passed all the same.
+    /// Whether the lease has not been ended yet. Its deadline may have passed all the same.
     pub(crate) fn is_live(&self) -> bool {
         self.phase() <= JEOPARDY
     }
@@ -175,9 +177,9 @@ impl LeaseCore {
         self.phase() == JEOPARDY
     }
 
-    /// What the holder is told at `now`.
+    /// The state that the holder sees at `now`.
     pub(crate) fn state(&self, now: Instant) -> LeaseState {
-        let held = self.is_held(now); // before its loss is read: a loss in between is told with its own reason
+        let held = self.is_held(now); // read before the loss: a loss in between is reported with its own reason
         match (self.loss(), held) {
             (Some(reason), _) => LeaseState::Lost(reason),
             (None, false) => LeaseState::Lost(self.reason_at_deadline()),
@@ -186,29 +188,30 @@ impl LeaseCore {
         }
     }
 
-    /// Why a lease that ends at its deadline ends there.
+    /// The reason for a loss at the deadline.
     pub(crate) fn reason_at_deadline(&self) -> LossReason {
         let stopped = self.renewed_until() <= self.deadline();
         if stopped { LossReason::MaxHold } else { LossReason::Expired }
     }
 
-    /// The reason, once it is lost. A released lease has none.
+    /// The reason, once the lease is lost. A released lease has none.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         REASONS.get(usize::from(self.phase()).checked_sub(LOST)?).copied()
     }
 
-    /// Ends it as lost. `true`: this call did it, and reports it; at last by [`tell_end`](Self::tell_end).
+    /// Ends the lease as lost. `true`: this call ended it. The caller then reports the loss, and calls
+    /// [`tell_end`](Self::tell_end) last.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
         self.end((LOST + place) as u8)
     }
 
-    /// The caller handles its loss. `false`: another one did, or does.
+    /// Claims the handling of the loss. `false`: another caller has handled it, or is handling it.
     pub(crate) fn claim_loss(&self) -> bool {
         self.phase.fetch_or(HANDLED, Ordering::AcqRel) & HANDLED == 0
     }
 
-    /// Ends it as released. `false`: it had ended before.
+    /// Ends the lease as released. `false`: the lease had ended before.
     pub(crate) fn release(&self) -> bool {
         self.end(RELEASED)
     }
@@ -217,7 +220,8 @@ impl LeaseCore {
         self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
     }
 
-    /// Wakes those who wait for the loss. Runs wakers, which are user code: never under a lock of ours.
+    /// Wakes the callers that wait for the loss. This runs wakers, which are user code, so it is never called under a
+    /// lock of the engine.
     pub(crate) fn tell_end(&self) {
         if let Some(cold) = self.cold.get() {
             let _ = guard::call(|| cold.tell_end());
@@ -228,13 +232,13 @@ impl LeaseCore {
         self.phase.load(Ordering::Acquire) & !MARKS
     }
 
-    // The marks stay as they are.
+    // The mark bits stay as they are.
     fn change_phase(&self, change: impl Fn(u8) -> Option<u8>) -> bool {
         let change = |old: u8| change(old & !MARKS).map(|new| new | (old & MARKS));
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
-    /// A renewal got no answer. `true`: it was not in jeopardy before.
+    /// Puts the lease in jeopardy. `true`: the lease was held and not in jeopardy before.
     pub(crate) fn enter_jeopardy(&self) -> bool {
         self.change_phase(|phase| (phase == HELD).then_some(JEOPARDY))
     }
@@ -243,7 +247,8 @@ impl LeaseCore {
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
             let ended = self.cold().ended();
-            // Read by a write: either whoever ends the lease changes it behind this and finds who waits, or this sees it.
+            // A read-modify-write instead of a load: it orders this waiter against `end()`, so either `end()` finds the
+            // registered waiter or this call sees the loss. No wake-up is lost.
             self.phase.fetch_or(0, Ordering::AcqRel);
             if let Some(reason) = self.loss() {
                 return reason;
@@ -252,7 +257,7 @@ impl LeaseCore {
         }
     }
 
-    /// Its holder takes it, if it is still held at `now` (promise S7). From then on `max_hold` counts.
+    /// Takes the lease for its holder, if the lease is still held at `now` (promise S7). `max_hold` counts from here.
     pub(crate) fn take(&self, now: Instant) -> Taken {
         if !self.is_held(now) {
             return Taken::TooLate;
@@ -274,27 +279,28 @@ impl LeaseCore {
         self.cold.get().map_or(Instant::from_nanos(u64::MAX), |cold| cold.renewed_until())
     }
 
-    /// Whether a holder ever took it. Settled once the lease has ended.
+    /// Whether a holder ever took the lease. Does not change any more once the lease has ended.
     pub(crate) fn was_taken(&self) -> bool {
         self.phase.load(Ordering::Acquire) & TAKEN != 0
     }
 
-    /// Its shard has a renewal for it that waits until a holder takes the lease. `false`: it was taken already.
+    /// Marks that the shard has a renewal that waits until a holder takes the lease. `false`: a holder has taken it
+    /// already.
     pub(crate) fn await_taking(&self) -> bool {
         !self.was_taken() && self.phase.fetch_or(AWAITED, Ordering::AcqRel) & TAKEN == 0
     }
 
-    /// Whether a renewal has waited for the lease to be taken. Read by who takes it, after that.
+    /// Whether a renewal has waited for the lease to be taken. The holder reads this after it has taken the lease.
     pub(crate) fn is_awaited(&self) -> bool {
         self.phase.load(Ordering::Acquire) & AWAITED != 0
     }
 
-    /// Whether it is to be renewed at `now`.
+    /// Whether the lease is to be renewed at `now`.
     pub(crate) fn wants_renewal(&self, now: Instant) -> bool {
         self.renewed && now < self.renewed_until()
     }
 
-    /// How many holders there are. Changed under the lock of the key's entry only.
+    /// The number of holders. Changed only under the lock of the key's entry.
     pub(crate) fn holds(&self) -> u32 {
         self.holds.load(Ordering::Acquire)
     }
@@ -303,22 +309,23 @@ impl LeaseCore {
         self.holds.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes one hold back and says how many are left.
+    /// Removes one holder and returns the number of holders that are left.
     pub(crate) fn remove_hold(&self) -> u32 {
         self.holds.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
-    /// A command of this owner is about to be sent that asks for `ttl` and may be executed until `execute_by`.
+    /// Records that a command of this owner is about to be sent, which asks for `ttl` and may be executed until
+    /// `execute_by`.
     pub(crate) fn note_send(&self, execute_by: Instant, ttl: Duration) {
         self.gone_by.fetch_max(forgotten_by(execute_by, ttl).as_nanos(), Ordering::AcqRel);
     }
 
-    /// When the server has certainly forgotten this owner if nothing more is sent.
+    /// The moment by which the server has certainly forgotten this owner if no further command is sent.
     pub(crate) fn gone_by(&self) -> Instant {
         Instant::from_nanos(self.gone_by.load(Ordering::Acquire))
     }
 
-    /// A send of this owner was not answered.
+    /// Records that a send of this owner was not answered.
     pub(crate) fn note_unanswered(&self, error: &TransportError, execute_by: Instant, ttl: Duration) {
         if let crate::transport::Effect::Unknown { not_after } = error.effect {
             self.cold().open().add(not_after, execute_by, ttl);
@@ -329,7 +336,7 @@ impl LeaseCore {
         self.cold.get().map(|cold| std::mem::take(&mut *cold.open())).unwrap_or_default()
     }
 
-    /// What is left to be closed once the lease has ended: its hold may still be on the server.
+    /// The owner that must be closed after the lease has ended: its hold may still be on the server.
     pub(crate) fn to_closing(&self) -> UnconfirmedOwner {
         UnconfirmedOwner {
             owner: self.owner,
@@ -339,7 +346,7 @@ impl LeaseCore {
         }
     }
 
-    /// Where the closer has it, once it was lost.
+    /// The place of the lease's owner in the reconciler, once the lease was lost.
     pub(crate) fn closing(&self) -> Option<ReleaseDue> {
         self.cold.get()?.closing()
     }
@@ -348,7 +355,7 @@ impl LeaseCore {
         self.cold().note_closing(place);
     }
 
-    /// Its place in its renewal shard; written by the shard only.
+    /// The lease's ticket in its renewal shard. Only the shard writes it.
     pub(crate) fn ticket(&self) -> Option<u64> {
         Some(self.ticket.load(Ordering::Relaxed)).filter(|ticket| *ticket != NO_TICKET)
     }
@@ -366,17 +373,17 @@ fn forgotten_by(execute_by: Instant, ttl: Duration) -> Instant {
     execute_by + ttl + state::margin(ttl)
 }
 
-/// The bit of a deadline that somebody has seen pass. Without it, 292 years.
+/// The bit that marks a deadline which a reader has seen pass. The remaining 63 bits of nanoseconds reach 292 years.
 const PASSED: u64 = 1 << 63;
 const HELD: u8 = 0;
 const JEOPARDY: u8 = 1;
 const RELEASED: u8 = 2;
 const LOST: usize = 3;
-/// A holder has taken it.
+/// A holder has taken the lease.
 const TAKEN: u8 = 0x80;
-/// Its shard waits until a holder takes it.
+/// The shard waits until a holder takes the lease.
 const AWAITED: u8 = 0x40;
-/// Its loss is being handled, or was.
+/// The loss is being handled, or was handled.
 const HANDLED: u8 = 0x20;
 const MARKS: u8 = TAKEN | AWAITED | HANDLED;
 const REASONS: [LossReason; 5] = [

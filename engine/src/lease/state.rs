@@ -1,22 +1,23 @@
-//! What a holder may believe, as arithmetic. Pure.
+//! How long a holder may believe that it holds the lock, as arithmetic. Pure.
 //!
-//! The deadline counts from the moment the last confirmed command was *sent*, less a margin for clock drift, so it
-//! lies before the moment at which the server can give the lock away (Gray & Cheriton, "Leases", 1989). It is the
-//! largest over all confirmations and never moves back.
+//! The deadline counts from the moment at which the last confirmed command was *sent*, less a margin for clock drift.
+//! So the deadline lies before the moment at which the server can give the lock to another client (Gray & Cheriton,
+//! "Leases", 1989). The deadline is the largest over all confirmations and never moves back.
 
 use std::{fmt, time::Duration};
 
 use crate::clock::Instant;
 
-/// The shortest ttl that can be asked for: shorter ones leave no room for margin, renewal and a retry.
+/// The shortest ttl that a caller can ask for. A shorter ttl has no room for the margin, a renewal and a retry.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
 
-/// How much earlier than the server the holder stops believing: 5 % of the ttl, at least 100 ms (two ticks).
+/// How much earlier than the server the holder stops believing that the lock is held: 5 % of the ttl, at least 100 ms
+/// (two ticks).
 pub fn margin(ttl: Duration) -> Duration {
     (ttl / 20).max(MARGIN_MIN)
 }
 
-/// Until when a confirmation of a command sent at `sent` may be believed.
+/// The deadline that a confirmation gives: the command was sent at `sent` and asked for `ttl`.
 pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl.saturating_sub(margin(ttl))
 }
@@ -26,14 +27,15 @@ pub(crate) fn renew_at(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl / 3
 }
 
-/// What the holder of a lease can be told.
+/// The state of a lease, as its holder sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
     /// Held; the last renewal was confirmed.
     Held,
-    /// Still held, but a renewal got no answer, or the server is not the one that granted it. The name is Chubby's.
+    /// Still held, but a renewal got no answer, or the present server is not the server that granted the lease. The
+    /// name is from Chubby.
     Jeopardy,
-    /// Not held any more, for ever.
+    /// Not held any more. A lost lease is never held again.
     Lost(LossReason),
 }
 
@@ -42,13 +44,14 @@ pub enum LeaseState {
 pub enum LossReason {
     /// The deadline passed without a confirmation.
     Expired,
-    /// The server said that the lock is not ours: deleted, forced, lost with the server's data, or taken over.
+    /// The server answered that the lease's owner does not hold the lock: it was deleted, released by force, lost with
+    /// the server's data, or taken over.
     NotOurs,
-    /// `max_hold` was over, so it was renewed no longer.
+    /// `max_hold` had passed, so the lease was no longer renewed.
     MaxHold,
     /// The engine was shut down.
     Shutdown,
-    /// The engine's renewal thread stopped working. A fault of this process.
+    /// The engine's renewal thread stopped working. This is a fault of this process.
     RenewalStopped,
 }
 

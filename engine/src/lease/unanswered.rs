@@ -1,14 +1,16 @@
-//! Sends of one owner that were never answered, and when nothing of them can be executed any more. Pure.
+//! The sends of one owner that were never answered, and the moment after which none of them can be executed any more.
+//! Pure.
 //!
-//! An owner with such a send is *open*. It is closed when a release of it has been answered at a server time later
-//! than the latest execution time of each of them, by the same server; only server times are compared. A server that
-//! is gone for good closes once the latest execution time and the ttl have passed on our clock.
+//! An owner with such a send is *open*. An open owner closes when a release of it has been answered by the same server,
+//! at a server time later than the latest execution time of each of its unanswered sends; only server times are
+//! compared. If the server is gone for good, the owner closes once the latest execution time and the ttl have passed on
+//! the engine's clock.
 
 use std::time::Duration;
 
 use crate::{clock::Instant, routing::topology::ClockId, transport::ServerTime};
 
-/// The unanswered sends of one owner: the latest of each server clock.
+/// The unanswered sends of one owner: the latest send for each server clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnansweredSends {
     latest: Vec<UnansweredSend>,
@@ -22,7 +24,8 @@ struct UnansweredSend {
 }
 
 impl UnansweredSends {
-    /// A send that was not answered: it may be executed until `not_after`, which we believe to be `execute_by`.
+    /// Adds a send that was not answered. It may be executed until `not_after`, which the engine estimates to be
+    /// `execute_by` on its own clock.
     pub(crate) fn add(&mut self, not_after: ServerTime, execute_by: Instant, ttl: Duration) {
         let send = UnansweredSend { not_after, execute_by, ttl };
         match self.latest.iter_mut().find(|open| open.not_after.clock == not_after.clock) {
@@ -31,22 +34,22 @@ impl UnansweredSends {
         }
     }
 
-    /// A release was answered at this time: nothing older can follow it.
+    /// A release was answered at this server time: no older send can be executed after it.
     pub(crate) fn handle_release(&mut self, at: ServerTime) {
         self.latest.retain(|open| at.is_after(open.not_after) != Some(true));
     }
 
-    /// Forgets the sends to servers that are gone for good and whose leases have run out.
+    /// Forgets the sends to servers that are gone for good, once the leases of those sends have run out.
     pub(crate) fn forget_gone(&mut self, now: Instant, is_gone: impl Fn(ClockId) -> bool) {
         self.latest.retain(|open| !(is_gone(open.not_after.clock) && now > open.execute_by + open.ttl));
     }
 
-    /// Whether nothing is left that could be executed late.
+    /// Whether no send is left that could be executed late.
     pub(crate) fn is_closed(&self) -> bool {
         self.latest.is_empty()
     }
 
-    /// When, on our clock, the last of them should be too late to be executed.
+    /// The moment on the engine's clock at which the last of the sends should be too late to be executed.
     pub(crate) fn execute_by(&self) -> Option<Instant> {
         self.latest.iter().map(|open| open.execute_by).max()
     }

@@ -1,8 +1,9 @@
-//! Which owners wait for a node that has not answered the closer. Pure.
+//! The owners whose release waits for a silent node: a node that has not answered the reconciler. Pure.
 //!
-//! While a node is silent, one of its owners after the other is due, [`PROBE_PAUSE`] apart. As soon as the node has
-//! answered anything, all of them are. So they cost a silent node 20 releases a second and one a minute each, and all are
-//! asked about within [`PROBE_PAUSE`] of the first moment at which the node answers.
+//! While a node is silent, its owners become due one after the other, [`PROBE_PAUSE`] apart. As soon as the node has
+//! answered anything, all of its owners become due. So a silent node gets 20 releases per second, plus one release per
+//! minute for each owner, and all owners are asked about within [`PROBE_PAUSE`] of the first moment at which the node
+//! answers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,7 +12,7 @@ use std::{
 
 use crate::{clock::Instant, lease::unconfirmed_owner::ReleaseDue, routing::topology::NodeId};
 
-/// The silent nodes, each with the places of its owners in the closer's line.
+/// The silent nodes, each with the places of its owners in the reconciler's queue.
 #[derive(Debug, Default)]
 pub(crate) struct SilentNodes {
     of: HashMap<Option<NodeId>, BTreeSet<ReleaseDue>>,
@@ -22,7 +23,7 @@ impl SilentNodes {
         self.of.is_empty()
     }
 
-    /// The node did not answer for this owner: when it is due again.
+    /// Adds an owner for which the node did not answer, and returns when that owner is due again.
     pub(crate) fn add(&mut self, node: Option<NodeId>, number: u64, now: Instant) -> Instant {
         let places = self.of.entry(node).or_default();
         let is_next = places.first().is_none_or(|(due, _)| *due > now + PROBE_PAUSE);
@@ -31,7 +32,7 @@ impl SilentNodes {
         due
     }
 
-    /// An owner of this node is due. Who is to be due next, and when.
+    /// An owner of this node is due. Returns the place of the owner that is due next, and its new due moment.
     pub(crate) fn take(
         &mut self,
         node: Option<NodeId>,
@@ -47,20 +48,20 @@ impl SilentNodes {
         Some((earliest, next))
     }
 
-    /// The node has answered: the places of all its owners.
+    /// The node has answered. Removes and returns the places of all its owners.
     pub(crate) fn end(&mut self, node: Option<NodeId>) -> BTreeSet<ReleaseDue> {
         self.of.remove(&node).unwrap_or_default()
     }
 
-    /// The same for all nodes.
+    /// Removes and returns the places of the owners of all nodes.
     pub(crate) fn end_all(&mut self) -> Vec<ReleaseDue> {
         std::mem::take(&mut self.of).into_values().flatten().collect()
     }
 }
 
-/// Between two releases that are sent to a silent node.
+/// The pause between two releases that are sent to a silent node.
 const PROBE_PAUSE: Duration = Duration::from_millis(50);
-/// After it each owner of a silent node is due in any case.
+/// The longest pause after which an owner of a silent node is due again.
 const SILENT_PAUSE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

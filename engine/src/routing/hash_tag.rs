@@ -1,5 +1,5 @@
-//! The hash tag of a key: the part between the first `{` and the first `}` behind it, if that part is not empty;
-//! otherwise the whole key. The rule is that of the Redis Cluster specification, "Hash tags".
+//! The hash tag of a key: the part between the first `{` and the first `}` after it, if that part is not empty;
+//! otherwise the whole key. Source: Redis Cluster specification, "Hash tags".
 
 /// The bytes of `key` that decide its slot.
 pub fn hash_tag(key: &[u8]) -> &[u8] {

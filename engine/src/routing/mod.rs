@@ -1,4 +1,5 @@
-//! Where a key lives: hash tag, slot, and the topology that maps slots to nodes; what of it has changed. Pure.
+//! Where a key lives: its hash tag, its slot, the topology that maps slots to nodes, and the changes between two
+//! topologies. Pure.
 
 pub mod hash_tag;
 pub(crate) mod moves;

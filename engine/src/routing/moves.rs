@@ -1,14 +1,14 @@
-//! Which slots are served by somebody else than before. Pure.
+//! The slots that another server serves than before. Pure.
 //!
-//! Two topologies are compared once, run of slots by run of slots; then every lease finds its own slot in what came of
-//! it. A slot has moved if its node or that node's clock is another one. Two questions decide what its leases do: are
-//! they to be asked about at once (all of them, their next answer comes from elsewhere), and are they in doubt until
-//! then.
+//! Two topologies are compared once, run of slots by run of slots. Then each lease looks up its own slot in the result.
+//! A slot has moved if its node has changed or that node's clock has changed. All leases of a moved slot are renewed at
+//! once, because another server gives their next answer. The kind of move decides whether those leases are in doubt
+//! until then:
 //!
-//! - *With its locks*: the server that had them is still there, in the same run. That is a migration, which takes the
-//!   locks with it, or a slot that had no node and got one: nothing is known against its leases.
-//! - *In doubt*: the server that had them is gone, or is another run now. Who serves the slot may lack its newest locks
-//!   (failover, restart). The same if nobody serves the slot any more.
+//! - *With its locks*: the server that had the locks is still there, in the same run. Then the slot has migrated, and
+//!   its locks with it, or the slot had no node and got one. Nothing suggests that its leases are lost.
+//! - *In doubt*: the server that had the locks is gone, or runs anew. The server that serves the slot now may lack the
+//!   slot's newest locks (failover, restart). A slot that no node serves any more is in doubt too.
 
 use super::{
     slot::{SLOTS, Slot},
@@ -28,7 +28,7 @@ pub(crate) struct Moves {
     runs: Vec<Run>,
 }
 
-/// Slots side by side that have moved alike. Runs are sorted and touch only where they differ.
+/// Consecutive slots that have moved in the same way. Runs are sorted; two adjacent runs differ in their `Move`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u16,

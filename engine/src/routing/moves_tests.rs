@@ -1,4 +1,4 @@
-//! The comparison against one slot by slot.
+//! Tests the comparison of topologies against a comparison slot by slot.
 
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn nothing_has_moved_when_only_a_connection_or_an_empty_node_came_or_went() {
 
 fn topology() -> impl Strategy<Value = Topology> {
     let nodes = prop::collection::btree_map(0..5u32, 1..3u32, 0..5);
-    // Ranges as the gaps between random cuts, most of them with a node, listed or not.
+    // Ranges are the gaps between random cuts. Most of them have a node, which is in the list of nodes or not.
     let cuts = prop::collection::btree_set(0..SLOTS, 0..12);
     let owners = prop::collection::vec(prop::option::weighted(0.8, 0..5u32), 13);
     (nodes, cuts, owners).prop_map(|(nodes, cuts, owners)| {

@@ -2,7 +2,7 @@
 
 use super::hash_tag::hash_tag;
 
-/// Number of slots of a cluster.
+/// The number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
 
 /// One of the 16,384 slots that keys are mapped to.
@@ -10,22 +10,22 @@ pub const SLOTS: u16 = 16_384;
 pub struct Slot(u16);
 
 impl Slot {
-    /// The slot that `key` lives in.
+    /// The slot of `key`.
     pub fn of(key: &[u8]) -> Slot {
         Slot(crc16::State::<crc16::XMODEM>::calculate(hash_tag(key)) % SLOTS)
     }
 
-    /// The slot with this number, if there is one.
+    /// The slot with this number; `None` if the number is not below [`SLOTS`].
     pub fn from_number(number: u16) -> Option<Slot> {
         (number < SLOTS).then_some(Slot(number))
     }
 
-    /// 0 to 16,383.
+    /// The slot's number: 0 to 16,383.
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// Which of `shards` equal ranges of slots this slot falls into.
+    /// Which of `shards` equal ranges of slots has this slot.
     pub fn share(self, shards: usize) -> usize {
         usize::from(self.0) * shards / usize::from(SLOTS)
     }

@@ -1,54 +1,56 @@
-//! Which node serves which slot, as one value with an epoch. Pure; transports publish it, the engine reads it.
+//! The topology: which node serves which slot, as one value with an epoch. Pure. Transports publish it, the engine
+//! reads it.
 
 use std::{fmt, time::Duration};
 
 use super::slot::Slot;
 use crate::clock::Instant;
 
-/// A node (a primary server), numbered by its transport. The number of an address never changes within a lane's life.
+/// A node (a primary server), numbered by its transport. The number of an address never changes during a lane's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 /// Names the clock that a server time was read from: a node and its epoch.
 ///
-/// A node's epoch rises with every run id or role that its transport sees for the first time on it. Server times
+/// A node's epoch rises with every run id or role that its transport sees for the first time on that node. Server times
 /// with different `ClockId`s are never compared, and an answer of an older epoch proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockId {
     /// The node that answered.
     pub node: NodeId,
-    /// Its epoch at that time.
+    /// The node's epoch at that time.
     pub epoch: u32,
 }
 
-/// What is known of one node.
+/// What is known about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// The node's number.
     pub id: NodeId,
-    /// Its address or another name that an operator recognises. Holds no secret.
+    /// The node's address or another name that an operator recognises. Holds no secret.
     pub address: String,
-    /// Its present clock: node and epoch.
+    /// The node's present clock: node and epoch.
     pub clock: ClockId,
-    /// Since when, rather too late than too early, this run of the server is up. `None`: cannot be known.
+    /// Since when this run of the server has been up, rather too late than too early. `None`: not known.
     pub up_since: Option<UpSince>,
-    /// Whether a checked connection stands at this moment. Of a node that serves no slot too, but nothing depends on it.
+    /// Whether a checked connection to the node is open now. Also set for a node that serves no slot, but nothing
+    /// depends on it there.
     pub connected: bool,
-    /// How many leases one renewal batch may hold.
+    /// How many leases one renewal batch may have.
     pub batch_leases_max: usize,
-    /// How it takes batches.
+    /// How the node takes batches.
     pub batching: Batching,
 }
 
-/// How a node takes renewals of leases whose keys live in different slots.
+/// How a node takes renewals of leases whose keys are in different slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Batching {
     /// One call, whatever the slots: as cheap as for one slot.
     #[default]
     AcrossSlots,
-    /// One call per slot, as a cluster of Redis 6.2 wants it. The engine gives batches of many slots all the same and
-    /// the transport splits them; but the leases of a slot are made due in the same ticks and stand side by side in a
-    /// batch, so that there is little to split.
+    /// One call per slot, as a cluster of Redis 6.2 requires. The engine still gives batches with many slots, and the
+    /// transport splits them. But the leases of a slot become due in the same ticks and are adjacent in a batch, so
+    /// that there is little to split.
     BySlot,
 }
 
@@ -59,8 +61,8 @@ impl Node {
     }
 }
 
-/// Since when a server is up. The moment itself may lie before the boot of this machine, where its clock has no name for
-/// it, so it is kept as an uptime and the moment at which that was told.
+/// Since when a server has been up. That moment may lie before the boot of this machine, where the engine's clock
+/// cannot express it. So it is kept as an uptime and the moment at which the server reported that uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpSince {
     told_at: Instant,
@@ -68,25 +70,25 @@ pub struct UpSince {
 }
 
 impl UpSince {
-    /// At `told_at` it was up for this long.
+    /// The server had been up for `uptime` at `told_at`.
     pub fn told(uptime: Duration, told_at: Instant) -> Self {
         Self { told_at, uptime }
     }
 
-    /// How long it is up at `now`.
+    /// How long the server has been up at `now`.
     pub fn uptime(self, now: Instant) -> Duration {
         self.uptime.saturating_add(now - self.told_at)
     }
 }
 
-/// It came up at this moment of our clock.
+/// The server came up at this moment of the engine's clock.
 impl From<Instant> for UpSince {
     fn from(moment: Instant) -> Self {
         Self::told(Duration::ZERO, moment)
     }
 }
 
-/// Nodes and the slots they serve.
+/// The nodes and the slots that they serve.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Topology {
     epoch: u64,
@@ -94,37 +96,37 @@ pub struct Topology {
     ranges: Vec<SlotRange>,
 }
 
-/// A run of slots and the node that serves it.
+/// A range of slots and the node that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRange {
-    /// First slot of the range.
+    /// The first slot of the range.
     pub first: Slot,
-    /// Last slot of the range, included.
+    /// The last slot of the range, included.
     pub last: Slot,
-    /// The node that serves it.
+    /// The node that serves the range.
     pub node: NodeId,
 }
 
 impl Topology {
-    /// One node that serves every slot.
+    /// A topology of one node that serves every slot.
     pub fn single(epoch: u64, node: Node) -> Self {
         let all = SlotRange { first: slot(0), last: slot(super::slot::SLOTS - 1), node: node.id };
         Self { epoch, nodes: vec![node], ranges: vec![all] }
     }
 
-    /// Any mapping; `ranges` must not overlap. Slots in none of them have no node.
+    /// Any mapping of slots to nodes. `ranges` must not overlap. A slot in no range has no node.
     pub fn new(epoch: u64, mut nodes: Vec<Node>, mut ranges: Vec<SlotRange>) -> Self {
         nodes.sort_by_key(|node| node.id);
         ranges.sort_by_key(|range| range.first);
         Self { epoch, nodes, ranges }
     }
 
-    /// Rises with every change.
+    /// The topology's epoch. Rises with every change.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// All nodes, by their numbers; some may serve no slot.
+    /// All nodes, by their numbers. Some may serve no slot.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -142,12 +144,12 @@ impl Topology {
         if slot <= range.last { self.node(range.node) } else { None }
     }
 
-    /// Whether the node with this clock, in this run, serves `slot`.
+    /// Whether the node with this clock serves `slot`, in the run that the clock names.
     pub(crate) fn is_serving(&self, clock: ClockId, slot: Slot) -> bool {
         self.serving(slot).is_some_and(|node| node.clock == clock)
     }
 
-    /// Whether every slot is served by a connected node. Nodes that serve none do not count.
+    /// Whether every slot is served by a connected node. Nodes that serve no slot do not count.
     pub fn is_connected(&self) -> bool {
         let is_served = |range: &SlotRange| self.node(range.node).is_some_and(|node| node.connected);
         let mut next = 0;
@@ -160,7 +162,8 @@ impl Topology {
         next == super::slot::SLOTS
     }
 
-    /// The clock of the node that serves the slot with this number, if any, and the last slot up to which that stays so.
+    /// The clock of the node that serves the slot with this number, if any, and the last slot of the run for which that
+    /// is so.
     pub(super) fn serving_run(&self, number: u16) -> (Option<ClockId>, u16) {
         let behind = self.ranges.partition_point(|range| range.first.number() <= number);
         let range = self.ranges[..behind].last().filter(|range| number <= range.last.number());
@@ -171,7 +174,7 @@ impl Topology {
         }
     }
 
-    /// Whether an answer that carries `clock` came from the node's present epoch.
+    /// Whether `clock` is the present clock of its node: an answer that carries it came from the node's present epoch.
     pub fn is_current(&self, clock: ClockId) -> bool {
         self.node(clock.node).is_some_and(|node| node.clock == clock)
     }

@@ -1,26 +1,26 @@
 use std::{fmt, time::Duration};
 
-/// What an audit of the servers needs to know of the engine.
+/// What an audit of the servers needs to know about the engine.
 #[derive(Clone, Debug)]
 pub struct AuditContext {
-    /// What is put before every lock name.
+    /// The prefix of every lock name.
     pub name_prefix: String,
-    /// The ttl of locks that name none.
+    /// The ttl of a lock that sets none itself.
     pub ttl: Duration,
-    /// By how much a lease's deadline lies before the end of its ttl.
+    /// How much earlier than the end of its ttl the deadline of a lease is.
     pub margin: Duration,
     /// See `restart_grace_ms` of the engine's settings.
     pub restart_grace: Duration,
 }
 
-/// How much a finding matters.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AuditLevel {
-    /// As it is; good to know.
+    /// Good to know; nothing to do.
     Info,
-    /// Something may go wrong one day, or could not be looked at.
+    /// Something may fail one day, or could not be checked.
     Warn,
-    /// Locks do not work, or are lost, as it is set up now.
+    /// With the present setup locks do not work, or are lost.
     Error,
 }
 
@@ -28,15 +28,15 @@ pub enum AuditLevel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How much it matters.
+    /// How serious the finding is.
     pub level: AuditLevel,
-    /// What was looked at, a short fixed word: `version`, `role`, `eviction`.
+    /// What was checked, as a short fixed word: `version`, `role`, `eviction`.
     pub subject: &'static str,
-    /// The server's address; empty if it concerns all.
+    /// The server's address; empty if the finding is about all servers.
     pub server: String,
     /// What was found.
     pub found: String,
-    /// What to do; of an `Info`, what would change it.
+    /// What to do; for an `Info`, what would change the finding.
     pub remedy: String,
 }
 
@@ -51,7 +51,7 @@ impl Finding {
         Self { level, subject, server: String::new(), found: found.into(), remedy: remedy.into() }
     }
 
-    /// The same about one server.
+    /// The same finding about one server.
     pub fn of(self, server: impl Into<String>) -> Self {
         Self { server: server.into(), ..self }
     }
@@ -68,7 +68,7 @@ impl AuditLevel {
     }
 }
 
-/// `warn eviction 10.0.0.1:6379: maxmemory-policy is volatile-ttl; set it to noeviction`
+/// Format: `warn eviction 10.0.0.1:6379: maxmemory-policy is volatile-ttl; set it to noeviction`
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.level.as_str(), self.subject)?;

@@ -3,42 +3,42 @@ use std::{error::Error, fmt, sync::Arc};
 use super::ServerTime;
 use crate::routing::topology::NodeId;
 
-/// A request that got no definite answer, or a definite refusal.
+/// A request without a definite answer, or a definite refusal.
 #[derive(Clone, Debug)]
 pub struct TransportError {
-    /// What kind of trouble.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// Whether the request may have been, or may yet be, executed.
+    /// Whether the request may have been executed, or may still be executed.
     pub effect: Effect,
-    /// Which node, if it is known.
+    /// The node, if it is known.
     pub node: Option<NodeId>,
-    /// What happened, in words an operator can act on; names the node's address, holds no secret.
+    /// What happened, in words that an operator can act on. Names the node's address and holds no secret.
     pub detail: Arc<str>,
     /// The underlying error.
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What kind of trouble a request met.
+/// The kind of error that a request met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// No connection, or it was lost.
+    /// No connection, or the connection was lost.
     Unreachable,
     /// No answer in time.
     TimedOut,
-    /// The server answers, but not this request, for the moment: loading, busy, read-only, out of memory ...
+    /// The server answers, but cannot execute this request for the moment: loading, busy, read-only, out of memory ...
     NotReady,
     /// The server refuses this client: wrong password, missing right.
     Denied,
-    /// The key holds something that is no lock. It was not touched.
+    /// The key holds a value that is no lock. The value was not changed.
     WrongType,
     /// The request or the configuration cannot work on this topology.
     Misconfigured,
-    /// The server answered in a way that makes no sense.
+    /// The server's answer makes no sense.
     Protocol,
 }
 
 impl ErrorKind {
-    /// Whether asking again is of no use before somebody changes something.
+    /// Whether repeating the request is useless until the cause is removed, for example by an operator.
     pub fn is_final(self) -> bool {
         match self {
             ErrorKind::Denied | ErrorKind::WrongType | ErrorKind::Misconfigured => true,
@@ -60,15 +60,15 @@ impl ErrorKind {
     }
 }
 
-/// Whether a request that was not answered with a yes or a no may have had, or may yet have, an effect.
+/// Whether a request without a yes or a no may have had, or may still have, an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Certainly not executed, and never will be.
+    /// The request was certainly not executed and never will be.
     None,
-    /// It may have been executed, or may still be, but not after this server time.
+    /// The request may have been executed, or may still be executed, but not after this server time.
     Unknown {
-        /// The latest execution time that went out with the request; for a release, the server time it was
-        /// believed to be when it was sent.
+        /// The latest execution time that was sent with the request. For a release: the estimated server time at the
+        /// moment of sending.
         not_after: ServerTime,
     },
 }
@@ -79,13 +79,13 @@ impl TransportError {
         Self { kind, effect: Effect::None, node, detail: detail.into(), source: None }
     }
 
-    /// An error of a request that may have been, or may yet be, executed until `not_after`.
+    /// An error of a request that may have been executed, or may still be executed, until `not_after`.
     pub fn unknown(kind: ErrorKind, not_after: ServerTime, detail: impl Into<Arc<str>>) -> Self {
         let node = Some(not_after.clock.node);
         Self { kind, effect: Effect::Unknown { not_after }, node, detail: detail.into(), source: None }
     }
 
-    /// The same error with what caused it.
+    /// Adds the underlying error to this error.
     pub fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self

@@ -15,59 +15,60 @@ use crate::{
 /// A boxed future that may be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One kind of server, with its configuration. Opens lanes; holds no connection itself.
+/// One kind of server, with its configuration. A transport opens lanes and holds no connection itself.
 pub trait Transport: Send + Sync + 'static {
     /// Fixed facts about this kind of server.
     fn capabilities(&self) -> Capabilities;
 
-    /// Opens a lane on the runtime that polls the future. Resolves when every node that must be there has been
-    /// reached and checked; fails at the first node that cannot be reached or refuses. The engine asks again.
+    /// Opens a lane on the runtime that polls the future. Resolves when every required node has been reached and
+    /// checked. Fails at the first node that cannot be reached or refuses the client; the engine then calls `open`
+    /// again.
     ///
     /// # Errors
-    /// `Effect` is always `None`. `ErrorKind::is_final` tells whether asking again is of use.
+    /// The error's `Effect` is always `None`. `ErrorKind::is_final` tells whether another attempt is useless.
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>>;
 }
 
-/// A path to the servers with connections of its own, living on the runtime that opened it. It reconnects by itself
-/// until it is dropped. The engine opens one for calls and one for renewals.
+/// A path to the servers with its own connections, which live on the runtime that opened the lane. A lane reconnects by
+/// itself until it is dropped. The engine opens one lane for calls and one for renewals.
 pub trait Lane: Send + Sync + 'static {
-    /// The nodes, and which slots they serve. Published anew before a changed node is used.
+    /// The nodes, and the slots that each node serves. A changed topology is published before a changed node is used.
     fn topology(&self) -> watch::Receiver<Arc<Topology>>;
 
     /// Asks for the lock. See [`AcquireReply`].
     fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>>;
 
-    /// Gives the lock back, if the owner has it, and tells those who watch the key.
+    /// Releases the lock if the owner holds it, and notifies the watchers of the key.
     fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>>;
 
-    /// Renews many leases of one node at once: at least `ttl` from now on, never less than is left.
-    /// Returns the same members in any order, each with its answer; never fewer.
+    /// Renews many leases of one node at once: each hold lasts at least `ttl` from now on, and never less than it had
+    /// left. Returns the same members in any order, each with its answer. Never returns fewer members.
     fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>>;
 
-    /// Watches for the end of holds on `key`. Dropping the [`Watch`] ends the interest.
+    /// Watches for the end of holds on `key`. Dropping the [`Watch`] ends the watch.
     fn watch(&self, key: &Arc<LockKey>) -> Watch;
 
-    /// Reads who holds the lock, whoever it is.
+    /// Reads the holds of the lock, including holds of other clients.
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>>;
 
-    /// Ends whatever hold there is and tells those who watch. `true` if there was one.
+    /// Ends any hold on the key and notifies its watchers. Returns `true` if there was a hold.
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>>;
 
-    /// Looks at everything about the servers that decides what may be promised. Asks them more than usual, changes
-    /// nothing, and takes a few command timeouts at most. What cannot be looked at is a finding too.
-    /// A transport without anything to look at finds nothing.
+    /// Checks every property of the servers on which the promises depend. An audit sends more commands than usual,
+    /// changes nothing, and takes a few command timeouts at most. A property that cannot be checked is a finding too. A
+    /// transport without anything to check returns no finding.
     fn audit(&self, _terms: AuditContext) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// What it knows of its servers and the engine does not, from memory: it neither asks nor waits. A transport that is
-    /// never sent elsewhere and reads no foreign clock knows nothing.
+    /// What the lane knows about its servers and the engine does not. Read from memory: the lane sends no command and
+    /// does not wait. The statistics are empty for a transport that is never redirected and reads no server clock.
     fn stats(&self) -> LaneStats {
         LaneStats::default()
     }
 }
 
-/// What a lane is for. Lanes of different purposes share no connection.
+/// The purpose of a lane. Lanes of different purposes share no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LanePurpose {
     /// Acquires, releases, notices, inspection.
@@ -76,27 +77,27 @@ pub enum LanePurpose {
     Renewals,
 }
 
-/// What a transport is told when it opens a lane.
+/// What a transport gets when it opens a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenLane {
-    /// What the lane is for.
+    /// The purpose of the lane.
     pub purpose: LanePurpose,
-    /// The engine's clock, on which `execute_by` is given.
+    /// The engine's clock; `execute_by` is a moment on it.
     pub clock: Clock,
-    /// The longest a request without `execute_by` (release, inspect, force_release) and each step of connecting
-    /// may stay unanswered.
+    /// The longest time that a request without `execute_by` (release, inspect, force_release) and each step of
+    /// connecting may stay unanswered.
     pub command_timeout: Duration,
 }
 
 /// Fixed facts about a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Its name, for metrics and errors: `memory`, `redis`.
+    /// The transport's name, for metrics and errors: `memory`, `redis`.
     pub name: &'static str,
-    /// Whether it can tell that a hold has ended. Where not, waiting callers poll.
+    /// Whether the transport can notify watchers that a hold has ended. If not, waiting callers poll.
     pub notices: bool,
-    /// Whether it can tell since when a server is up. Where not, `restart_grace` is refused.
+    /// Whether the transport can tell how long a server has been up. If not, `restart_grace` is refused.
     pub uptime: bool,
-    /// The longest ttl it can keep.
+    /// The longest ttl that the server can keep.
     pub ttl_max: Duration,
 }

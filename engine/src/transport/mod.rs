@@ -2,36 +2,37 @@
 //!
 //! # The contract
 //!
-//! **Locks.** A transport keeps, for each key, at most one *hold* of the exclusive kind: an owner and the time at
-//! which the hold runs out. Every operation below is atomic on its key. A hold exists only with an expiry; there is
-//! no moment at which another client could see one of ours without.
+//! **Locks.** A transport keeps, for each key, at most one *hold* of the exclusive kind: an owner and the time at which
+//! the hold runs out. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
+//! another client see a hold of this engine without expiry.
 //!
-//! **Three answers.** Each question is answered yes, no, or not at all. An error says in [`TransportError::effect`]
-//! whether the request certainly had no effect ([`Effect::None`]) or may have been executed or *may still be
-//! executed* ([`Effect::Unknown`]). A transport that is not sure says `Unknown`. Each call is answered by the
-//! request's `execute_by` (requests without one: within the command timeout), give or take a timer's slack.
+//! **Three answers.** Each request is answered yes, no, or not at all. An error says in [`TransportError::effect`]
+//! whether the request certainly had no effect ([`Effect::None`]), or may have been executed or *may still be executed*
+//! ([`Effect::Unknown`]). A transport that is not sure says `Unknown`. Each call is answered by the request's
+//! `execute_by` (a request without one: within the command timeout), give or take a timer's slack.
 //!
-//! **Never late.** An acquire or renewal carries `execute_by`, a moment on our clock. It must not be executed later.
-//! How is the transport's business: a server time compared in a script, a lease granted first and revoked on close,
-//! a statement that compares `clock_timestamp()`. It may refuse too early (`TooLate`), never too late. The server time
-//! that went out as the limit comes back in `Effect::Unknown { not_after }`.
+//! **Never late.** An acquire or renewal carries `execute_by`, a moment on the engine's clock. The server must not
+//! execute the request later. The transport chooses the means: a server time that a script compares, a lease that is
+//! granted first and revoked on close, a statement that compares `clock_timestamp()`. A transport may refuse too early
+//! (`TooLate`), but never execute too late. The server time that was sent as the limit is returned in `Effect::Unknown
+//! { not_after }`.
 //!
-//! **Safe to repeat.** An acquire by an owner that already holds is `Granted` and counts once. No acquire or renewal
-//! shortens a hold. Release and renewal by anyone but the owner change nothing.
+//! **Safe to repeat.** An acquire by an owner that already holds the lock is `Granted` and counts once. No acquire or
+//! renewal shortens a hold. A release or renewal by any other owner changes nothing.
 //!
-//! **Order.** Acquires and releases of one lane reach a node in the order in which the calls were made, as long as
-//! the connection lives. Nothing depends on the order between two lanes.
+//! **Order.** Acquires and releases of one lane reach a node in the order in which the calls were made, as long as the
+//! connection lives. Nothing depends on the order between two lanes.
 //!
-//! **What a reply proves.** It proves the state at server time `at`, on the clock named there. An answer whose
-//! [`ClockId`](crate::routing::topology::ClockId) is not the node's present one is treated as unknown by the engine.
-//! Before a transport uses a connection it has learnt whether the server is the same run as before and has published
-//! the topology that says so.
+//! **What a reply proves.** A reply proves the state at server time `at`, on the clock named there. The engine treats
+//! an answer as unknown if its [`ClockId`](crate::routing::topology::ClockId) is not the node's present one. Before a
+//! transport uses a connection it has learnt whether the server is the same run as before, and has published the
+//! topology that says so.
 //!
-//! **Notices** are hints. After a hold ends, those who watch the key are told, if the transport can; a notice may be
-//! lost or superfluous. What must not be lost silently is the *possibility* of notices: a watch that may have missed
-//! one counts a gap.
+//! **Notices** are hints. After a hold ends, the watchers of the key are notified if the transport can do so. A notice
+//! may be lost or superfluous. The *possibility* of a lost notice must not be hidden: a watch that may have missed a
+//! notice counts a gap.
 //!
-//! **Dropping** a lane's future gives up the answer, not the request. The engine drops one only at shutdown.
+//! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod audit;
 mod error;

@@ -8,31 +8,31 @@ use crate::fencing::FencingToken;
 pub enum AcquireReply {
     /// The owner holds the lock, for at least the ttl from `at`.
     Granted {
-        /// Higher than that of every earlier grant of this lock.
+        /// Higher than the token of every earlier grant of this lock.
         token: FencingToken,
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
-    /// Somebody else holds it. Proves nothing about earlier sends that were not answered.
+    /// Another owner holds the lock. Proves nothing about earlier sends that were not answered.
     Held {
         /// How long that hold lasts unless it is renewed.
         remaining: Remaining,
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
-    /// Not executed: it came after `execute_by`.
+    /// Not executed: the request arrived after `execute_by`.
     TooLate {
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
 }
 
-/// What is left of a hold.
+/// The remaining time of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {
-    /// It runs out after this time unless it is renewed.
+    /// The hold runs out after this time unless it is renewed.
     For(Duration),
-    /// It has no expiry: a peer left it so.
+    /// The hold has no expiry: another client left it without one.
     NoExpiry,
     /// The server cannot tell.
     NotKnown,
@@ -41,62 +41,62 @@ pub enum Remaining {
 /// A definite answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReply {
-    /// The owner held the lock, and now nobody does.
+    /// The owner held the lock, and now the lock is free.
     Released {
-        /// How many watchers the notice reached, all clients of the server counted; `None`: cannot be known.
+        /// The number of watchers that the notice reached, over all clients of the server. `None`: not known.
         listeners: Option<u32>,
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
-    /// The owner did not hold it; nothing was changed.
+    /// The owner did not hold the lock; nothing was changed.
     NotYours {
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
 }
 
-/// What came of one renewal.
+/// The result of one renewal.
 #[derive(Clone, Debug)]
 pub enum RenewalAnswer {
-    /// Not asked yet. A transport never returns it.
+    /// Not answered yet. A transport never returns it.
     None,
     /// The hold now lasts for at least the ttl from `at`.
     Renewed {
-        /// What was left of the hold before.
+        /// The remaining time of the hold before this renewal.
         found: Duration,
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
     /// The owner does not hold the lock; nothing was changed.
     NotYours {
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
-    /// Not executed: it came after `execute_by`.
+    /// Not executed: the renewal arrived after `execute_by`.
     TooLate {
-        /// When.
+        /// The server time of the answer.
         at: ServerTime,
     },
-    /// No definite answer, or a definite refusal: see `effect`.
+    /// No definite answer, or a definite refusal: see [`TransportError::effect`].
     Failed(TransportError),
 }
 
-/// Who holds a lock, as far as anybody can see it from outside.
+/// The holds of a lock, as the server shows them to any client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// Its holds. Empty: free. Other clients' data may show more than one, or counts above 1.
+    /// The holds. Empty: the lock is free. Data of other clients may show more than one hold, or counts above 1.
     pub holds: Vec<Hold>,
-    /// How long they last; meaningless when there are none.
+    /// How long the holds last; without meaning if there are none.
     pub remaining: Remaining,
-    /// When.
+    /// The server time of the answer.
     pub at: ServerTime,
 }
 
 /// One hold of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Who: opaque text, not necessarily one of ours.
+    /// The owner, as opaque text. It is not necessarily an owner of an engine.
     pub owner: String,
-    /// How often. Ours is always 1 on the server.
+    /// How many times the owner holds the lock. A hold of an engine always counts 1 on the server.
     pub count: u64,
 }

@@ -8,13 +8,13 @@ use crate::{clock::Instant, key::LockKey, owner::Owner};
 pub struct Acquire {
     /// The lock.
     pub key: Arc<LockKey>,
-    /// Who asks.
+    /// The owner that asks.
     pub owner: Owner,
     /// How long the server keeps the lock unless it is renewed.
     pub ttl: Duration,
     /// Where the fencing token comes from.
     pub fencing: Fencing,
-    /// Our clock; it must not be executed later.
+    /// The latest moment of execution, on the engine's clock.
     pub execute_by: Instant,
 }
 
@@ -25,28 +25,28 @@ pub enum Fencing {
     ServerClock,
 }
 
-/// Gives a lock back.
+/// Releases a lock.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// The lock.
     pub key: Arc<LockKey>,
-    /// Who gives it back.
+    /// The owner that releases it.
     pub owner: Owner,
 }
 
-/// One member of a renewal batch; goes out without an answer and comes back with one.
+/// One member of a renewal batch: sent without an answer, returned with one.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     /// The lock.
     pub key: Arc<LockKey>,
-    /// Who holds it.
+    /// The owner that holds it.
     pub owner: Owner,
-    /// At least this long from the moment of execution.
+    /// The hold lasts at least this long from the moment of execution.
     pub ttl: Duration,
-    /// Our clock; it must not be executed later.
+    /// The latest moment of execution, on the engine's clock.
     pub execute_by: Instant,
     /// The engine's own mark, returned unchanged.
     pub ticket: u64,
-    /// What came of it.
+    /// The result.
     pub answer: RenewalAnswer,
 }

@@ -1,22 +1,24 @@
 use crate::routing::topology::NodeId;
 
-/// What only a lane knows of its servers: read when metrics are, so it costs nothing between. Nothing is decided by it.
+/// What only a lane knows about its servers. Read only when the metrics are read, so it costs nothing in between. The
+/// engine decides nothing by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneStats {
-    /// Requests that were followed to another node because the slot is served there now, since the lane was opened.
+    /// The number of requests that were redirected because another node serves the slot now, since the lane was opened.
     pub moved: u64,
-    /// Requests that were followed to another node for this once, because their key is on its way there.
+    /// The number of requests that were redirected only once, because their key is moving to another node.
     pub asked: u64,
-    /// The nodes whose clocks were read lately.
+    /// The nodes whose clocks were read recently.
     pub clocks: Vec<ClockReading>,
 }
 
-/// How one node's clock stands to ours.
+/// The difference between one node's clock and the lane's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Whose it is.
+    /// The node that has the clock.
     pub node: NodeId,
-    /// How many microseconds it is ahead of the lane's clock, rather too few: by the way back of a reply at most.
+    /// How many microseconds the node's clock is ahead of the lane's clock. The estimate is rather too small, by at
+    /// most the travel time of a reply.
     pub ahead_micros: i64,
 }

@@ -2,36 +2,37 @@ use std::{any::Any, fmt};
 
 use tokio::sync::watch;
 
-/// An interest in the end of holds on one key. Dropping it ends the interest.
+/// A watch for the end of holds on one key. Dropping it ends the watch.
 pub struct Watch {
     state: watch::Receiver<WatchState>,
     _interest: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// Counters, so that a slow reader misses nothing that matters.
+/// The state of a watch. It has counters, so that a slow reader misses no notice and no gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchState {
-    /// Whether the server has confirmed the subscription and it still stands. Starts `false` or `true` (when
-    /// it was kept warm); every change to `true`, the first sight of it included, counts as a notice for the reader.
+    /// Whether the server has confirmed the subscription and the subscription still stands. Starts as `false`, or as
+    /// `true` if the subscription was kept warm. The reader counts every change to `true` as a notice, the first
+    /// observed `true` included.
     pub in_force: bool,
-    /// Notices received.
+    /// The number of notices received.
     pub notices: u64,
-    /// Times at which notices may have been missed.
+    /// The number of times at which notices may have been missed.
     pub gaps: u64,
 }
 
 impl Watch {
-    /// A watch over `state`; `interest` is dropped with it.
+    /// A watch over `state`; `interest` is dropped with the watch.
     pub fn new(state: watch::Receiver<WatchState>, interest: impl Any + Send + Sync) -> Self {
         Self { state, _interest: Some(Box::new(interest)) }
     }
 
-    /// The counters now; the next [`changed`](Self::changed) waits for a state later than this one.
+    /// The present counters. The next [`changed`](Self::changed) waits for a later state.
     pub fn observe(&mut self) -> WatchState {
         *self.state.borrow_and_update()
     }
 
-    /// The counters now, without marking them as observed.
+    /// The present counters, without marking them as observed.
     pub fn peek(&self) -> WatchState {
         *self.state.borrow()
     }
@@ -39,7 +40,7 @@ impl Watch {
     /// Waits for a state that was not observed yet. Never returns again once the lane is gone.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: the state stays unobserved.
+    /// Dropping the future loses nothing: the state stays unobserved.
     pub async fn changed(&mut self) {
         if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
