@@ -1,4 +1,4 @@
-//! One attempt to get a lock: an owner, and what of it was never answered. Pure.
+//! One attempt to acquire a lock: an owner, and those of its sends that were never answered. Pure.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Attempt {
         Self { owner, ttl, open: UnansweredSends::default(), first_sent: None }
     }
 
-    /// What a resend must never do.
+    /// Replaces the owner before a resend, which a correct engine never does. A fault for tests.
     #[cfg(leasehold_fault)]
     pub(crate) fn forget_owner(&mut self, mint: &crate::owner::OwnerMint) {
         if crate::faults::Fault::NewOwner.is_on() && self.first_sent.is_some() {
@@ -30,7 +30,7 @@ impl Attempt {
         }
     }
 
-    /// As long as nothing was sent, it has the ttl of the present head of the queue.
+    /// Sets the ttl of the queue's present head, as long as nothing was sent.
     pub(crate) fn aim(&mut self, ttl: Duration) {
         if self.first_sent.is_none() {
             self.ttl = ttl;
@@ -41,18 +41,18 @@ impl Attempt {
         self.first_sent.get_or_insert(sent);
     }
 
-    /// Half a ttl after the first send: a grant would come too late to be of much use.
+    /// Whether half a ttl has passed since the first send. A grant would come too late to be of much use.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.first_sent.is_some_and(|first| now >= first + self.ttl / 2)
     }
 
-    /// What is left to be closed, if anything was never answered.
+    /// The owner to be closed, if one of its sends was never answered.
     pub(crate) fn into_closing(self) -> Option<UnconfirmedOwner> {
         let last = self.open.execute_by()?;
         Some(self.closing(last))
     }
 
-    /// It was granted, and nobody wants it.
+    /// The owner of a grant that no caller wants.
     pub(crate) fn into_give_back(self, execute_by: Instant) -> UnconfirmedOwner {
         let last = self.open.execute_by().map_or(execute_by, |open| open.max(execute_by));
         self.closing(last)

@@ -1,14 +1,14 @@
-//! Who is queued for a key, and what can come of it. Pure.
+//! The callers that are queued for a key, and why a caller leaves the queue. Pure.
 
 use std::{num::NonZeroU64, time::Duration};
 
 use crate::{clock::Instant, lease::shared::Terms, transport::TransportError};
 
-/// Names one caller of one engine; never reused.
+/// The number of one caller of one engine; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallerId(pub(crate) u64);
 
-/// Names one re-entry scope of one engine; never reused.
+/// The number of one re-entry scope of one engine; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ScopeId(NonZeroU64);
 
@@ -19,7 +19,7 @@ impl ScopeId {
     }
 }
 
-/// Somebody who wants the key. `S` is where the answer goes; this file never looks at it.
+/// A caller that wants the key. `S` is the place of its answer; this file never looks at it.
 #[derive(Debug)]
 pub(crate) struct Caller<S> {
     pub(crate) id: CallerId,
@@ -30,29 +30,29 @@ pub(crate) struct Caller<S> {
     pub(crate) reply_to: S,
 }
 
-/// What a caller does about a lock that is held.
+/// What a caller does if the lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// It goes away with `None`.
+    /// The caller leaves with `None`.
     Try,
-    /// It waits until this moment; `None`: without limit.
+    /// The caller waits until this moment; `None`: without limit.
     Wait(Option<Instant>),
 }
 
 /// Why a caller leaves the queue without the lock.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// It only tried, and somebody holds the lock.
+    /// The caller only tried, and the lock is held.
     Held,
-    /// Its wait is over, and the lock was known to be held since it came.
+    /// The caller's wait has ended, and the lock was known to be held since it joined.
     TimedOut,
-    /// No definite answer for so long; the last trouble, if there was any.
+    /// No definite answer for `after`; `last_error` is the last error, if there was one.
     Unavailable { after: Duration, last_error: Option<TransportError> },
-    /// Asking again is of no use.
+    /// Asking again is useless.
     Failed(TransportError),
 }
 
-/// A caller on its way out.
+/// A caller that leaves the queue, and why.
 #[derive(Debug)]
 pub(crate) struct Leaving<S> {
     pub(crate) caller: Caller<S>,

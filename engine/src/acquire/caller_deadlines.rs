@@ -1,31 +1,32 @@
-//! When callers of a key leave by the clock alone, in the order of those moments. Pure.
+//! The moments at which callers of a key leave by the clock alone, in order. Pure.
 //!
-//! Each look begins at the earliest moment and ends at the first that has not come, so it costs as much as callers leave
-//! or stay by it, however many wait.
+//! Each look begins at the earliest moment and ends at the first moment that has not come. So its cost depends on the
+//! number of callers that leave or stay by it, not on the number of callers that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::caller::{Caller, Patience};
 use crate::clock::Instant;
 
-/// A caller's number in its queue: the lowest is served first.
+/// A caller's number in its queue. The lowest number is served first.
 pub(crate) type Place = i64;
 
-/// A caller's number in the order of their coming, counted from 1. 0: it had come before, and is the head again.
+/// A caller's arrival number, counted from 1. 0: the caller had joined before, and is the head again.
 pub(crate) type Coming = u64;
 
 type Moment = (Instant, Place);
 
-/// The moments of one queue.
+/// The moments of the callers of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct CallerDeadlines {
-    /// When each caller came that only tries.
+    /// The arrival of each caller that only tries.
     tries: BTreeSet<Moment>,
-    /// When each other caller came.
+    /// The arrival of each other caller.
     waits: BTreeSet<Moment>,
-    /// When the wait of each caller with a limit ends; of one that stayed, its last moment.
+    /// The end of the wait of each caller with a limit. For a caller that stays queued after its wait: the last moment
+    /// of its stay.
     ends: BTreeSet<Moment>,
-    /// Those whose wait is over and who stayed, in the order of their coming, with their last moment.
+    /// The callers that stay queued after their wait, in the order of arrival, with the last moment of their stay.
     stayed: BTreeMap<(Coming, Place), Instant>,
 }
 
@@ -53,7 +54,7 @@ impl CallerDeadlines {
         };
     }
 
-    /// A caller whose wait is over stays, until `last` at most. `false`: it has stayed already.
+    /// Keeps a caller queued after its wait, until `last` at most. `false`: the caller has stayed already.
     pub(crate) fn stay<S>(&mut self, reply_to: (Coming, Place), caller: &Caller<S>, last: Instant) -> bool {
         if self.stayed.contains_key(&reply_to) {
             return false;
@@ -77,12 +78,12 @@ impl CallerDeadlines {
         self.ends.first().copied()
     }
 
-    /// Of those who stayed, who came first.
+    /// The first arrival among the callers that stay queued after their wait.
     pub(crate) fn first_stayed(&self) -> Option<(Coming, Place)> {
         self.stayed.first_key_value().map(|(came, _)| *came)
     }
 
-    /// Before this moment no caller that stayed leaves by the clock; `None`: no caller has stayed.
+    /// The moment before which no caller that stays queued after its wait leaves by the clock. `None`: no caller stays.
     pub(crate) fn stayed_until(&self) -> Option<Instant> {
         self.first_end().filter(|_| !self.stayed.is_empty()).map(|(end, _)| end)
     }

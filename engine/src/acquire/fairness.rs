@@ -1,62 +1,67 @@
-//! Whose turn is it: when this process asks again right behind its own release, and when it stands back. Pure.
+//! Fairness between processes: decides when this process asks again directly after its own release, and when it stands
+//! back, which means that it waits before it asks. Pure.
 //!
-//! A process that releases is a round trip ahead of every other process, so without a rule one process keeps the lock for
-//! ever (measured: 0 changes of process in 41,421 grants). While no other client listens there is nobody to wait for.
-//! Otherwise a process asks behind its own release (or loss) for one row: [`STREAK_MAX`] grants, [`STREAK_TIME_MAX`] or a third
-//! of the ttl, whichever ends first. Then it stands back until a notice that is not its own, or for one pause.
+//! A process that releases is a round trip ahead of every other process. So without a rule one process keeps the lock
+//! for ever (measured: 0 changes of process in 41,421 grants). While no other client listens for notices, this process
+//! has no reason to wait. Otherwise it asks directly after its own release (or loss) for one streak: [`STREAK_MAX`]
+//! grants, [`STREAK_TIME_MAX`] or a third of the ttl, whichever ends first. Then it stands back until a notice that is
+//! not its own, or for one pause.
 //!
-//! A notice reaches the listeners one after the other, always in the same order, so by these rules alone the first of
-//! them have most of the turns (measured: 4 processes, 9 % of the grants for the last). So a process that has had a row
-//! goes behind the others for one round: it asks one pause after a notice instead of at once. The round ends when the
-//! others have had as many grants as one row of each, which this process counts by their notices. It also ends after
-//! twice the time of a row of each: a listener may need as long to hear of a release as it holds the lock, and many of
-//! its short holds must not be waited for after one long hold. A row that no other client waited for is not paid for.
+//! A notice reaches the listeners one after the other, always in the same order. So with these rules alone the first
+//! listeners get most of the grants (measured: 4 processes, 9 % of the grants for the last). So a process that has had
+//! a streak goes behind the other listeners for one round: it asks one pause after a notice instead of at once. The
+//! round ends when the other listeners have had as many grants as one streak for each of them; this process counts
+//! those grants by their notices. The round also ends after twice the time of one streak for each listener. A listener
+//! may need as long to learn of a release as it holds the lock, and after one long hold this process must not wait for
+//! many short holds of the listener. A streak during which no other client waited causes no round.
 //!
-//! A pause is a quarter of the time of the row, 2 to 16 ms, and one round trip. A listener with another client library
-//! needs milliseconds between the notice and its command (measured: Redisson 2.3 ms, 1 % above 9.3 ms), and a shorter
-//! pause takes the lock from it again and again. The price is a fifth of the time beside a listener that does not want
-//! the lock. Processes of our own ask at once and lose nothing in virtual time (on real servers: see `benches/README.md`).
+//! A pause is a quarter of the time of the streak, at least 2 ms and at most 16 ms, plus one round trip. A listener
+//! with another client library needs milliseconds between the notice and its command (measured: Redisson 2.3 ms, 1 %
+//! above 9.3 ms). With a shorter pause this process would take the lock from that listener again and again. The price
+//! is a fifth of the time next to a listener that does not want the lock. Other processes with this engine ask at once
+//! and lose nothing in virtual time (on real servers: see `benches/README.md`).
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Grants in a row after which a process stands back if others listen.
+/// The number of grants in a row after which a process stands back if other clients listen.
 pub(crate) const STREAK_MAX: u32 = 32;
 
-/// When to ask after a release of our own.
+/// When this process asks after its own release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precedence {
     AtOnce,
     StandBack,
 }
 
-/// The turns of one key.
+/// The fairness state of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fairness {
     streak: u32,
     streak_since: Instant,
     streak_until: Instant,
     nobody_listens: bool,
-    /// Who listened besides ourselves to our last release, as far as it is known.
+    /// The number of other listeners at the last release of this process; 0 if not known.
     others: u32,
-    /// The round in which the others go first ends then, or with this many of their grants.
+    /// The moment at which the round ends in which the other listeners go first. It ends earlier after `behind_grants`
+    /// of their grants.
     behind_until: Instant,
     behind_grants: u32,
     own_notices: u64,
-    /// The time from the first grant of our last complete row to its end.
+    /// The time from the first grant of the last complete streak of this process to the end of that streak.
     streak_time: Duration,
-    /// Notices of others since the server's last "held".
+    /// Whether a notice of another client has arrived since the server's last "held".
     noticed: bool,
 }
 
 impl Fairness {
-    /// How long others are given before this process asks.
+    /// How long the other listeners may go first before this process asks.
     pub(crate) fn pause(&self, round_trip: Duration) -> Duration {
         (self.streak_time / 4).clamp(PAUSE_MIN, PAUSE_MAX) + round_trip
     }
 
-    /// Of a key that nothing is known of but this grant.
+    /// The state of a key of which only this grant is known.
     pub(crate) fn of_one_grant(at: Instant) -> Self {
         let mut fairness = Self::default();
         fairness.handle_grant(at);
@@ -70,9 +75,10 @@ impl Fairness {
         self.streak = self.streak.saturating_add(1);
     }
 
-    /// Another client had a turn.
+    /// An ask was answered "held": another client has had a grant.
     pub(crate) fn handle_held(&mut self, now: Instant) {
-        // Its notice has counted, or will never come.
+        // If a notice has arrived, that grant is counted already. Otherwise its notice will never come, so the grant is
+        // counted here.
         if !std::mem::take(&mut self.noticed) {
             self.behind_grants = self.behind_grants.saturating_sub(1);
         }
@@ -89,14 +95,14 @@ impl Fairness {
         self.streak = 0;
     }
 
-    /// A release of ours goes out; `subscribed`: its notice will reach ourselves too.
+    /// A release of this process is about to be sent. `subscribed`: its notice will reach this process too.
     pub(crate) fn handle_release(&mut self, now: Instant, ttl: Duration, subscribed: bool) -> Precedence {
         self.own_notices += u64::from(subscribed);
         self.next(now, ttl)
     }
 
-    /// A lease of ours was lost. Whoever closes its owner is as far ahead as who releases. Whether that publishes
-    /// anything is not known here, so no notice is taken for our own.
+    /// A lease of this process was lost. The task that closes the lease's owner is as far ahead as a process that
+    /// releases. Whether closing publishes a notice is not known here, so no own notice is expected.
     pub(crate) fn handle_loss(&mut self, now: Instant, ttl: Duration) -> Precedence {
         self.next(now, ttl)
     }
@@ -111,13 +117,13 @@ impl Fairness {
         Precedence::StandBack
     }
 
-    /// How long to wait behind a notice, so that those who had no turn yet go first.
+    /// How long to wait after a notice, so that listeners without a streak in this round go first.
     pub(crate) fn delay_after_notice(&self, now: Instant, round_trip: Duration) -> Duration {
         let is_behind = now < self.behind_until && self.behind_grants > 0 && !self.nobody_listens;
         if is_behind { self.pause(round_trip) } else { Duration::ZERO }
     }
 
-    /// The release told how many listeners its notice reached; `None`: not known.
+    /// The answer to a release had the number of listeners that its notice reached. `None`: not known.
     pub(crate) fn handle_listeners(&mut self, listeners: Option<u32>, subscribed: bool) {
         self.nobody_listens = listeners.is_some_and(|count| count <= u32::from(subscribed));
         self.others = listeners.map_or(0, |count| count.saturating_sub(u32::from(subscribed)));
@@ -126,17 +132,17 @@ impl Fairness {
         }
     }
 
-    /// Whether the notice of our last release reached no other client.
+    /// Whether the notice of this process's last release reached no other client.
     pub(crate) fn nobody_listens(&self) -> bool {
         self.nobody_listens
     }
 
-    /// Some notice of ours may never come: stop expecting any.
+    /// Stops expecting notices of this process's own releases, because some of them may never come.
     pub(crate) fn forget_own_notices(&mut self) {
         self.own_notices = 0;
     }
 
-    /// How many of these notices are not our own.
+    /// The number of these notices that do not come from this process's own releases.
     pub(crate) fn take_foreign(&mut self, notices: u64) -> u64 {
         let own = notices.min(self.own_notices);
         self.own_notices -= own;
@@ -150,11 +156,12 @@ impl Fairness {
     }
 }
 
-/// After which a row ends if others listen: they wait for less than a second, however long a hold lasts.
+/// The time after which a streak ends if other clients listen. They then wait for less than a second, however long a
+/// hold lasts.
 const STREAK_TIME_MAX: Duration = Duration::from_millis(100);
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(16);
-/// Not all who listen want the lock: a round does not get longer than that many rows.
+/// The maximum number of streaks in a round, because not every listener wants the lock.
 const OTHERS_MAX: u32 = 16;
 
 #[cfg(test)]
@@ -216,7 +223,7 @@ mod tests {
         assert_eq!(release(&mut fairness, 1), Precedence::AtOnce);
     }
 
-    /// One row of 20 ms with 4 grants, and 2 others listen. It ends at 20 ms.
+    /// One streak of 20 ms with 4 grants, while 2 other clients listen. The streak ends at 20 ms.
     fn behind_two_others() -> Fairness {
         let mut fairness = Fairness::default();
         fairness.handle_listeners(Some(3), true);

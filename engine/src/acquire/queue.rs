@@ -1,7 +1,7 @@
 //! The callers of a key, first come first served. Pure.
 //!
-//! Most keys have one caller at a time, and their entries are made and dropped several times within one call. So one
-//! caller is kept without any index; a second one moves both into an [`Index`].
+//! Most keys have one caller at a time, and their entries are created and dropped several times within one call. So a
+//! single caller is kept without any index. A second caller moves both into an [`Index`].
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::clock::Instant;
 /// Callers in the order in which they are served.
 #[derive(Debug)]
 pub(crate) struct Queue<S> {
-    /// The only caller, if it came when there was no other.
+    /// The only caller, if it joined an empty queue.
     alone: Option<Box<Queued<S>>>,
     index: Option<Box<Index<S>>>,
-    /// How many have come.
+    /// The number of callers that have joined so far.
     came: Coming,
 }
 
@@ -52,7 +52,7 @@ impl<S> Queue<S> {
         self.alone().into_iter().chain(self.index.iter().flat_map(|index| index.iter()))
     }
 
-    /// How many callers have come so far.
+    /// The number of callers that have joined so far.
     pub(crate) fn came(&self) -> Coming {
         self.came
     }
@@ -66,7 +66,7 @@ impl<S> Queue<S> {
         }
     }
 
-    /// A caller that had come before is the head again.
+    /// Puts a caller that had joined before at the head again.
     pub(crate) fn push_front(&mut self, caller: Caller<S>) {
         let queued = Box::new(Queued { coming: 0, caller });
         match self.is_empty() {
@@ -83,35 +83,37 @@ impl<S> Queue<S> {
         }
     }
 
-    /// Takes out this caller.
+    /// Removes this caller.
     pub(crate) fn take(&mut self, id: CallerId) -> Option<Caller<S>> {
         self.take_alone(|caller| caller.id == id).or_else(|| self.take_from_index(|index| index.take(id))?)
     }
 
-    /// Takes out the first caller with this ttl.
+    /// Removes the first caller with this ttl.
     pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
         self.take_alone(|caller| caller.terms.ttl == ttl)
             .or_else(|| self.take_from_index(|index| index.take_first(ttl))?)
     }
 
-    /// Takes out every caller of this scope, in order.
+    /// Removes every caller of this scope, in order.
     pub(crate) fn take_scope(&mut self, scope: ScopeId) -> Vec<Caller<S>> {
         self.take_several(|caller| caller.scope == Some(scope), |index| index.take_scope(scope))
     }
 
-    /// Takes out, in the order in which they came, the callers that only try and came at a moment that `is_it` picks.
+    /// Removes, in the order of arrival, the callers that only try ([`Patience::Try`]) and whose arrival moment `is_it`
+    /// picks.
     pub(crate) fn take_tries(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
         let picks = |caller: &Caller<S>| caller.patience == Patience::Try && is_it(caller.joined);
         self.take_several(picks, |index| index.take_while(CallerDeadlines::first_try, &is_it))
     }
 
-    /// The same of those who wait.
+    /// The same for the callers that wait ([`Patience::Wait`]).
     pub(crate) fn take_waits(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
         let picks = |caller: &Caller<S>| caller.patience != Patience::Try && is_it(caller.joined);
         self.take_several(picks, |index| index.take_while(CallerDeadlines::first_wait, &is_it))
     }
 
-    /// Takes out the callers whose wait is over, if `leaves` says so of their coming. The others stay, for `stay` at most.
+    /// Removes the callers whose wait has ended and for whose arrival number `leaves` holds. The other callers whose
+    /// wait has ended stay queued, for at most `stay`.
     pub(crate) fn take_ended(
         &mut self,
         now: Instant,
@@ -126,31 +128,31 @@ impl<S> Queue<S> {
         ended
     }
 
-    /// Takes out every caller, in order.
+    /// Removes every caller, in order.
     pub(crate) fn take_all(&mut self) -> Vec<Caller<S>> {
         let alone = self.alone.take().map(|queued| queued.caller);
         let others = self.index.take().into_iter().flat_map(|index| index.into_callers());
         alone.into_iter().chain(others).collect()
     }
 
-    /// Whether a caller only tries.
+    /// Whether the queue has a caller that only tries.
     pub(crate) fn has_tries(&self) -> bool {
         self.first_try().is_some()
     }
 
-    /// When the first caller came that only tries.
+    /// When the first caller that only tries arrived.
     pub(crate) fn first_try(&self) -> Option<Instant> {
         let came = |caller: &Caller<S>| (caller.patience == Patience::Try).then_some(caller.joined);
         self.first(came, |limits| limits.first_try().map(|(came, _)| came))
     }
 
-    /// When the first caller came that waits.
+    /// When the first caller that waits arrived.
     pub(crate) fn first_wait(&self) -> Option<Instant> {
         let came = |caller: &Caller<S>| (caller.patience != Patience::Try).then_some(caller.joined);
         self.first(came, |limits| limits.first_wait().map(|(came, _)| came))
     }
 
-    /// When the first wait ends; of a caller that stayed, its last moment.
+    /// When the first wait ends. For a caller that stays queued after its wait: the last moment of its stay.
     pub(crate) fn first_end(&self) -> Option<Instant> {
         let end = |caller: &Caller<S>| match caller.patience {
             Patience::Wait(until) => until,
@@ -159,7 +161,7 @@ impl<S> Queue<S> {
         self.first(end, |limits| limits.first_end().map(|(end, _)| end))
     }
 
-    /// Before this moment no caller that stayed leaves by the clock; `None`: no caller has stayed.
+    /// The moment before which no caller that stays queued after its wait leaves by the clock. `None`: no caller stays.
     pub(crate) fn stayed_until(&self) -> Option<Instant> {
         self.index.as_ref()?.limits.stayed_until() // a caller that stays is in the index
     }
@@ -185,7 +187,7 @@ impl<S> Queue<S> {
         Some(taken)
     }
 
-    /// The only caller, if `picks` picks it, or those that are taken from the index.
+    /// The only caller, if `picks` picks it, or the callers that `take` removes from the index.
     fn take_several(
         &mut self,
         picks: impl Fn(&Caller<S>) -> bool,
@@ -201,7 +203,7 @@ impl<S> Queue<S> {
         self.alone.as_deref().map(|queued| &queued.caller)
     }
 
-    /// The index of all callers, made if there is none.
+    /// The index of all callers, created on first use.
     fn index(&mut self) -> &mut Index<S> {
         let index = self.index.get_or_insert_default();
         self.alone.take().into_iter().for_each(|first| index.push_back(first));

@@ -1,7 +1,7 @@
 //! The callers of a key that has more than one, first come first served. Pure.
 //!
-//! Whatever is wanted of it is found by an index, so that a caller costs the same with 100 and with 100,000 others: by
-//! its number, by its scope, and by the moments of [`CallerDeadlines`].
+//! Every lookup uses an index: by the caller's number, by its scope, and by the moments of [`CallerDeadlines`]. So the
+//! cost per caller is the same with 100 and with 100,000 other callers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::clock::Instant;
 
-/// A caller and the order of its coming.
+/// A caller and its arrival number.
 #[derive(Debug)]
 pub(crate) struct Queued<S> {
     pub(crate) coming: Coming,
@@ -79,13 +79,13 @@ impl<S> Index<S> {
         self.callers.get(&self.place_of_scope(scope)?).map(|queued| &queued.caller)
     }
 
-    /// Takes out this caller.
+    /// Removes this caller.
     pub(crate) fn take(&mut self, id: CallerId) -> Option<Caller<S>> {
         let place = *self.places.get(&id)?;
         self.take_at(place)
     }
 
-    /// Takes out the first caller with this ttl.
+    /// Removes the first caller with this ttl.
     pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
         let mut callers = self.callers.iter().inspect(|_| self.note_look());
         let place = *callers.find(|(_, queued)| queued.caller.terms.ttl == ttl)?.0;
@@ -93,13 +93,13 @@ impl<S> Index<S> {
         self.take_at(place)
     }
 
-    /// Takes out every caller of this scope, in order.
+    /// Removes every caller of this scope, in order.
     pub(crate) fn take_scope(&mut self, scope: ScopeId) -> Vec<Caller<S>> {
         std::iter::from_fn(|| self.take_at(self.place_of_scope(scope)?)).collect()
     }
 
-    /// Takes out the callers that `first` finds, one after the other, for as long as each came at a moment that `is_it`
-    /// picks.
+    /// Removes the callers that `first` finds, one after the other, as long as `is_it` picks the arrival moment of
+    /// each.
     pub(crate) fn take_while(
         &mut self,
         first: impl Fn(&CallerDeadlines) -> Option<(Instant, Place)>,
@@ -112,7 +112,8 @@ impl<S> Index<S> {
         std::iter::from_fn(next).collect()
     }
 
-    /// Takes out the callers whose wait is over, if `leaves` says so of their coming. The others stay, for `stay` at most.
+    /// Removes the callers whose wait has ended and for whose arrival number `leaves` holds. The other callers whose
+    /// wait has ended stay queued, for at most `stay`.
     pub(crate) fn take_ended(
         &mut self,
         now: Instant,
@@ -136,7 +137,7 @@ impl<S> Index<S> {
         ended.into_iter().map(|Queued { coming, caller }| (coming, caller)).collect()
     }
 
-    /// Takes out every caller, in order.
+    /// All callers, in order.
     pub(crate) fn into_callers(self) -> impl Iterator<Item = Caller<S>> {
         self.callers.into_values().map(|queued| queued.caller)
     }

@@ -25,8 +25,8 @@ use crate::{
 /// A lock that is held until it is released, dropped or lost.
 ///
 /// Dropping a lease releases the lock in the background. The drop never blocks and needs no runtime. Prefer
-/// [`release`](Self::release): only its answer tells that the lock was held until the end. Note that `let _ =
-/// lock.acquire().await?` drops the lease, and so releases the lock, at once.
+/// [`release`](Self::release): only its answer tells that the lock was held until the end.
+/// Note that `let _ = lock.acquire().await?` drops the lease, and so releases the lock, at once.
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     core: Arc<LeaseCore>,

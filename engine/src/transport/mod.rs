@@ -14,8 +14,8 @@
 //! **Never late.** An acquire or renewal carries `execute_by`, a moment on the engine's clock. The server must not
 //! execute the request later. The transport chooses the means: a server time that a script compares, a lease that is
 //! granted first and revoked on close, a statement that compares `clock_timestamp()`. A transport may refuse too early
-//! (`TooLate`), but never execute too late. The server time that was sent as the limit is returned in `Effect::Unknown
-//! { not_after }`.
+//! (`TooLate`), but never execute too late. The server time that was sent as the limit is returned in
+//! `Effect::Unknown { not_after }`.
 //!
 //! **Safe to repeat.** An acquire by an owner that already holds the lock is `Granted` and counts once. No acquire or
 //! renewal shortens a hold. A release or renewal by any other owner changes nothing.

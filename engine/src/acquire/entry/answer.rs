@@ -1,4 +1,4 @@
-//! What an answer of the server means for an entry.
+//! What a server's answer means for an entry.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::{
     transport::{AcquireReply, Effect, Remaining, TransportError},
 };
 
-/// What came of an answer.
+/// The result of an answer.
 #[derive(Debug)]
 pub(crate) struct Verdict<S> {
-    /// The grant and who gets it: the first of them decides the terms, the others share its scope.
+    /// The grant and its receivers. The first receiver decides the terms; the others share its scope.
     pub(crate) grant: Option<Grant<S>>,
-    /// Who leaves without it.
+    /// The callers that leave without the lock.
     pub(crate) leaving: Vec<Leaving<S>>,
-    /// An owner to be closed.
+    /// An owner that must be closed.
     pub(crate) closing: Option<UnconfirmedOwner>,
-    /// A peer holds the lock without expiry, seen for the first time.
+    /// Another client holds the lock without expiry; `true` only the first time that this entry sees it.
     pub(crate) no_expiry: bool,
 }
 
-/// A grant that found its receiver.
+/// A grant that has a receiver.
 #[derive(Debug)]
 pub(crate) struct Grant<S> {
     pub(crate) receiver: Caller<S>,
@@ -36,8 +36,8 @@ pub(crate) struct Grant<S> {
 }
 
 impl<S> Entry<S> {
-    /// The ask sent at `sent` was answered. `local` is told apart by the driver: an answer of an older epoch arrives here
-    /// as an unknown.
+    /// Handles the answer to the ask that was sent at `sent`. The driver has already checked the answer's clock: an
+    /// answer of an older epoch arrives here as an unknown.
     pub(crate) fn handle_answer(
         &mut self,
         answer: Result<AcquireReply, TransportError>,
@@ -82,7 +82,8 @@ impl<S> Entry<S> {
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
         let receiver = if in_time { self.callers.take_first(attempt.ttl) } else { None };
         let Some(receiver) = receiver else {
-            verdict.closing = Some(attempt.into_give_back(granted.execute_by)); // nobody there, or too old to be of use
+            // No caller wants the grant, or it is too old to be of use.
+            verdict.closing = Some(attempt.into_give_back(granted.execute_by));
             return;
         };
         self.fairness.handle_grant(now);
@@ -117,7 +118,8 @@ impl<S> Entry<S> {
         }
     }
 
-    // Once in a row at once: the sample in the answer has put the offset right.
+    // The first `TooLate` in a row is retried at once, because the time sample in that answer has corrected the clock
+    // offset.
     fn handle_too_late(&mut self, now: Instant) {
         let delay = if self.failures == 0 { Duration::ZERO } else { backoff(self.failures) };
         self.failures += 1;
@@ -154,12 +156,13 @@ impl<S> Entry<S> {
     }
 }
 
-/// 10 ms, doubled with each trouble in a row, at most 200 ms: within a second of healing several asks go out.
+/// 10 ms, doubled with each consecutive failure, at most 200 ms. So several asks go out within a second after the
+/// server has recovered.
 fn backoff(failures: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(failures.min(10))).min(BACKOFF_MAX)
 }
 
-/// A server counts whole milliseconds: one more, and the hold is gone.
+/// A server counts whole milliseconds, so one millisecond after its expiry a hold is certainly gone.
 const PAST_EXPIRY: Duration = Duration::from_millis(1);
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_millis(200);

@@ -1,4 +1,5 @@
-//! The lease of this engine that holds the key: how it comes, goes, and whose turn is next.
+//! The lease of this engine that holds the key: how it is installed, how it ends, and when the entry asks after its
+//! end.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use crate::{
 };
 
 impl<S> Entry<S> {
-    /// The receiver's lease holds the key from now on. Returns the one that did so far: the server has given its lock to
-    /// another owner, so it is lost.
+    /// Installs the receiver's lease as the lease that holds the key. Returns the lease that held it before: the server
+    /// has granted the lock to another owner, so that earlier lease is lost.
     pub(crate) fn install(
         &mut self,
         lease: Arc<LeaseCore>,
@@ -22,7 +23,7 @@ impl<S> Entry<S> {
         Some(earlier.lease)
     }
 
-    /// Our lease ends by a release that is about to be sent.
+    /// The lease of this engine ends by a release that is about to be sent.
     pub(crate) fn handle_local_release(
         &mut self,
         lease: &Arc<LeaseCore>,
@@ -37,7 +38,7 @@ impl<S> Entry<S> {
         self.take_turn(turn, now, pace);
     }
 
-    /// Our lease was lost.
+    /// The lease of this engine was lost.
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
         let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
         self.remove_local(lease);
@@ -73,13 +74,14 @@ impl<S> Entry<S> {
         is_it
     }
 
-    /// A hold of a lost lease was dropped: its scope may be free again.
+    /// A hold of a lost lease was dropped: its scope may acquire the key again once all its holds are dropped.
     pub(crate) fn forget_dropped(&mut self) {
         self.lost.retain(|local| local.lease.holds() > 0);
     }
 
-    /// The release was answered, and told how many its notice reached. `None`: not known, or it published nothing.
-    /// `true`: the entry is to be looked at now. It stood back for other listeners, and there are none.
+    /// The release was answered, with the number of listeners that its notice reached. `None`: not known, or no notice
+    /// was published. Returns `true` if the entry must take its next step now: it stood back for other listeners, and
+    /// there are none.
     pub(crate) fn handle_release_answer(
         &mut self,
         published: bool,

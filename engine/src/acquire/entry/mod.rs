@@ -1,18 +1,21 @@
-//! A key that somebody here wants: its callers, the one attempt to get it, and when to ask. Pure.
+//! The entry of a key: its callers, the one attempt to acquire it, and when to ask the server. Pure.
 //!
 //! Rules.
-//! - The attempt belongs to the key. It carries the ttl of the caller at the head when it starts; its grant goes to the
-//!   first queued caller with that ttl. A caller that leaves just leaves.
+//! - The attempt belongs to the key. It has the ttl of the caller that is at the head when the attempt starts. Its
+//!   grant goes to the first queued caller with that ttl. A caller that leaves changes nothing for the others.
 //! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy).
-//! - An unanswered ask is repeated with the same owner for half a ttl; then its owner is closed and a new attempt
+//! - An unanswered ask is repeated with the same owner for half a ttl. Then its owner is closed and a new attempt
 //!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
-//! - A notice is a hint: it leads to one ask. Notices during an ask are remembered as one.
-//! - A caller whose wait is over is told that the lock was held only if that was known since it came: by a definite
-//!   answer, by the last one as far as it holds for who only tries, or by a lease of this engine. It leaves once it can
-//!   be told something, or one command timeout later.
-//! - `unavailable_after` runs from the first send without a definite answer, for each caller from its joining at most.
+//! - A notice is a hint: it leads to one ask. Several notices during an ask are remembered as one.
+//! - A caller whose wait has ended gets `TimedOut` only if the lock was known to be held since the caller joined: by a
+//!   definite answer, by the last definite answer as far as it counts for a caller that only tries, or by a lease of
+//!   this engine. The caller leaves once there is such an answer or an unanswered ask for it, at the latest one command
+//!   timeout after its wait.
+//! - `unavailable_after` counts from the first send without a definite answer, but for each caller not before it
+//!   joined.
 //!
-//! It sends, sleeps and wakes nothing: `take_step` says what to do next, `handle_*` take what came in.
+//! An entry does not send, sleep or wake anything: `take_step` returns what to do next, and the `handle_*` functions
+//! take what came in.
 
 mod answer;
 mod local;
@@ -42,20 +45,20 @@ pub(crate) use step::{Ask, Step};
 
 pub(crate) use crate::metrics::AskCause as Cause;
 
-/// How a scope stands to the key.
+/// The relation of a scope to the key.
 #[derive(Debug)]
 pub(crate) enum ScopeView {
-    /// It has nothing to do with it.
+    /// The scope neither holds the key nor has a caller in the queue.
     Stranger,
-    /// It holds it.
+    /// The scope holds the key.
     Holds(Arc<LeaseCore>),
-    /// It held it, lost it, and has not dropped all its leases.
+    /// The scope held the key, lost it, and has not dropped all its leases.
     Lost(Arc<LeaseCore>),
-    /// It has a caller in the queue, with these terms.
+    /// The scope has a caller in the queue, with these terms.
     Queued(Terms),
 }
 
-/// One key's entry.
+/// The entry of one key.
 #[derive(Debug)]
 pub(crate) struct Entry<S> {
     callers: Queue<S>,
@@ -66,22 +69,23 @@ pub(crate) struct Entry<S> {
     cause: Cause,
     /// The last definite answer was "held", and nothing has happened since.
     last_held: bool,
-    /// The last caller that was there when the lock was known to be held, by a definite answer or by a lease of ours.
+    /// The arrival number of the last caller that had joined when the lock was last known to be held, by a definite
+    /// answer or by a lease of this engine.
     told_held: Option<Coming>,
-    /// The last caller that was there when the last ask was sent.
+    /// The arrival number of the last caller that had joined when the last ask was sent.
     asking: Coming,
-    /// The same of the last ask that was told "held" or was not answered.
+    /// The same for the last ask that was answered "held" or was not answered.
     asked: Option<Coming>,
     standing_back: bool,
     warned_no_expiry: bool,
-    /// Why to ask again at once if the ask in flight is answered "held".
+    /// The cause of another ask, which is sent at once if the ask in flight is answered "held".
     follow_up: Option<Cause>,
     unclear: Option<Unclear>,
     failures: u32,
     fairness: Fairness,
 }
 
-/// A lease of this engine, and the scope it was taken in.
+/// A lease of this engine, and the scope in which it was taken.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldGrant {
     lease: Arc<LeaseCore>,
@@ -99,7 +103,7 @@ impl HeldGrant {
     }
 }
 
-/// No definite answer since.
+/// The time without a definite answer: since the first send that got none.
 #[derive(Debug)]
 struct Unclear {
     since: Instant,
@@ -130,7 +134,7 @@ impl<S> Default for Entry<S> {
 }
 
 impl<S> Entry<S> {
-    /// Whether it can be forgotten.
+    /// Whether the entry can be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
         self.local.is_none() && self.is_idle_but_for_a_lease()
     }
@@ -144,12 +148,12 @@ impl<S> Entry<S> {
         self.callers.len()
     }
 
-    /// When the caller at the head came, who waits longest.
+    /// When the caller at the head joined. It has waited longest.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.callers.head().map(|caller| caller.joined)
     }
 
-    /// Everybody who waits, in order.
+    /// Every queued caller, in order.
     pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller<S>> {
         self.callers.iter()
     }
@@ -159,14 +163,14 @@ impl<S> Entry<S> {
         self.local.as_ref().map(|local| &local.lease)
     }
 
-    /// The entry of a key that is held by a lease of this engine, with nothing else to remember.
+    /// The entry of a key that a lease of this engine holds, with nothing else to remember.
     pub(crate) fn of_held(HeldGrant { lease, scope }: HeldGrant) -> Self {
         let fairness = Fairness::of_one_grant(lease.granted_at);
         Self { local: Some(HeldGrant { lease, scope }), fairness, ..Self::default() }
     }
 
-    /// The lease that holds the key, if [`Self::of_held`] makes the same entry of it: nobody waits, nothing is asked or
-    /// unclear, and the grant was the only turn.
+    /// The lease that holds the key, if [`Self::of_held`] would make an equal entry from it: no caller waits, nothing
+    /// is asked or unclear, and the grant was the only one of its streak.
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
         let local = self.local.as_ref()?;
         let is_quiet = self.is_idle_but_for_a_lease()
@@ -177,7 +181,7 @@ impl<S> Entry<S> {
         is_quiet.then_some(local)
     }
 
-    /// How a scope stands to the key.
+    /// The relation of a scope to the key.
     pub(crate) fn scope_view(&self, scope: ScopeId) -> ScopeView {
         let is_it = |local: &&HeldGrant| local.scope == Some(scope) && local.lease.holds() > 0;
         if let Some(local) = self.lost.iter().find(is_it) {
@@ -191,23 +195,23 @@ impl<S> Entry<S> {
         }
     }
 
-    /// Whether a caller that only tries can be told "held" without a command: the last definite answer said so and
-    /// nothing is being asked, or a lease of this engine holds the key and is not in jeopardy.
+    /// Whether a caller that only tries can get "held" without a command: the last definite answer was "held" and no
+    /// ask is in flight, or a lease of this engine holds the key and is not in jeopardy.
     pub(crate) fn is_known_held(&self, now: Instant) -> bool {
         self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
     }
 
-    /// Queues a caller; `ahead`: at the head, because its grant came too late to be taken.
+    /// Queues a caller. `ahead`: at the head, because its grant came too late to be taken.
     pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) {
         if ahead { self.callers.push_front(caller) } else { self.callers.push_back(caller) }
     }
 
-    /// A caller was dropped.
+    /// Removes a caller that was dropped.
     pub(crate) fn depart(&mut self, id: CallerId) -> Option<Caller<S>> {
         self.callers.take(id)
     }
 
-    /// Every caller, at shutdown or when nobody is left to serve them.
+    /// Removes every caller: at shutdown, or when no task is left that serves them.
     pub(crate) fn depart_all(&mut self) -> Vec<Caller<S>> {
         self.callers.take_all()
     }

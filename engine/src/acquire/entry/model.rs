@@ -1,13 +1,13 @@
-//! Every interleaving of release, notice, ask and answer, for one entry and one foreign process.
+//! Explores every interleaving of release, notice, ask and answer, for one entry and one foreign process.
 //!
-//! The world: a server that knows one hold; a connection that carries asks, releases and their answers in order; another
-//! one for notices, whose subscription comes in force when it likes and may be cut; a foreign process that releases and
-//! takes the lock again. A driver obeys the entry. Time stands still, but for the short waits an entry asks for itself
-//! (standing back, back-off): so what happens only after the safety poll never happens, and shows as a caller who
-//! waits for a free lock.
+//! The world has a server that knows one hold; a connection that carries asks, releases and their answers in order; a
+//! second connection for notices, whose subscription comes in force at any moment and may be cut; and a foreign process
+//! that releases and takes the lock again. A driver does what the entry says. Time does not pass, except for the short
+//! waits that an entry requests itself (standing back, back-off). So an event that only the safety poll would cause
+//! never happens, and the missing event shows as a caller that waits for a free lock.
 //!
-//! Breadth first, each state once, so a failure shows a shortest path; a path is a list of choices that is played again
-//! from the beginning.
+//! The search is breadth first and visits each state once, so a failure shows a shortest path. A path is a list of
+//! choices that is replayed from the beginning.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -33,27 +33,27 @@ const PACE: Pace = Pace {
     round_trip: Duration::from_millis(1),
 };
 
-/// What may happen, how often, and which habits the driver has.
+/// Which events may happen, how often, and how the driver behaves.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     callers: u64,
-    /// Callers that only try, who come while others wait.
+    /// Callers that only try and arrive while others wait.
     tries: u64,
-    /// Callers with a wait of zero, who come while others wait.
+    /// Callers with a wait of zero that arrive while others wait.
     zero_waits: u64,
     foreign_takes: u32,
     cuts: u32,
     timeouts: u32,
     departures: u32,
-    /// The driver looks at the notices also while an ask is in flight.
+    /// The driver looks at notices also while an ask is in flight.
     looks_in_flight: bool,
     /// The subscription stays warm when the driver drops its watch.
     warm: bool,
-    /// The process has had its row: it stands back after each release.
+    /// The process has had its streak: it stands back after each release.
     stands_back: bool,
-    /// Our leases are in jeopardy as soon as they are held, so tries ask.
+    /// This engine's leases are in jeopardy as soon as they are held, so callers that only try ask the server.
     jeopardy: bool,
-    /// How often our hold is deleted, without a notice.
+    /// How often this engine's hold is deleted, without a notice.
     deletions: u32,
 }
 
@@ -94,7 +94,7 @@ enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Subscription {
     No,
-    /// On its way, or to be made again after a cut.
+    /// Requested and not confirmed yet, or to be made again after a cut.
     ExplicitTerms,
     InForce,
 }
@@ -125,15 +125,16 @@ enum Action {
     HeadDeparts,
 }
 
-/// What was heard since a caller with a wait of zero came.
+/// What is known since a caller with a wait of zero joined.
 #[derive(Clone, Copy, Debug)]
 struct ZeroWait {
     id: CallerId,
-    /// How many asks had been sent.
+    /// The number of asks that had been sent when it joined.
     came_at: u64,
-    /// A server, or a lease of ours, said that the lock is held, or had said so when it came.
+    /// A server's answer, or a lease of this engine, proved that the lock is held, since the caller joined or still
+    /// valid when it joined.
     heard_held: bool,
-    /// An ask that was sent since was told "held" or was not answered.
+    /// An ask that was sent since then was answered "held" or was not answered.
     asked: bool,
 }
 
@@ -150,7 +151,7 @@ struct World {
     mint: OwnerMint,
     now: Instant,
     hold: Hold,
-    /// Owners whose release another task sends when it comes to it.
+    /// Owners whose release another task sends later.
     closings: VecDeque<Owner>,
     commands: VecDeque<Command>,
     answers: VecDeque<Answer>,
@@ -165,7 +166,7 @@ struct World {
     asks_by_hint: u64,
     next_caller: u64,
     zero_waits: Vec<ZeroWait>,
-    /// Asks that were told to have timed out; they may still be on their way.
+    /// The number of asks that were reported as timed out and may still be executed.
     abandoned: usize,
 }
 
@@ -234,7 +235,7 @@ impl World {
         self.entry.local().is_some_and(|lease| self.hold == Hold::Ours(lease.owner))
     }
 
-    /// What the entry waits for by itself, other than the safety poll and the end of a foreign hold.
+    /// A wait that the entry requests itself, other than the safety poll and the end of a foreign hold.
     fn short_wait(&self) -> Option<Instant> {
         let Driver::Waiting(until) = self.driver else { return None };
         until.filter(|until| *until < self.now + PACE.safety_poll / 2)
@@ -370,7 +371,7 @@ impl World {
         self.entry.local().is_some() || self.entry.is_known_held(self.now)
     }
 
-    /// Who leaves by its wait is told what is true since it came.
+    /// A caller that leaves because its wait has ended gets an answer that is true since it joined.
     fn dismiss(&mut self) {
         for Leaving { caller, refusal } in self.entry.take_overdue(self.now, &PACE) {
             let place = self.zero_waits.iter().position(|zero| zero.id == caller.id);
@@ -411,7 +412,7 @@ impl World {
         self.commands.push_back(Command::Release(lease.owner));
     }
 
-    /// The driver's loop, until it has to wait for something.
+    /// Runs the driver's loop until it has to wait for something.
     fn drive(&mut self) {
         loop {
             if matches!(self.driver, Driver::InFlight(_)) {
@@ -455,7 +456,7 @@ impl World {
         self.driver = Driver::InFlight(self.asks);
     }
 
-    /// `true`: a watch was opened that may have something to tell.
+    /// Returns `true` if a watch was opened that may already have something to report.
     fn set_watch(&mut self, wanted: bool) -> bool {
         match (wanted, self.seen) {
             (true, None) => {
@@ -515,7 +516,7 @@ impl World {
         }
     }
 
-    /// Everything that the future depends on; owners by the order of their coming.
+    /// Every part of the state on which the future depends. Owners are numbered by the order of their creation.
     fn fingerprint(&self) -> String {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
@@ -591,7 +592,7 @@ fn replay(bounds: Bounds, path: &[Action]) -> World {
     world
 }
 
-/// Visits every state that can be reached, and says how many there are.
+/// Visits every reachable state, and returns the number of states.
 fn explore(bounds: Bounds) -> usize {
     let mut visited = HashSet::new();
     let mut paths = VecDeque::from([Vec::new()]);
@@ -608,7 +609,7 @@ fn explore(bounds: Bounds) -> usize {
     visited.len()
 }
 
-/// The same with every habit of the driver.
+/// Explores the same bounds with every behaviour of the driver.
 fn explore_habits(bounds: Bounds) {
     for habits in 0..8 {
         let (looks_in_flight, warm, stands_back) = (habits & 1 > 0, habits & 2 > 0, habits & 4 > 0);

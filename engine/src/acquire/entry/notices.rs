@@ -1,10 +1,11 @@
-//! What an entry hears: notices, and changes of the way to the servers.
+//! How an entry handles notices and changes of the topology.
 
 use super::{Cause, Entry, Pace};
 use crate::clock::Instant;
 
 impl<S> Entry<S> {
-    /// What the watch of the key told: new notices, and whether some may have been missed before it came (back) in force.
+    /// Handles what the key's watch reports: new notices, and whether notices may have been missed before the watch
+    /// came in force (again).
     pub(crate) fn handle_notices(&mut self, notices: u64, resync: bool, now: Instant, pace: &Pace) {
         let foreign = self.fairness.take_foreign(notices);
         if resync {
@@ -26,14 +27,14 @@ impl<S> Entry<S> {
         }
     }
 
-    // Others may go first. Each notice tells of another grant of theirs, so the pause begins anew with it.
+    // Other clients may go first. Each notice means another grant of another client, so the pause starts again with it.
     pub(super) fn follow_notice(&mut self, now: Instant, pace: &Pace) {
         let soon = now + self.fairness.delay_after_notice(now, pace.round_trip);
         let pauses_already = self.next_ask > now && matches!(self.cause, Cause::Notice | Cause::Turn);
         self.ask_next(if pauses_already { soon } else { soon.min(self.next_ask) }, Cause::Notice);
     }
 
-    /// The way to the servers has changed: a retry need not wait any longer.
+    /// The topology has changed: a retry need not wait any longer.
     pub(crate) fn handle_topology(&mut self, now: Instant) {
         if self.unclear.is_some() {
             self.ask_next(now.min(self.next_ask), Cause::Resync);

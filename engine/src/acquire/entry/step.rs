@@ -1,4 +1,4 @@
-//! What an entry does next.
+//! Decides what an entry does next.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ pub(crate) enum Step {
     Ask(Ask),
     /// Wait for the first of: this moment, a poke, a notice. `watch`: notices are wanted.
     Wait { until: Option<Instant>, watch: bool },
-    /// Nobody wants anything any more.
+    /// No caller is left: nothing to do.
     Rest,
 }
 
-/// One ask of the server.
+/// One ask to the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
-    /// That of the caller at the head.
+    /// The class of the caller at the head.
     pub(crate) class: ClassId,
     pub(crate) owner: Owner,
     pub(crate) ttl: Duration,
     pub(crate) cause: Cause,
-    /// Since when the longest waiting caller waits.
+    /// When the caller that has waited longest joined.
     pub(crate) oldest: Instant,
     /// When the next caller leaves by the clock even if this ask is not answered by then.
     pub(crate) give_up: Option<Instant>,
 }
 
 impl<S> Entry<S> {
-    /// What to do next.
+    /// Decides what to do next. Returns also an owner that must be closed.
     pub(crate) fn take_step(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl<S> Entry<S> {
         (Step::Ask(ask), closing)
     }
 
-    // What is known grows old while nobody watches.
+    // Without a watch, `last_held` may be stale by the next arrival, so it is forgotten.
     fn rest(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
         if std::mem::take(&mut self.last_held) {
             self.ask_next(now, Cause::Arrival);
@@ -86,7 +86,7 @@ impl<S> Entry<S> {
         self.attempt.take().and_then(Attempt::into_closing)
     }
 
-    // In jeopardy a caller that only tries wants the server's word.
+    // While the lease is in jeopardy, a caller that only tries needs an answer from the server.
     fn leaves_it_to_local(&self) -> bool {
         let wants_word = |local: &HeldGrant| self.callers.has_tries() && local.lease.is_in_jeopardy();
         self.local.as_ref().is_some_and(|local| !wants_word(local))
@@ -97,7 +97,7 @@ impl<S> Entry<S> {
         if over { self.attempt.take().and_then(Attempt::into_closing) } else { None }
     }
 
-    /// The ask is being sent.
+    /// Records that the ask is being sent.
     pub(crate) fn note_sent(&mut self, sent: Instant) {
         if let Some(attempt) = &mut self.attempt {
             attempt.note_sent(sent);

@@ -1,4 +1,4 @@
-//! The entry against hand-made answers; no clock, no transport.
+//! Tests the entry with hand-made answers; no clock, no transport.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn failed(kind: ErrorKind) -> Answer {
     Err(TransportError::without_effect(kind, None, "no"))
 }
 
-/// An entry, and a driver that does what it is told.
+/// An entry, and a driver that does what the entry says.
 struct Ground {
     entry: Entry<()>,
     mint: OwnerMint,
@@ -73,7 +73,7 @@ impl Ground {
         Self { entry: Entry::default(), mint: OwnerMint::new(), callers: 0 }
     }
 
-    /// One caller without limit that was told, after `left_ms`, to wait.
+    /// An entry with one caller without limit, whose ask was answered "held" with `left_ms` remaining.
     fn waiting(left_ms: u64) -> Self {
         let mut ground = Self::new();
         ground.caller(FOREVER, 0);
@@ -82,7 +82,7 @@ impl Ground {
         ground
     }
 
-    /// A lease of ours that was granted at 1 ms, in `scope`, and nobody queued.
+    /// A lease of this engine that was granted at 1 ms, in `scope`, with no caller queued.
     fn holding(scope: Option<u64>) -> (Self, Arc<LeaseCore>) {
         let mut ground = Self::new();
         ground.join(FOREVER, 0, TERMS, scope);
@@ -107,7 +107,7 @@ impl Ground {
         self.entry.take_step(at(ms), &self.mint, &PACE)
     }
 
-    /// An ask, with what it closes.
+    /// The next ask, and the owner that it closes.
     fn ask_and_closing(&mut self, ms: u64) -> (Ask, Option<UnconfirmedOwner>) {
         let (step, closing) = self.step(ms);
         let Step::Ask(ask) = step else { panic!("no ask at {ms}: {step:?}") };
@@ -119,7 +119,7 @@ impl Ground {
         self.ask_and_closing(ms).0
     }
 
-    /// Until when it waits, in milliseconds, and whether it watches.
+    /// Until when the entry waits, in milliseconds, and whether it watches.
     fn wait(&mut self, ms: u64) -> (Option<u64>, bool) {
         let (step, closing) = self.step(ms);
         assert!(closing.is_none(), "{closing:?}");
@@ -556,7 +556,7 @@ fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
     assert_eq!(ground.wait(60_000), (None, false));
 }
 
-// Who only tries.
+// Callers that only try.
 
 #[test]
 fn a_try_needs_no_command_while_the_last_answer_was_held() {
@@ -807,7 +807,7 @@ fn l2_a_loss_of_ours_during_an_ask_is_followed_by_another_ask() {
 
 // Fairness between processes.
 
-/// Others listen, and this process has had its row; it waits with one caller since its release at 100 ms.
+/// Other clients listen, and this process has had its streak. It waits with one caller since its release at 100 ms.
 fn standing_back() -> Ground {
     standing_back_after_a_row_since(100)
 }

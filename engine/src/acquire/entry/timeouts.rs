@@ -1,4 +1,4 @@
-//! Whose patience is at its end, and when the next one's will be.
+//! The callers that leave by the clock, and when the next caller leaves.
 
 use super::{Entry, Pace};
 use crate::{
@@ -8,11 +8,13 @@ use crate::{
 };
 
 impl<S> Entry<S> {
-    /// Callers whose wait is over, or who had no definite answer for too long; who only tries, as soon as a lease of ours
-    /// holds the key out of jeopardy.
+    /// Removes and returns three kinds of callers. First: callers whose wait has ended. Second: callers without a
+    /// definite answer for `unavailable_after`. Third: callers that only try, as soon as a lease of this engine holds
+    /// the key and is not in jeopardy.
     ///
-    /// A caller whose wait is over leaves once it can be told something that is true since it came: that the lock is
-    /// held, or that an ask sent for it had no definite answer. Until then it stays, for one command timeout at most.
+    /// A caller whose wait has ended leaves once a fact is known that is true since it joined: the lock is held, or an
+    /// ask that was sent for the caller got no definite answer. Until then the caller stays queued, for at most one
+    /// command timeout.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
         let mut leaving = self.take_unanswered(now, pace);
         if self.callers.has_tries() && self.is_surely_held_here(now) {
@@ -45,7 +47,7 @@ impl<S> Entry<S> {
         ended.into_iter().map(leaving).collect()
     }
 
-    // As to who only tries; and a lease of ours in jeopardy is still ours.
+    // As for callers that only try. In addition a lease of this engine in jeopardy counts, because it is still held.
     fn is_known_held_to_waiters(&self, now: Instant) -> bool {
         self.local.as_ref().is_some_and(|local| local.lease.is_held(now)) || self.is_known_held(now)
     }
@@ -54,7 +56,8 @@ impl<S> Entry<S> {
         self.unclear.as_ref().and_then(|unclear| unclear.last_error.as_deref().cloned())
     }
 
-    // Behind a lease of ours nobody waits for the server's word, except who only tries.
+    // While a lease of this engine holds the key, no caller waits for the server's answer, except callers that only
+    // try.
     fn unclear_since(&self) -> Option<Instant> {
         self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
     }
@@ -65,7 +68,7 @@ impl<S> Entry<S> {
         end.into_iter().chain(self.next_unanswered(pace)).min()
     }
 
-    /// The same while an ask is in flight: a caller whose wait ends meanwhile stays for its answer.
+    /// The same while an ask is in flight: a caller whose wait ends meanwhile stays for the answer to that ask.
     pub(super) fn next_give_up_in_flight(&self, pace: &Pace) -> Option<Instant> {
         self.callers.stayed_until().into_iter().chain(self.next_unanswered(pace)).min()
     }
