@@ -1,4 +1,4 @@
-//! The judge: whether two contenders of this process were entitled to one key at once, and whether tokens rose. Pure.
+//! The judge: whether two contenders of this process were entitled to one key at once, and whether tokens rose..
 //!
 //! A window is [lease returned, min(deadline, release called, lost)]. Its end may be told late, so the windows of a key
 //! are kept until all that have begun have ended; then they are judged in the order in which they began. A window that

@@ -12,6 +12,8 @@ use crate::sources::{self, Source};
 /// A module's path in its crate: `["acquire", "entry"]`; empty for the root.
 type Module = Vec<String>;
 
+type Arrows = BTreeMap<Module, BTreeSet<Module>>;
+
 /// The files of one crate, tests left out, with the files that each imports.
 pub(crate) struct Crate {
     files: BTreeMap<Module, String>,
@@ -22,7 +24,7 @@ impl Crate {
     /// Reads the crate whose root file lies in this folder of the checkout.
     pub(crate) fn read(folder: &str) -> Self {
         let folder = sources::root().join(folder);
-        let of_crate = |source: &Source| source.path.starts_with(&folder) && !is_test(&source.path);
+        let of_crate = |source: &Source| source.path.strip_prefix(&folder).is_ok_and(|path| !is_test(path));
         let files: BTreeMap<_, _> = sources::all()
             .into_iter()
             .filter(of_crate)
@@ -34,20 +36,17 @@ impl Crate {
         all
     }
 
-    /// Files that import each other in a circle, or lie between two circles.
+    /// Files that import themselves through other files, each with the files of its circle that it imports.
     pub(crate) fn circles(&self) -> BTreeSet<String> {
-        let mut arrows: BTreeMap<&Module, BTreeSet<Module>> =
-            self.files.iter().map(|(module, code)| (module, self.imports(module, code))).collect();
-        loop {
-            let ends: BTreeSet<Module> = arrows.values().flatten().cloned().collect();
-            let before = arrows.len();
-            arrows.retain(|from, to| !to.is_empty() && ends.contains(*from));
-            let left: BTreeSet<Module> = arrows.keys().map(|module| (*module).clone()).collect();
-            arrows.values_mut().for_each(|to| to.retain(|module| left.contains(module)));
-            if arrows.len() == before && arrows.values().all(|to| !to.is_empty()) {
-                return arrows.iter().map(|(from, to)| described(from, to)).collect();
-            }
-        }
+        let arrows: Arrows =
+            self.files.iter().map(|(module, code)| (module.clone(), self.imports(module, code))).collect();
+        let behind: Arrows = arrows.keys().map(|module| (module.clone(), reached(&arrows, module))).collect();
+        let in_circle = |from: &Module, to: &Module| behind[from].contains(to) && behind[to].contains(from);
+        let of_circle = |(from, to): (&Module, &BTreeSet<Module>)| {
+            let to: BTreeSet<_> = to.iter().filter(|to| in_circle(from, to)).cloned().collect();
+            (!to.is_empty()).then(|| described(from, &to))
+        };
+        arrows.iter().filter_map(of_circle).collect()
     }
 
     fn imports(&self, module: &Module, code: &str) -> BTreeSet<Module> {
@@ -99,6 +98,15 @@ impl Crate {
         }
         (0..=path.len()).rev().map(|len| path[..len].to_vec()).find(|file| self.files.contains_key(file))
     }
+}
+
+/// All files that this one imports, directly or through others.
+fn reached(arrows: &Arrows, from: &Module) -> BTreeSet<Module> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        next.extend(arrows[module].iter().filter(|to| reached.insert((*to).clone())));
+    }
+    reached
 }
 
 fn described(from: &Module, to: &BTreeSet<Module>) -> String {
@@ -183,7 +191,8 @@ fn inline_paths(code: &str) -> Vec<Module> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
     let words = code.split(|character| !is_part(character));
     let paths = words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"));
-    paths.map(|path| path.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()).collect()
+    let parts = |path: &str| path.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    paths.map(parts).filter(|path: &Module| path.len() > 1).collect()
 }
 
 const RE_EXPORTS_MAX: usize = 5;

@@ -18,7 +18,10 @@ use crate::{
         in_progress::ReleasedBy,
         send,
     },
-    renewal::{inbox::Order, manual::ManualOutcome},
+    renewal::{
+        inbox::Order,
+        manual::{AnswerTo, ManualOutcome},
+    },
     transport::{ErrorKind, TransportError},
 };
 
@@ -111,7 +114,8 @@ impl Lease {
         let (inner, core) = (self.handle().inner().clone(), self.core.clone());
         async move {
             inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max).map_err(RenewError::Invalid)?;
-            let (answer_to, answer) = oneshot::channel();
+            let (sender, answer) = oneshot::channel();
+            let answer_to = AnswerTo::new(|answer| drop(sender.send(answer)));
             if let Some(reason) = core.loss() {
                 return Err(RenewError::Lost(reason));
             }

@@ -4,9 +4,7 @@
 //! A request that arrives while a renewal of its lease is in flight is sent with the next renewal. Only the answer to
 //! that next renewal counts for the request.
 
-use std::{collections::HashMap, time::Duration};
-
-use tokio::sync::oneshot;
+use std::{collections::HashMap, fmt, time::Duration};
 
 use crate::{guard, lease::state::LossReason, transport::TransportError};
 
@@ -27,8 +25,25 @@ impl ManualOutcome {
     }
 }
 
-/// The channel that takes the answer.
-pub(crate) type AnswerTo = oneshot::Sender<ManualOutcome>;
+/// Takes the answer.
+pub(crate) struct AnswerTo(Box<dyn FnOnce(ManualOutcome) + Send>);
+
+impl AnswerTo {
+    pub(crate) fn new(take: impl FnOnce(ManualOutcome) + Send + 'static) -> Self {
+        Self(Box::new(take))
+    }
+
+    /// Gives the answer. That wakes the holder, whose waker is user code and may panic.
+    pub(crate) fn answer(self, answer: ManualOutcome) {
+        let _ = guard::call(|| (self.0)(answer));
+    }
+}
+
+impl fmt::Debug for AnswerTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerTo")
+    }
+}
 
 /// The requested renewals of one shard, by the ticket of their lease.
 #[derive(Debug, Default)]
@@ -73,7 +88,7 @@ impl ManualRenewals {
     /// renewal.
     pub(crate) fn answer_sent(&mut self, ticket: u64, answer: &ManualOutcome) -> bool {
         let Some(request) = self.of.get_mut(&ticket) else { return false };
-        request.sent.drain(..).for_each(|answer_to| tell(answer_to, answer.clone()));
+        request.sent.drain(..).for_each(|answer_to| answer_to.answer(answer.clone()));
         let more = !request.waiting.is_empty();
         if !more {
             self.of.remove(&ticket);
@@ -88,18 +103,13 @@ impl ManualRenewals {
                 .sent
                 .into_iter()
                 .chain(request.waiting)
-                .for_each(|answer_to| tell(answer_to, answer.clone()));
+                .for_each(|answer_to| answer_to.answer(answer.clone()));
         }
     }
 }
 
-/// Sends the answer. Sending wakes the holder, whose waker is user code and may panic.
-pub(crate) fn tell(answer_to: AnswerTo, answer: ManualOutcome) {
-    let _ = guard::call(|| answer_to.send(answer));
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::{
         future::Future,
         pin::pin,
@@ -107,7 +117,15 @@ mod tests {
         task::{Context, Wake, Waker},
     };
 
+    use tokio::sync::oneshot;
+
     use super::*;
+
+    /// Where an answer goes, and where it arrives.
+    pub(crate) fn channel() -> (AnswerTo, oneshot::Receiver<ManualOutcome>) {
+        let (sender, receiver) = oneshot::channel();
+        (AnswerTo::new(|answer| drop(sender.send(answer))), receiver)
+    }
 
     struct Panics;
 
@@ -120,7 +138,7 @@ mod tests {
     #[test]
     fn a_waker_that_panics_keeps_no_other_holder_from_its_answer() {
         let mut manual = ManualRenewals::default();
-        let ((one_to, one), (two_to, mut two)) = (oneshot::channel(), oneshot::channel());
+        let ((one_to, one), (two_to, mut two)) = (channel(), channel());
         let mut one = pin!(one);
         assert!(one.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
         manual.request(7, Duration::from_secs(1), one_to);

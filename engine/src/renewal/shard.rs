@@ -17,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     deadline_queue::Ready,
     inbox::Order,
-    manual::{self, AnswerTo, ManualOutcome, ManualRenewals},
+    manual::{AnswerTo, ManualOutcome, ManualRenewals},
     slab::Slab,
     slot_alignment,
     smoothing::Smoothing,
@@ -306,7 +306,7 @@ impl Shard {
     fn request(&mut self, lease: &Arc<LeaseCore>, ttl: Duration, answer_to: AnswerTo) {
         let Some(ticket) = self.ticket_of(lease) else {
             if !lease.is_live() {
-                manual::tell(answer_to, ManualOutcome::ended(lease.loss()));
+                answer_to.answer(ManualOutcome::ended(lease.loss()));
             }
             return; // a live lease is about to be registered again; the dropped sender means that the result is unknown
         };

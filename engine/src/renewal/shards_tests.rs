@@ -12,6 +12,7 @@ use crate::{
         state::LossReason,
     },
     metrics::{ClassId, RenewalOutcome},
+    renewal::manual,
     renewal::ttl_check::TtlExpectation,
     routing::topology::{Batching, ClockId, SlotRange},
 };
@@ -184,7 +185,7 @@ fn an_order_for_a_lease_of_an_earlier_driver_touches_no_other_lease() {
 fn a_renewal_by_hand_that_comes_before_its_lease_is_registered_again_is_not_told_released() {
     let earlier = Ground::new(1, 100).lease("a", 0);
     let mut ground = Ground::new(1, 100);
-    let (answer_to, mut answer) = oneshot::channel();
+    let (answer_to, mut answer) = manual::tests::channel();
     let order = Order::Renew(earlier.clone(), TTL, answer_to);
     earlier.set_ticket(None);
     ground.shards.handle_order(order, at(10), &ground.topology);

@@ -1,4 +1,4 @@
-//! Who watches which key. Pure: it hands out what is to be notified, the caller notifies after unlocking.
+//! Who watches which key. It hands out what is to be notified; the caller notifies after unlocking.
 //!
 //! A key is in here while at least one `Watch` of it lives.
 

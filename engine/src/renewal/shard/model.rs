@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
+    renewal::manual,
     renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
@@ -228,7 +229,7 @@ impl World {
             return;
         }
         let place = which.index(self.lives.len());
-        let (answer_to, receiver) = oneshot::channel();
+        let (answer_to, receiver) = manual::tests::channel();
         let lease = self.lives[place].lease.clone();
         let order = Order::Renew(lease, Duration::from_millis(ttl_ms), answer_to);
         self.shards.handle_order(order, self.now, &self.topology);

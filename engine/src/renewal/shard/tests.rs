@@ -1,10 +1,9 @@
 //! Tests the shard with hand-made answers; no clock, no transport.
 
-use tokio::sync::oneshot;
-
 use super::*;
 use crate::{
     lease::shared::{Taken, Terms, tests::core},
+    renewal::manual,
     renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
     transport::{ErrorKind, ServerTime, TransportError},
@@ -326,7 +325,7 @@ fn a_lease_without_renewal_sits_at_its_deadline() {
 fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    let (answer_to, mut answer) = oneshot::channel();
+    let (answer_to, mut answer) = manual::tests::channel();
     ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
     assert_eq!(batch.members[0].ttl, TTL * 3);
@@ -391,8 +390,8 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
 fn every_wish_is_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    let (one_to, mut first) = oneshot::channel();
-    let (two_to, mut second) = oneshot::channel();
+    let (one_to, mut first) = manual::tests::channel();
+    let (two_to, mut second) = manual::tests::channel();
     ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
     ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);

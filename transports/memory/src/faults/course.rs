@@ -8,11 +8,7 @@ use std::sync::Arc;
 use leasehold::transport::ErrorKind;
 use tokio::sync::oneshot;
 
-use super::{
-    Answer, Fault, Rule,
-    line::Line, probe::Probe,
-    request::Request,
-};
+use super::{Answer, Fault, Rule, line::Line, probe::Probe, request::Request};
 
 /// Sends `request` on its course, and returns where its caller is told the answer, or in time that there is none.
 pub(super) fn start(

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{
     clock::{Clock, Instant},
-    transport::{Effect, ErrorKind, Lane, LanePurpose, OpenLane, ServerTime, TransportError},
+    transport::{Effect, ErrorKind, Lane, LanePurpose, OpenLane, TransportError},
 };
 use tokio::{runtime::Handle, sync::watch};
 
