@@ -13,11 +13,7 @@ use leasehold::{
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{cluster::RedisCluster, redis_server::RedisServer};
 
-use crate::{
-    counted::{Counts, instructions},
-    rounds::Spread,
-    table::Table,
-};
+use crate::{callgrind::instructions, rounds::Spread, size::Counts, table::Table};
 
 pub(crate) fn measure(table: &mut Table, counts: Counts) {
     let server = RedisServer::start().expect("a redis-server");

@@ -6,7 +6,7 @@ use leasehold::{Engine, Lease};
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
 
-use crate::{Size, rounds::Spread, table::Table};
+use crate::{rounds::Spread, size::Size, table::Table};
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

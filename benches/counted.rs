@@ -3,30 +3,16 @@
 //! Instructions: this program runs itself under callgrind, doing a job n and 2 n times; the difference divided by n
 //! is what one costs, start-up and warm-up gone.
 
-use std::process::Command;
-
 use leasehold::Engine;
 use leasehold_memory::MemoryTransport;
 
-use crate::{profile, rounds::Spread, table::Table, wheel_ops};
-
-/// How often each job is done under callgrind, which takes fifty times as long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts {
-    pairs: usize,
-    /// So many that the ticks, twenty a second whatever happens in them, do not count.
-    leases: usize,
-    renewals: usize,
-    pub(crate) batches: usize,
-    pub(crate) wheel_operations: usize,
-}
-
-/// The limits are those of these.
-pub(crate) const LARGE: Counts =
-    Counts { pairs: 2_000, leases: 20_000, renewals: 40_000, batches: 200, wheel_operations: 400_000 };
-/// Once through everything, also in a build without optimisation.
-pub(crate) const SMALL: Counts =
-    Counts { pairs: 20, leases: 200, renewals: 400, batches: 2, wheel_operations: 4_000 };
+use crate::{
+    callgrind::{Cost, cost},
+    rounds::Spread,
+    size::Counts,
+    table::Table,
+    wheel_ops,
+};
 
 pub(crate) fn measure(table: &mut Table, counts: Counts) {
     let pair = cost(&["--count", "pair"], counts.pairs);
@@ -124,41 +110,6 @@ async fn renewals(of: usize, times: usize) {
     while engine.snapshot().renewals < times as u64 {
         tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     }
-}
-
-/// Instructions of what this program does under `job TIMES`, once.
-pub(crate) fn instructions(job: &[&str], times: usize) -> f64 {
-    cost(job, times).all
-}
-
-/// Instructions.
-struct Cost {
-    all: f64,
-    without_allocator: f64,
-}
-
-/// Of one of so many.
-fn cost(job: &[&str], times: usize) -> Cost {
-    let (once, twice) = (callgrind(job, times), callgrind(job, 2 * times));
-    let each = |of: fn(&Cost) -> f64| (of(&twice) - of(&once)) / times as f64;
-    Cost { all: each(|cost| cost.all), without_allocator: each(|cost| cost.without_allocator) }
-}
-
-fn callgrind(job: &[&str], times: usize) -> Cost {
-    let program = std::env::current_exe().expect("a program knows its path");
-    let out = std::env::temp_dir().join(format!("leasehold-callgrind-{}-{times}", std::process::id()));
-    let mut command = Command::new("valgrind");
-    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
-    command.arg(program).args(job).arg(times.to_string());
-    let done = command.output().expect("valgrind is installed: apt-get install valgrind");
-    let profile = std::fs::read_to_string(&out).unwrap_or_default();
-    let _ = std::fs::remove_file(out);
-    let text = String::from_utf8_lossy(&done.stderr);
-    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
-    let count = collected.unwrap_or_else(|| panic!("callgrind counts nothing: {text}")).1;
-    let all: u64 = count.trim().parse().expect("a number of instructions");
-    assert_eq!(profile::instructions(&profile), all, "the profile is read as it was meant");
-    Cost { all: all as f64, without_allocator: profile::without_allocator(&profile) as f64 }
 }
 
 fn allocations(job: &str, times: usize) -> f64 {

@@ -19,6 +19,7 @@
 #![allow(clippy::disallowed_methods)] // a bench reads the clock
 
 mod batches;
+mod callgrind;
 mod commands;
 mod counted;
 mod faults;
@@ -30,31 +31,13 @@ mod raw;
 mod rounds;
 mod scale;
 mod shards;
+mod size;
 mod table;
 mod usage;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../engine/src/renewal/wheel.rs"]
-mod wheel;
 mod wheel_ops;
 
-use counted::Counts;
+use size::{LARGE, SMALL};
 use table::Table;
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    /// Pairs per task and round.
-    pub(crate) pairs: usize,
-    /// Rounds; medians are told.
-    pub(crate) rounds: usize,
-    /// Entries of the largest wheel.
-    pub(crate) wheel: usize,
-    /// What is counted.
-    pub(crate) counts: Counts,
-}
-
-const LARGE: Size = Size { pairs: 20_000, rounds: 5, wheel: 1_000_000, counts: counted::LARGE };
-const SMALL: Size = Size { pairs: 200, rounds: 1, wheel: 1_000, counts: counted::SMALL };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

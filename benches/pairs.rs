@@ -8,7 +8,7 @@ use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 
-use crate::{Size, raw, rounds::Spread, table::Table};
+use crate::{raw, rounds::Spread, size::Size, table::Table};
 
 const TASKS: [usize; 4] = [1, 8, 64, 256];
 

@@ -14,7 +14,7 @@ use leasehold::{Engine, EngineBuilder, EngineConfig, Recorder};
 use leasehold_memory::MemoryTransport;
 use tokio::{runtime, task::JoinSet};
 
-use crate::{Size, rounds::Spread, table::Table};
+use crate::{rounds::Spread, size::Size, table::Table};
 
 const SHARDS: [usize; 3] = [1, 8, 64];
 const THREADS: usize = 8;

@@ -1,8 +1,14 @@
 //! The pure wheel at three sizes: time and instructions per operation.
 
+#[allow(dead_code, unreachable_pub)]
+#[path = "../engine/src/renewal/wheel.rs"]
+mod wheel;
+
 use std::{hint::black_box, time::Instant};
 
-use crate::{Size, counted, rounds::Spread, table::Table, wheel::Wheel};
+use crate::{callgrind, rounds::Spread, size::Size, table::Table};
+
+use self::wheel::Wheel;
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
     count(table, size);
@@ -16,7 +22,7 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
 pub(crate) fn count(table: &mut Table, size: Size) {
     let operations = size.counts.wheel_operations;
     for entries in sizes(size.wheel) {
-        let each = counted::instructions(&["--count", &format!("wheel_of_{entries}")], operations);
+        let each = callgrind::instructions(&["--count", &format!("wheel_of_{entries}")], operations);
         table.add(
             "P11",
             format!("wheel of {entries}: insert, cancel, fire"),

@@ -15,26 +15,29 @@ use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 use tokio::runtime::Runtime;
 
-use super::{FaultsSize, Rows, WORKERS, watch::Watch};
+use super::{
+    rows::Rows,
+    size::{FaultsSize, WORKERS, hold, runtime},
+    watch::Watch,
+};
 use crate::table::Table;
 
 pub(super) fn measure(table: &mut Table, size: FaultsSize) {
-    let (runtime, watch) = (super::runtime(), Watch::default());
+    let (runtime, watch) = (runtime(), Watch::default());
     let server = RedisServer::start().expect("a redis-server");
     let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
     let building = Engine::builder(transport).ttl(size.ttl).recorder(watch.clone()).build();
     let engine = runtime.block_on(building).expect("the server is up");
     let names = (0..size.leases).map(|number| format!("busy:{number:027}")).collect();
-    let leases = runtime.block_on(super::hold(&engine, names));
+    let leases = runtime.block_on(hold(&engine, names));
     watch.take();
     let spinners = Spinners::start();
     block(&runtime, 2 * size.ttl);
     let (count, held) = (spinners.0.len(), leases.iter().filter(|lease| lease.is_held()).count());
     drop(spinners);
     let seen = watch.take().into_values().next().expect("each was renewed");
-    let last_error =
-        format!("{} leases, {count} spinning processes, workers blocked for 2 ttls", size.leases);
-    let mut rows = Rows { table, target: "L4", last_error };
+    let what = format!("{} leases, {count} spinning processes, workers blocked for 2 ttls", size.leases);
+    let mut rows = Rows { table, target: "L4", what };
     rows.none("lost", seen.lost() + (leases.len() - held), "leases");
     rows.late("late, of their renewals", seen.late(), "renewals", size);
     rows.add("renewals", seen.renewed() as f64, "renewals");

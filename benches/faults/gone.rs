@@ -6,11 +6,15 @@ use leasehold::{Engine, LossEvent, margin};
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 
-use super::{FaultsSize, Rows, watch::Watch};
+use super::{
+    rows::Rows,
+    size::{FaultsSize, hold, runtime},
+    watch::Watch,
+};
 use crate::table::Table;
 
 pub(super) fn measure(table: &mut Table, size: FaultsSize) {
-    let (runtime, watch) = (super::runtime(), Watch::default());
+    let (runtime, watch) = (runtime(), Watch::default());
     let server = RedisServer::start().expect("a redis-server");
     let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
     let building = Engine::builder(transport).ttl(size.ttl).recorder(watch.clone()).build();
@@ -18,7 +22,7 @@ pub(super) fn measure(table: &mut Table, size: FaultsSize) {
     let mut losses = engine.losses();
     let names = (0..size.crowd).map(|number| format!("gone:{number:027}")).collect();
     // As crowded as they were granted: the server is gone before the renewals have spread them.
-    let leases = runtime.block_on(super::hold(&engine, names));
+    let leases = runtime.block_on(hold(&engine, names));
     drop(server);
     thread::sleep(size.ttl + margin(size.ttl));
     let told = std::iter::from_fn(|| losses.try_next()).map(|notice| match notice {
@@ -27,8 +31,8 @@ pub(super) fn measure(table: &mut Table, size: FaultsSize) {
     });
     let told: usize = told.sum();
     let seen = watch.take().into_values().next().expect("they are lost");
-    let last_error = format!("{} leases, the server is gone", size.crowd);
-    let mut rows = Rows { table, target: "faults", last_error };
+    let what = format!("{} leases, the server is gone", size.crowd);
+    let mut rows = Rows { table, target: "faults", what };
     rows.add("lost", seen.lost() as f64, "leases");
     rows.none("not told", size.crowd - told, "losses");
     rows.told(&seen, size);

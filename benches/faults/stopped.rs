@@ -10,13 +10,14 @@ use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::cluster::RedisCluster;
 
 use super::{
-    FaultsSize, Rows,
+    rows::Rows,
+    size::{FaultsSize, hold, runtime},
     watch::{Seen, Watch},
 };
 use crate::table::Table;
 
 pub(super) fn measure(table: &mut Table, size: FaultsSize) {
-    let runtime = super::runtime();
+    let runtime = runtime();
     // By default all masters refuse everything once one has failed: nobody is untouched by that.
     let recipe = RedisCluster::builder()
         .replicas_each(0)
@@ -24,7 +25,7 @@ pub(super) fn measure(table: &mut Table, size: FaultsSize) {
     let cluster = recipe.start().expect("a cluster");
     let watch = Watch::default();
     let engine = runtime.block_on(engine(&cluster, size, &watch));
-    let leases = runtime.block_on(super::hold(&engine, names(size.leases)));
+    let leases = runtime.block_on(hold(&engine, names(size.leases)));
     thread::sleep(size.ttl / 2); // each is renewed once at least
     watch.take();
     let master = cluster.master_of(first_slot(STRUCK)).expect("a master");
@@ -43,8 +44,8 @@ fn tell(table: &mut Table, size: FaultsSize, leases: &[Lease], mut seen: BTreeMa
     seen.into_values().for_each(|seen| others.add(seen));
     let of_struck = leases.iter().filter(|lease| lease.name().starts_with(&class(STRUCK))).count();
     let held = leases.iter().filter(|lease| lease.is_held()).count();
-    let last_error = format!("{} leases, one of 3 masters stopped for 2 ttls", size.leases);
-    let mut rows = Rows { table, target: "faults", last_error };
+    let what = format!("{} leases, one of 3 masters stopped for 2 ttls", size.leases);
+    let mut rows = Rows { table, target: "faults", what };
     rows.none("lost on the others", others.lost(), "leases");
     rows.late("late on the others, of their renewals", others.late(), "renewals", size);
     rows.add("renewals on the others", others.renewed() as f64, "renewals");

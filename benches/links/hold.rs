@@ -11,7 +11,10 @@ use leasehold_redis::RedisTransport;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use super::{LinksSize, renewals::Renewals};
+use super::{
+    renewals::Renewals,
+    size::{LinksSize, runtime},
+};
 use crate::usage::{Usage, usage};
 
 /// What it tells of itself. All but `taken_seconds` is of the window, which begins when it holds all leases.
@@ -66,7 +69,7 @@ pub(crate) fn run(arguments: &[String]) {
     let [url, leases, ttl, window] = arguments else { panic!("four words, not {arguments:?}") };
     let (ttl, window) = (Duration::from_millis(number(ttl)), Duration::from_millis(number(window)));
     let size = LinksSize { leases: number(leases), ttl, window, round_trips: &[] };
-    let told = super::runtime().block_on(hold(url, size));
+    let told = runtime().block_on(hold(url, size));
     println!("{}", serde_json::to_string(&told).expect("figures"));
 }
 

@@ -6,6 +6,7 @@
 mod hold;
 mod link;
 mod renewals;
+mod size;
 
 pub(crate) use hold::run as run_child;
 
@@ -17,37 +18,11 @@ use std::{
 use leasehold::EngineConfig;
 use leasehold_redis::RedisConfig;
 use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer, stall::unless_stalled};
-use tokio::runtime::{self, Runtime};
 
 use crate::{rounds::Spread, table::Table};
 use hold::Told;
 use link::Link;
-
-/// How much is held, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LinksSize {
-    leases: usize,
-    ttl: Duration,
-    /// How long all are held, at each round trip.
-    window: Duration,
-    /// In milliseconds.
-    round_trips: &'static [u64],
-}
-
-/// About six minutes.
-pub(crate) const LARGE: LinksSize = LinksSize {
-    leases: 100_000,
-    ttl: Duration::from_secs(30),
-    window: Duration::from_secs(75),
-    round_trips: &[1, 10, 40, 100],
-};
-/// In seconds; shows that it works.
-pub(crate) const SMALL: LinksSize = LinksSize {
-    leases: 500,
-    ttl: Duration::from_millis(1_500),
-    window: Duration::from_millis(500),
-    round_trips: &[40],
-};
+pub(crate) use size::{LARGE, LinksSize, SMALL};
 
 pub(crate) fn measure(table: &mut Table, size: LinksSize) {
     for round_trip in size.round_trips.iter().copied().map(Duration::from_millis) {
@@ -91,11 +66,6 @@ fn capacity(round_trip: Duration) -> f64 {
     let in_flight = EngineConfig::default().batches_in_flight_max;
     let batch = RedisConfig::single("", 0).batch_leases_max;
     (in_flight * batch) as f64 / round_trip.as_secs_f64()
-}
-
-/// The application's.
-fn runtime() -> Runtime {
-    runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
 /// The rows of one round trip.

@@ -5,7 +5,8 @@ use leasehold_tests::harness::stall::unless_stalled;
 use super::{
     ScaleSize,
     arrival::Arrival,
-    child::{self, Contestant, Job, Names},
+    child,
+    job::{Contestant, Job, Names},
 };
 use crate::{rounds::Spread, table::Table};
 

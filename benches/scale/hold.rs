@@ -7,7 +7,7 @@ use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use tokio::task::JoinSet;
 
-use super::child::{BEGIN, END, Job, Told};
+use super::job::{BEGIN, END, Job, Told};
 use crate::usage::{resident, usage};
 
 pub(super) fn run(job: &Job) -> Told {

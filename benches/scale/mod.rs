@@ -8,8 +8,10 @@ mod arrival;
 mod child;
 mod crowd;
 mod hold;
+mod job;
 mod naive;
 mod servers;
+mod size;
 
 pub(crate) use child::run as run_child;
 
@@ -17,22 +19,10 @@ use leasehold_tests::harness::stall::unless_stalled;
 
 use crate::{rounds::Spread, table::Table};
 use arrival::Arrival;
-use child::{Contestant, Job, Measured, Names};
+use child::Measured;
+use job::{Contestant, Job, Names};
 use servers::Servers;
-
-/// How much is held, and for how long one window is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScaleSize {
-    pub(crate) leases: usize,
-    pub(crate) ttl_ms: u64,
-    /// The largest crowd on the memory transport.
-    pub(crate) crowd: usize,
-}
-
-/// What the performance page names.
-pub(crate) const LARGE: ScaleSize = ScaleSize { leases: 100_000, ttl_ms: 30_000, crowd: 1_000_000 };
-/// In seconds; shows that it works.
-pub(crate) const SMALL: ScaleSize = ScaleSize { leases: 500, ttl_ms: 2_000, crowd: 2_000 };
+pub(crate) use size::{LARGE, SMALL, ScaleSize};
 
 pub(crate) fn measure(table: &mut Table, size: ScaleSize) {
     crowd::measure(table, size);

@@ -11,7 +11,7 @@ use std::{
 
 use fred::prelude::*;
 
-use super::child::{BEGIN, END, Job, Told};
+use super::job::{BEGIN, END, Job, Told};
 use crate::usage::{resident, usage};
 
 pub(super) fn run(job: &Job) -> Told {

@@ -152,8 +152,8 @@ impl std::fmt::Display for Report {
         )?;
         write!(f, "{} waiters woken within {woken:?}; threads stalled for {stall:?}", self.woken.len())?;
         let told = [("errors", &self.errors), ("releases that were not confirmed", &self.unreleased)];
-        let mut told = told.into_iter().filter(|(_, last_error)| !last_error.is_empty());
-        told.try_for_each(|(what, last_error)| write!(f, "; {what} {last_error:?}"))
+        let mut told = told.into_iter().filter(|(_, list)| !list.is_empty());
+        told.try_for_each(|(what, list)| write!(f, "; {what} {list:?}"))
     }
 }
 

@@ -186,11 +186,11 @@ fn branches(inside: &str) -> Vec<String> {
     all
 }
 
-/// `crate::a::b` and `super::a::b` in the code itself.
+/// `crate::a`, `super::a` and `child::a` in the code itself.
 fn inline_paths(code: &str) -> Vec<Module> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
     let words = code.split(|character| !is_part(character));
-    let paths = words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"));
+    let paths = words.filter(|word| word.contains("::"));
     let parts = |path: &str| path.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
     paths.map(parts).filter(|path: &Module| path.len() > 1).collect()
 }

@@ -142,7 +142,7 @@ impl RedisSentinel {
     /// When that does not happen in time, with the last reason.
     pub fn wait_until_whole(&self) -> io::Result<()> {
         let mut last = String::new();
-        let whole = || match self.last_error() {
+        let whole = || match self.not_whole_because() {
             Ok(None) => Some(()),
             Ok(Some(why)) => keep(&mut last, why),
             Err(error) => keep(&mut last, error.to_string()),
@@ -151,7 +151,7 @@ impl RedisSentinel {
             .ok_or_else(|| io::Error::other(format!("the sentinels did not get ready: {last}")))
     }
 
-    fn last_error(&self) -> io::Result<Option<String>> {
+    fn not_whole_because(&self) -> io::Result<Option<String>> {
         let Some(master) = self.agreed_master() else { return Ok(Some("they name two masters".into())) };
         let replicas: Vec<_> =
             self.servers.iter().filter(|server| server.runs() && server.port() != master).collect();
