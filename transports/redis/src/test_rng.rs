@@ -1,4 +1,4 @@
-//! Chance for tests: everything follows from a seed that is said aloud.
+//! Random numbers for tests. All of them follow from one seed, which is printed.
 
 use std::{
     env,
@@ -6,11 +6,11 @@ use std::{
     thread,
 };
 
-/// A source of numbers (SplitMix64).
+/// A random number generator (SplitMix64).
 pub(crate) struct TestRng(u64);
 
 impl TestRng {
-    /// From `LEASEHOLD_SEED`, or a fresh seed. Prints it with the command that repeats this very test.
+    /// Takes the seed from `LEASEHOLD_SEED`, or a random one. Prints it with the command that repeats this test.
     pub(crate) fn from_env() -> Self {
         let parsed = |text: String| text.trim().parse().expect("LEASEHOLD_SEED is a number below 2^64");
         let seed = env::var("LEASEHOLD_SEED").map_or_else(|_| RandomState::new().hash_one(0), parsed);
@@ -28,22 +28,23 @@ impl TestRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Follows from this one.
+    /// Returns a second generator, whose seed follows from this one.
     pub(crate) fn another(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// Below `end`, which is more than zero.
+    /// Returns a number below `end`, which is more than zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(end).expect("64 bits are enough")).expect("below a usize")
     }
 
-    /// True once in `times`, on average.
+    /// Returns `true` once in `times` calls, on average.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// The text with a few characters lost, doubled or replaced, or its end cut off; sometimes as it was.
+    /// Returns the text with up to three characters lost, doubled or replaced, or with its end cut off. Sometimes
+    /// the text is unchanged.
     pub(crate) fn damage(&mut self, text: &str) -> String {
         let mut damaged: Vec<char> = text.chars().collect();
         for _ in 0..self.below(4) {
@@ -60,5 +61,5 @@ impl TestRng {
     }
 }
 
-/// What means something in the answers of servers, and what never should.
+/// Characters that have a meaning in server replies, and characters that never occur there.
 const ODD: [char; 14] = [' ', '\n', ':', '@', ',', '-', ';', '0', '9', '+', '?', 'm', '\u{0}', 'ß'];

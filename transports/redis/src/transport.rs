@@ -1,4 +1,4 @@
-//! What users hold: the configuration, and what all lanes share.
+//! The public transport: the configuration, and the state that all lanes share.
 
 use std::{
     fmt,
@@ -15,9 +15,10 @@ use crate::{
     lane::RedisLane,
 };
 
-/// Locks on a Redis or Valkey server. Cheap to make and to clone; connects when an engine opens its lanes.
+/// Locks on Redis or Valkey servers. Creating and cloning it is cheap. It connects when an engine opens its lanes.
 ///
-/// Clones share what they know of the server (which run of it is the present one), nothing else.
+/// Clones share what they know about the servers (which server serves which slot, and each server's current run),
+/// and the interval of their connection warnings.
 #[derive(Clone)]
 pub struct RedisTransport {
     deployment: Arc<Deployment>,
@@ -25,16 +26,17 @@ pub struct RedisTransport {
 }
 
 impl RedisTransport {
-    /// A transport with this configuration. A setting that cannot work is told when a lane is opened, or before by
-    /// [`RedisConfig::check`].
+    /// Returns a transport with this configuration. The configuration is checked when an engine opens a lane. Call
+    /// [`RedisConfig::check`] to check it earlier.
     pub fn new(config: RedisConfig) -> Self {
         Self { deployment: Arc::new(Deployment::new(config)), failures: Arc::default() }
     }
 
-    /// A transport with everything by default but what the URL says; see [`RedisConfig::from_url`].
+    /// Returns a transport with the settings of the URL. All other settings have their defaults; see
+    /// [`RedisConfig::from_url`].
     ///
     /// # Errors
-    /// What is wrong with the URL, without its password.
+    /// [`ConfigError`] if the URL is not valid. The message says what is wrong, and never contains the password.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         RedisConfig::from_url(url).map(Self::new)
     }
@@ -61,7 +63,8 @@ impl RedisTransport {
         RedisLane::open(self.deployment.clone(), lane).await
     }
 
-    // An engine that waits for its servers tries again and again; its caller hears of it in the end only, or never.
+    // An engine that waits for its servers repeats this call. Its caller gets an error only at the end, or never,
+    // so each failure is logged here.
     fn tell(&self, lane: OpenLane, error: Option<&TransportError>) {
         let purpose = lane.purpose;
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +92,7 @@ fn misconfigured(error: ConfigError) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string())
 }
 
-// PEXPIRE takes far more. A lease is renewed; one that is to stand for longer than a month is a record, and a slip of
-// units (µs for ms) should be an error rather than a lock that nobody can get for years.
+// `PEXPIRE` accepts far longer times. The limit exists because a lease is renewed: a hold that must last longer
+// than a month is a record, not a lease. A wrong unit (µs instead of ms) should be an error, not a lock that no
+// caller can take for years.
 const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);

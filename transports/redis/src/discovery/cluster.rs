@@ -1,8 +1,8 @@
-//! Keeps the map of a cluster up to date: asks one node after the other what it knows.
+//! Keeps the routes of a cluster up to date: asks its nodes for their views, one node after the other.
 //!
-//! Asked every few seconds anyway, soon after anything that does not fit (a redirect, a lost connection), and several
-//! times a second while a node that serves slots cannot be reached: after a failover the first answer of any node that
-//! has heard of it is enough.
+//! A node is asked every few seconds, soon after any contradiction (a redirect, a lost connection), and several
+//! times a second while a node that serves slots is not connected. After a failover one view is enough, from any
+//! node that knows about the failover.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,10 +34,11 @@ use crate::{
     },
 };
 
-/// Asks the configured nodes, the first that answers counts.
+/// Asks the configured nodes in order, and takes the first view of a cluster.
 ///
 /// # Errors
-/// Not one has described a cluster.
+/// None of the nodes has returned such a view. The error is that of [`most_helpful`], or `Misconfigured` if
+/// `addresses` is empty.
 pub(crate) async fn find_cluster(deployment: &Deployment, lane: OpenLane) -> Result<(), TransportError> {
     let mut errors = Vec::new();
     for address in &deployment.config.addresses {
@@ -54,7 +55,7 @@ pub(crate) async fn find_cluster(deployment: &Deployment, lane: OpenLane) -> Res
     }))
 }
 
-/// Nodes that refuse for good stay unused until an operator has changed something.
+/// Logs the nodes that refuse us. They stay unused until an operator has changed something.
 fn warn_of(errors: &[TransportError]) {
     for error in errors.iter().filter(|error| error.kind.is_final()) {
         let error = error.clone();
@@ -79,7 +80,10 @@ async fn ask_seed(deployment: &Deployment, address: &Address, lane: OpenLane) ->
     Ok(())
 }
 
-/// Asks one node what it knows of all.
+/// Asks one node for its view of the cluster.
+///
+/// # Errors
+/// The node does not answer, refuses, or answers in an unexpected format.
 pub(crate) async fn survey(
     link: &Link,
     address: &Address,
@@ -88,8 +92,8 @@ pub(crate) async fn survey(
     let ask = |what| link.request("CLUSTER", 0, vec![Value::from_static_str(what)], step);
     let (nodes, slots) = tokio::join!(ask("NODES"), ask("SLOTS"));
     let nodes = nodes.map_err(|failure| explain(address, failure))?;
-    // Refused, the addresses are those of CLUSTER NODES. Only late, they must not change for one view: every server would
-    // be another one.
+    // If `CLUSTER SLOTS` is refused, the addresses of `CLUSTER NODES` are used. If its reply is only late, this
+    // view is dropped: with other addresses for one view, every server would become another one.
     let slots = match slots {
         Ok(slots) => Some(slots),
         Err(Failure::Refused(_)) => None,
@@ -125,7 +129,7 @@ fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
     TransportError::without_effect(kind, None, detail)
 }
 
-/// Looks again, for ever.
+/// Polls the cluster. It never returns.
 pub(crate) async fn keep_surveyed(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
     let (mut refresh_requests, mut pace) = (deployment.refresh_requests(), PollInterval::of_cluster_nodes());
     for turn in 0.. {
@@ -140,10 +144,10 @@ pub(crate) async fn keep_surveyed(deployment: Arc<Deployment>, lane: OpenLane, n
     }
 }
 
-// At most one question in each `least`, however many doubts there are.
+// Waits for a refresh request or the end of `pause`, and never less than `least`, however many requests there are.
 async fn wait(refresh_requests: &mut watch::Receiver<u64>, least: Duration, pause: Duration) {
     tokio::time::sleep(least).await;
-    // A doubt that came while nobody looked for one counts at once.
+    // A refresh request that arrived during the sleep counts at once.
     if !refresh_requests.has_changed().unwrap_or(false) {
         let _ = tokio::time::timeout(pause.saturating_sub(least), refresh_requests.changed()).await;
     }
@@ -159,7 +163,7 @@ async fn look(
     let Some(connection) = nodes.any(turn) else { return find_cluster(deployment, lane).await };
     let view = survey(connection.link(), connection.address(), QUESTION_TIMEOUT).await?;
     deployment.handle_view(connection.address(), &view, lane.clock.now());
-    // What was in doubt is answered; a new doubt may follow at once.
+    // The view answers all earlier refresh requests. A new request may follow after this pause.
     tokio::time::sleep(PAUSE).await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Which servers there are and which slots they serve, shared by all lanes of a transport: what one lane learns, every
-//! lane follows. Whoever is no master any more is left in the same moment.
+//! The servers of a deployment and the slots that they serve. All lanes of a transport share this state: what one
+//! lane learns, every lane follows. A server that stops being a master is left by all lanes at once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// What all lanes of one transport know of its servers.
+/// What all lanes of one transport know about its servers.
 pub(crate) struct Deployment {
     pub(crate) config: Arc<RedisConfig>,
     known: Mutex<Known>,
@@ -41,7 +41,7 @@ pub(crate) struct Deployment {
     refresh_requests: watch::Sender<u64>,
 }
 
-/// The servers in use at one moment, and the slots that they serve.
+/// The servers in use, and the slots that they serve, at one moment.
 #[derive(Default)]
 pub(crate) struct Routes {
     pub(crate) servers: Vec<Arc<Server>>,
@@ -55,10 +55,11 @@ struct Known {
     slots: SlotTable,
     node_addresses: NodeAddresses,
     membership: Membership,
-    /// Masters of a cluster without slots that are connected all the same: slots are moved to them next.
+    /// Masters of a cluster without slots. They stay connected, because slots are likely to be moved to them next.
     empty: HashSet<NodeId>,
-    /// Who has ever served slots. After a failover the others take the old master for an empty one until it has told
-    /// them better: it is connected again when it serves, or when a redirect leads to it.
+    /// Servers that have served slots at any time. After a failover the other nodes describe the old master as a
+    /// master without slots, until it has corrected them. So such a server is connected again only when it serves
+    /// slots, or when a redirect names it.
     served: HashSet<NodeId>,
     master_election: MasterElection,
 }
@@ -84,22 +85,23 @@ impl Deployment {
         self.map.borrow().clone()
     }
 
-    /// Told of every change.
+    /// Receives every change of the routes.
     pub(crate) fn changes(&self) -> watch::Receiver<Arc<Routes>> {
         self.map.subscribe()
     }
 
-    /// Something does not fit what is known: whoever keeps it up to date should look soon.
+    /// Asks the discovery task to look soon, because something contradicts the routes.
     pub(crate) fn request_refresh(&self) {
         self.refresh_requests.send_modify(|count| *count += 1);
     }
 
-    /// Told of every doubt.
+    /// Receives every call of [`request_refresh`](Self::request_refresh).
     pub(crate) fn refresh_requests(&self) -> watch::Receiver<u64> {
         self.refresh_requests.subscribe()
     }
 
-    /// One of `known` sentinels, asked at the first moment, has named the master by the second.
+    /// Takes in a sentinel's reply that names the master. `known` is the number of known sentinels; the two moments
+    /// are those of the question and the reply.
     pub(crate) fn handle_word(
         &self,
         sentinel: &SentinelId,
@@ -113,7 +115,7 @@ impl Deployment {
         }
     }
 
-    /// A sentinel has told a failover.
+    /// Takes in a sentinel's message that a failover has happened.
     pub(crate) fn handle_switch(&self, sentinel: &SentinelId, switch: &Switch, now: Instant) {
         let mut state = self.lock();
         if state.master_election.handle_switch(sentinel, switch, now) {
@@ -132,7 +134,8 @@ impl Deployment {
         self.replace(state, map, now);
     }
 
-    /// A node of the cluster, at `asked`, has described it. `false` if it is a node of another cluster.
+    /// Takes in the view of the cluster that the node at `asked` has returned. Returns `false` if the node belongs
+    /// to another cluster.
     pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) -> bool {
         let mut state = self.lock();
         let view: Vec<_> = view.iter().map(|node| self.reached(node)).collect();
@@ -174,7 +177,8 @@ impl Deployment {
         let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
         let by = self.number(state, myself).id;
         let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
-        // One that was set up anew keeps its name, beside the line of the one that it was.
+        // A node that was set up again keeps its address, and the view also has the failed line of its predecessor.
+        // That line says nothing about the new node.
         let is_in_use = |at: &Address| view.iter().any(|node| !node.is_failed && node.address == *at);
         let failed = view.iter().filter(|node| node.is_failed && !is_in_use(&node.address));
         let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
@@ -187,7 +191,8 @@ impl Deployment {
         NodeView { by, known, failed, masters: claims.collect() }
     }
 
-    /// The server `by` has sent a request elsewhere. Where to, known to all lanes when this returns.
+    /// Takes in a redirect by the server `by`, and returns the server that it names. All lanes know that server
+    /// when this returns.
     pub(crate) fn handle_redirect(&self, redirect: &Redirect, by: NodeId, now: Instant) -> Arc<Server> {
         let mut state = self.lock();
         let to = self.number(&mut state, &self.config.reachable(&redirect.to));
@@ -204,7 +209,8 @@ impl Deployment {
     fn follow_slots(&self, state: &mut Known, now: Instant) {
         let ranges = state.slots.ranges();
         let serving: HashSet<NodeId> = ranges.iter().map(|range| range.node).collect();
-        // Whoever serves is not among the empty: it has to be taken in again once it does not.
+        // A server that serves slots is removed from the empty ones: it must be added again when it loses its
+        // slots.
         state.empty.retain(|id| !serving.contains(id));
         state.served.extend(&serving);
         let in_use = |server: &&Arc<Server>| serving.contains(&server.id) || state.empty.contains(&server.id);
@@ -213,7 +219,7 @@ impl Deployment {
         self.replace(state, Routes { servers, ranges }, now);
     }
 
-    // Published first, so that nobody is sent to a server that was left.
+    // The routes are published before old servers are left, so no request is sent to a server that was left.
     fn replace(&self, state: &mut Known, map: Routes, now: Instant) {
         let map = Arc::new(map);
         let is_back = |server: &&Arc<Server>| self.map.borrow().server(server.id).is_none();
@@ -249,24 +255,24 @@ impl Routes {
         Self { servers: vec![server], ranges: vec![range] }
     }
 
-    /// The server with this number, if it is in use.
+    /// Returns the server with this id, if it is in use.
     pub(crate) fn server(&self, id: NodeId) -> Option<&Arc<Server>> {
         self.servers.iter().find(|server| server.id == id)
     }
 
-    /// Who serves a slot.
+    /// Returns the node that serves `slot`.
     pub(crate) fn serving(&self, slot: Slot) -> Option<NodeId> {
         let behind = self.ranges.partition_point(|range| range.first <= slot);
         let range = self.ranges[..behind].last()?;
         (slot <= range.last).then_some(range.node)
     }
 
-    /// Who serves any slot at all.
+    /// Whether the node serves any slot.
     pub(crate) fn serves(&self, id: NodeId) -> bool {
         self.ranges.iter().any(|range| range.node == id)
     }
 
-    /// Whether every slot is served by somebody.
+    /// Whether every slot has a node that serves it.
     pub(crate) fn is_whole(&self) -> bool {
         let served: u32 =
             self.ranges.iter().map(|range| u32::from(range.last.number() - range.first.number()) + 1).sum();
@@ -278,7 +284,8 @@ fn slot(number: u16) -> Slot {
     Slot::from_number(number).expect("a constant below 16384")
 }
 
-/// More addresses than any deployment has at one time; those beyond it that are not in use are forgotten.
+/// More addresses than any deployment has at one time. Beyond this number, addresses that are not in use are
+/// forgotten.
 const REMEMBERED_MAX: usize = 1_000;
 
 #[cfg(test)]

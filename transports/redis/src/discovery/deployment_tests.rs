@@ -1,4 +1,4 @@
-//! Which servers a lane keeps connections to, as a cluster changes.
+//! Which servers a lane keeps connections to while a cluster changes.
 
 use std::ops::RangeInclusive;
 
@@ -95,7 +95,7 @@ async fn a_master_that_serves_again_is_connected_again() {
     assert_eq!(cluster.ports(), [ASKED, STRUCK], "and its former heir is left");
 }
 
-/// The view of a node of another cluster, which serves everything there.
+/// The view of a node of another cluster, in which it serves all slots.
 fn foreign() -> [Described; 1] {
     [Described { id: "foreign".into(), ..master(ASKED, 1, Some(0..=16_383)) }]
 }
@@ -106,7 +106,7 @@ async fn s1_a_node_of_another_cluster_at_a_known_address_takes_no_slot() {
     let cluster = Cluster::told(&[&before]);
     assert!(!cluster.0.handle_view(&address(ASKED), &foreign(), at(60)));
     assert_eq!(cluster.ports(), [ASKED, STRUCK]);
-    // A node that the others have met since then is no stranger.
+    // A node that another member has named in the meantime is a member.
     let newcomer = master(HEIR, 9, None);
     let met = [before[0].clone(), before[1].clone(), newcomer.clone()];
     assert!(cluster.0.handle_view(&address(ASKED), &met, at(61)));
@@ -127,7 +127,7 @@ fn at(seconds: u64) -> Instant {
     Instant::from_nanos(seconds * 1_000_000_000)
 }
 
-/// As CLUSTER SLOTS names it to clients.
+/// The node with the address that `CLUSTER SLOTS` gives to clients.
 fn named(node: Described) -> Described {
     Described { address: Address::new("host", node.address.port), is_preferred: true, ..node }
 }
@@ -138,7 +138,8 @@ async fn l5_a_failed_master_that_has_lost_its_name_is_the_same_server() {
     let heir = master(HEIR, 3, Some(UPPER));
     let cluster = Cluster::told(&[&[asked.clone(), struck, named(replica(HEIR, 2))]]);
     assert_eq!(cluster.ports(), [ASKED, STRUCK]);
-    // Not failed, only left out, as a node is that has no slot in this old view: nobody believes the lower epoch.
+    // The node has not failed. It is left out, as in an old view in which it had no slots. The lower epoch is not
+    // believed.
     cluster.tell(&[asked.clone(), master(STRUCK, 5, None), named(heir.clone())]);
     assert_eq!(cluster.ports(), [ASKED, STRUCK], "it is not unknown, so its claim stands");
     cluster.tell(&[asked, Described { is_failed: true, ..master(STRUCK, 5, None) }, named(heir)]);
@@ -159,5 +160,5 @@ async fn l5_a_node_that_was_set_up_anew_under_its_name_is_not_the_one_that_has_f
 const ASKED: u16 = 7_001;
 /// A master that loses its slots.
 const STRUCK: u16 = 7_002;
-/// The node that has them later.
+/// The node that takes over those slots later.
 const HEIR: u16 = 7_003;

@@ -1,9 +1,10 @@
-//! One error for several servers that could not be used. Pure.
+//! Combines the errors of several servers that could not be used into one. Pure.
 
 use leasehold::transport::TransportError;
 
-/// The error to return when not one of several servers could be used. It is final only if each of them is: a server
-/// that is away may come back and be enough. What the others have said stands in its text.
+/// Returns the error for a call that could use none of several servers. The error is final only if all of them are:
+/// a server that is away may come back, and one server is enough. The text also contains the final errors of the
+/// other servers.
 pub(crate) fn most_helpful(errors: impl IntoIterator<Item = TransportError>) -> Option<TransportError> {
     let (mut passing, mut lasting): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|error| !error.kind.is_final());

@@ -1,17 +1,19 @@
-//! Which server is the master, by the word of several sentinels. Pure.
+//! Which server is the master, from the replies and messages of several sentinels. Pure.
 //!
-//! A failover raises the *configuration epoch* that each sentinel keeps for the master, so of two words the one with
-//! the higher epoch is the later one, whoever says it and whenever it comes. `+switch-master` carries no epoch: the old
-//! master is left at once, and the next word that is not older and names another one names the new one. (Not only one
-//! with a higher epoch: a sentinel raises it before it tells the switch.)
+//! A failover raises the *configuration epoch* that each sentinel keeps for the master. So of two replies, the one
+//! with the higher epoch is later, whichever sentinel sends it and whenever it arrives. A `+switch-master` message
+//! carries no epoch. It makes us leave the old master at once. The new master is that of the next reply that is not
+//! older and names another server. (A higher epoch is not required, because a sentinel raises its epoch before it
+//! publishes the switch.)
 //!
-//! A switch may be told late, when its old master is master again. Whoever tells one knows its epoch: a word that the
-//! same sentinel was asked for later shows whether it was news. If its epoch is below the one we had, or it names the
-//! master that was left, the switch is taken back. Others may not have heard of it, so theirs proves nothing.
+//! A switch message may arrive late, when its old master is master again. The sentinel that sent it knows its
+//! epoch, so a later reply of the same sentinel shows whether the message was news. If the reply's epoch is below
+//! the recorded one, or the reply names the master that was left, the switch is taken back. Other sentinels may not
+//! know about the switch yet, so their replies prove nothing about it.
 //!
-//! An operator who makes sentinels forget a master and monitor it anew begins at epoch 0 again: most of them agreeing
-//! counts for more than an epoch, unless there was a change within the last seconds, of which most of them need not
-//! have heard.
+//! If an operator makes sentinels forget a master and monitor it again, the epoch starts at 0. So agreement of a
+//! majority counts for more than an epoch, unless the master has changed within the last `LATELY`: a
+//! majority need not know about that change yet.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,7 +24,7 @@ use crate::{
     wire::sentinel::{MasterWord, Switch},
 };
 
-/// One sentinel, under whatever address it was reached: its run id, or its address where it does not tell one.
+/// One sentinel, under whatever address it was reached: its run id, or its address if it does not report a run id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SentinelId(Arc<str>);
 
@@ -38,15 +40,15 @@ impl From<&Address> for SentinelId {
     }
 }
 
-/// What is known of the master.
+/// The recorded master, and the sentinel reports about it.
 #[derive(Debug, Default)]
 pub(crate) struct MasterElection {
     master: Option<Address>,
-    /// Who was master at `epoch`, as long as there is none.
+    /// The master at `epoch`, while there is no current master.
     former: Option<Address>,
-    /// What was told since then of masters that were replaced.
+    /// Reports since then of masters that were replaced.
     left: Vec<Left>,
-    /// Words below it are old.
+    /// Replies with a lower epoch are old.
     epoch: u64,
     words: HashMap<SentinelId, Heard>,
     changed_at: Instant,
@@ -58,7 +60,7 @@ struct Heard {
     at: Instant,
 }
 
-/// A master that was replaced, by the word of one sentinel.
+/// A master that was replaced, according to one sentinel.
 #[derive(Debug)]
 struct Left {
     address: Address,
@@ -71,7 +73,8 @@ impl MasterElection {
         self.master.as_ref()
     }
 
-    /// One of `known` sentinels, asked at `asked`, has named the master. Whether that is another one than before.
+    /// Takes in a reply that names the master, by one of `known` sentinels, which was asked at `asked`. Returns
+    /// whether the master has changed.
     pub(crate) fn handle_word(
         &mut self,
         sentinel: &SentinelId,
@@ -100,7 +103,8 @@ impl MasterElection {
         changed
     }
 
-    /// A sentinel has told a failover. Whether it is that of our master, who is none from now on.
+    /// Takes in a switch message. Returns whether it replaces our master. If so, there is no master until a reply
+    /// names one.
     pub(crate) fn handle_switch(&mut self, sentinel: &SentinelId, switch: &Switch, now: Instant) -> bool {
         if switch.to == switch.from {
             return false;
@@ -122,7 +126,8 @@ impl MasterElection {
         }
     }
 
-    /// A word may show that what the same sentinel has told before was old. Whether the master is the former one again.
+    /// Takes back the switches of a sentinel that its own reply shows to be old. Returns whether the former master
+    /// is the master again.
     fn take_back(
         &mut self,
         sentinel: &SentinelId,
@@ -131,10 +136,10 @@ impl MasterElection {
     ) -> bool {
         let Self { former, left, epoch, words, .. } = self;
         let Some(former) = former else { return false };
-        // Behind an address that several sentinels share, the one that told it may never be reached again.
+        // If several sentinels share an address, the sender of the switch may never be reached again.
         left.retain(|left| now - left.at <= UNHEARD || words.contains_key(&left.by));
         left.retain(|left| {
-            // At our epoch the former one was master, and nobody else is replaced by a later failover than that.
+            // At our epoch the former master was master, and a failover of any other master is not later than that.
             let is_old = word.epoch < *epoch || (word.epoch == *epoch && left.address != *former);
             left.by != *sentinel || asked <= left.at || !(is_old || word.address == left.address)
         });
@@ -145,18 +150,19 @@ impl MasterElection {
         self.follow(again, now)
     }
 
-    /// Whether a word names one that was replaced, as far as is known.
+    /// Whether a reply names a master that was replaced, as far as is known.
     fn is_left(&self, word: &MasterWord, (asked, now): (Instant, Instant)) -> bool {
         let is_former = self.former.as_ref() == Some(&word.address);
         self.left.iter().filter(|left| left.address == word.address).any(|left| {
-            // Its epoch is known, so a later one makes it master again; that of any other is not.
+            // The epoch of the former master is known, so a later one makes it master again. The epochs of other
+            // masters are not known.
             let is_again = is_former && word.epoch > self.epoch;
             let is_told_lately = is_former || now - left.at <= LATELY;
             asked <= left.at || (is_told_lately && !is_again)
         })
     }
 
-    // All that spoke lately, and more than half of those that there are.
+    // All sentinels with a recent reply, and more than half of the known ones.
     fn is_word_of_most(&self, address: &Address, known: usize, now: Instant) -> bool {
         if now - self.changed_at <= LATELY {
             return false;
@@ -166,11 +172,11 @@ impl MasterElection {
     }
 }
 
-/// A sentinel that has told a switch and was not heard for so long does not keep its old master out any more. Far above
-/// the 2 s in which sentinels greet each other: a true switch is known to the others by then.
+/// For this long the switch message of a sentinel without any later reply keeps the old master out. It is far above
+/// the 2 s in which sentinels greet each other: by then the others know about a real switch.
 const UNHEARD: Duration = Duration::from_secs(60);
 const LATELY: Duration = Duration::from_secs(12);
-/// More than all sentinels tell between two words.
+/// More switches than all sentinels report between two replies.
 const LEFT_MAX: usize = 256;
 
 #[cfg(test)]
@@ -202,7 +208,7 @@ mod tests {
         Switch { service: "m".into(), from: address(from), to: address(to) }
     }
 
-    /// Asked a moment before: nothing was told meanwhile.
+    /// The sentinel was asked 1 ms before, with no message in between.
     fn asked(now: Instant) -> (Instant, Instant) {
         (now, now + Duration::from_millis(1))
     }
@@ -239,7 +245,7 @@ mod tests {
         let mut master_election = settled();
         assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
         assert_eq!(master_election.master(), None);
-        // Those who have not heard of it still name the old one.
+        // Sentinels that do not know about the switch yet still name the old master.
         assert!(!master_election.handle_word(&sentinel(12), word(1, 3), 3, asked(at(1))));
         assert!(!master_election.handle_word(&sentinel(13), word(1, 3), 3, asked(at(1))));
         assert!(master_election.handle_word(&sentinel(11), word(2, 4), 3, asked(at(1))));
@@ -253,7 +259,7 @@ mod tests {
     #[test]
     fn l5_a_sentinel_that_told_the_epoch_before_the_switch_is_believed_after_it() {
         let mut master_election = settled();
-        // Its epoch rises before it calls the old master anything else.
+        // The sentinel raises its epoch before it names another master.
         assert!(!master_election.handle_word(&sentinel(11), word(1, 4), 3, asked(at(1))));
         assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(1)));
         assert!(
@@ -314,7 +320,7 @@ mod tests {
     fn l5_an_old_switch_of_another_master_does_not_keep_the_new_one_out() {
         let mut master_election = there_and_back();
         assert!(master_election.handle_switch(&sentinel(11), &switch(1, 2), at(3)));
-        // The one that led to the former one, told late.
+        // A late message: the switch that led to the former master.
         assert!(!master_election.handle_switch(&sentinel(13), &switch(2, 1), at(3)));
         assert!(!master_election.handle_word(&sentinel(13), word(1, 5), 3, asked(at(4))));
         assert!(master_election.handle_word(&sentinel(11), word(2, 6), 3, asked(at(4))));
@@ -344,7 +350,7 @@ mod tests {
     fn l5_a_late_switch_of_a_sentinel_that_is_never_heard_again_ends_after_a_minute() {
         let mut master_election = there_and_back();
         assert!(master_election.handle_switch(&sentinel(13), &switch(1, 2), at(3)));
-        // Too few of the known sentinels can be reached to count for most of them.
+        // Too few of the known sentinels can be reached for a majority.
         assert!(!master_election.handle_word(&sentinel(12), word(1, 5), 9, asked(at(62))));
         assert!(master_election.handle_word(&sentinel(12), word(1, 5), 9, asked(at(63))));
         assert_eq!(master_election.master(), Some(&address(1)));

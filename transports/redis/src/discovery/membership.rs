@@ -1,9 +1,9 @@
-//! Whether a node that describes the cluster belongs to it. Pure.
+//! Decides whether a node that describes a cluster belongs to our cluster. Pure.
 //!
-//! A node of another cluster may answer at an address that ours has used: addresses of pods are given out again. It
-//! would take every slot. Nodes have ids, so its view counts only if the views before it have named its id. A cluster
-//! that was built anew at the same addresses has new ids, and is believed once no node with a known id has described
-//! the old one for a while.
+//! A node of another cluster may answer at an address that our cluster has used, because addresses of pods are
+//! reused. Its view would claim every slot. Each node has an id, so a view counts only if an earlier view has named
+//! that id. A cluster that was built again at the same addresses has new ids. It is accepted once no node with a
+//! known id has described the old cluster for `GONE_AFTER`.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -11,26 +11,26 @@ use leasehold::clock::Instant;
 
 use crate::wire::cluster_nodes::Described;
 
-/// The nodes of the cluster, by their ids.
+/// The ids of the cluster's nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
-    /// Those that the last view of a member has named.
+    /// The ids in the last view by a member.
     ids: HashSet<String>,
     heard_at: Instant,
     strangers: HashSet<String>,
 }
 
-/// Who has described a cluster.
+/// The status of a node that has described a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Member,
-    /// A node of another cluster, met for the first time.
+    /// A node of another cluster, seen for the first time.
     NewStranger,
     Stranger,
 }
 
 impl Membership {
-    /// A node has described the cluster.
+    /// Judges the node that has returned this view.
     pub(crate) fn judge(&mut self, view: &[Described], now: Instant) -> Standing {
         let Some(myself) = view.iter().find(|node| node.is_myself) else { return Standing::Member };
         let is_known = self.ids.is_empty() || self.ids.contains(&myself.id);
@@ -52,6 +52,6 @@ impl Membership {
     }
 }
 
-/// Several rounds of questions to all nodes of a usual cluster, which are asked by turns.
+/// Longer than several polls of all nodes of a usual cluster. Nodes are polled in rotation.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 const STRANGERS_MAX: usize = 100;

@@ -1,4 +1,5 @@
-//! Which server serves which slot, for each topology: known to all lanes, kept up to date by each.
+//! Which server serves which slot, for each deployment topology. All lanes share the result, and each lane keeps it
+//! up to date.
 
 mod cluster;
 pub(crate) mod deployment;

@@ -1,15 +1,16 @@
-//! Under which address each node of a cluster is reached. Pure.
+//! The address at which each node of a cluster is reached. Pure.
 //!
-//! Nodes have an id of their own. `CLUSTER SLOTS` names the address that clients should use, but leaves out who has
-//! failed and who serves nothing; `CLUSTER NODES` has all of them, with other addresses perhaps. A node that is left
-//! out is reached where it was reached before, as long as its line shows it at the same place: were it another server
-//! to us, a claim of the one would be the claim of a stranger to the other.
+//! Each node has an id. `CLUSTER SLOTS` gives the address that clients should use, but it leaves out failed nodes
+//! and nodes without slots. `CLUSTER NODES` lists all nodes, possibly with other addresses. A node that `CLUSTER
+//! SLOTS` leaves out keeps its last client address, as long as its address in `CLUSTER NODES` is unchanged.
+//! Otherwise one node would become two servers for us, and the claims of one would be ignored as claims by an
+//! unknown server.
 
 use std::collections::HashMap;
 
 use crate::{config::Address, wire::cluster_nodes::Described};
 
-/// The nodes of one cluster, by their ids.
+/// The addresses of a cluster's nodes, by node id.
 #[derive(Debug, Default)]
 pub(crate) struct NodeAddresses {
     nodes: HashMap<String, Place>,
@@ -22,7 +23,7 @@ struct Place {
 }
 
 impl NodeAddresses {
-    /// Learns from a view, and completes it.
+    /// Learns the addresses of a view, and returns the view with all client addresses filled in.
     pub(crate) fn settle(&mut self, view: &[Described]) -> Vec<Described> {
         for node in view.iter().filter(|node| node.is_preferred) {
             let place = Place { reached: node.address.clone(), line: node.line.clone() };

@@ -1,15 +1,16 @@
-//! How soon to ask again which servers there are. Pure.
+//! How soon to ask again for the current servers. Pure.
 //!
-//! While every slot has a server with a connection, each lane asks every 5 s. Otherwise it asks every 150 ms for the
-//! first 5 s, in which most failovers are over, and then ever more rarely: a thousand engines must not keep a node or a
-//! sentinel busy while a master is away for days. Sentinels are asked down to once in 5 s, since they send a message at a
-//! failover; nodes of a cluster, which send none, down to once in 2 s, so that promise L5 holds after a long outage too.
+//! While every slot has a connected server, each lane asks every 5 s. Otherwise it asks every 150 ms for the first
+//! 5 s, in which most failovers finish. After that the interval doubles, because a thousand engines must not
+//! overload a node or a sentinel while a master is away for days. Sentinels are asked at least every 5 s; that is
+//! enough, because they publish a message at a failover. Cluster nodes publish none, so they are asked at least
+//! every 2 s, which keeps promise L5 after a long outage too.
 
 use std::time::Duration;
 
 use leasehold::clock::Instant;
 
-/// The pauses of one lane between its questions to one server.
+/// The polling intervals of one lane for one server.
 #[derive(Debug)]
 pub(super) struct PollInterval {
     longest: Duration,
@@ -30,7 +31,7 @@ impl PollInterval {
         Self { longest, broken_since: None, pause: Duration::ZERO }
     }
 
-    /// The pause before the next question.
+    /// Returns the pause before the next poll. `is_whole`: every slot has a connected server.
     pub(super) fn next_pause(&mut self, is_whole: bool, now: Instant) -> Duration {
         if is_whole {
             *self = Self::up_to(self.longest);
@@ -46,33 +47,35 @@ impl PollInterval {
     }
 }
 
-/// A pause that doubles from 5 s to 5 minutes: before the next attempt to get what was refused for good.
+/// A pause that doubles from 5 s to 5 minutes, between attempts that the server refuses until an operator changes
+/// something.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     pause: Duration,
 }
 
 impl Refusals {
-    /// The pause before the next attempt.
+    /// Returns the pause before the next attempt.
     pub(super) fn next_pause(&mut self, now: Instant) -> Duration {
         self.pause = (self.pause * 2).clamp(PERIOD, RARE);
         shortened(self.pause, now)
     }
 }
 
-/// By up to a half, so that clients do not ask all at once. The low digits of `now` differ between clients.
+/// Shortens a pause by up to half of it, so that clients do not ask all at once. The low digits of `now` differ
+/// between clients.
 fn shortened(pause: Duration, now: Instant) -> Duration {
     let half_nanos = u64::try_from(pause.as_nanos() / 2).unwrap_or(u64::MAX);
     pause - Duration::from_nanos(now.as_nanos() % half_nanos.max(1))
 }
 
-/// While all is well.
+/// The interval while every slot has a connected server.
 pub(super) const PERIOD: Duration = Duration::from_secs(5);
-/// While not every slot has a server with a connection.
+/// The first interval while a slot has no connected server.
 pub(super) const PAUSE_BROKEN: Duration = Duration::from_millis(150);
-/// The longest pause between questions to the nodes of a cluster while not every slot has one.
+/// The longest interval for cluster nodes while a slot has no connected server.
 const PAUSE_CLUSTER: Duration = Duration::from_secs(2);
-/// For how long [`PAUSE_BROKEN`] is the pause.
+/// For this long the interval stays at [`PAUSE_BROKEN`].
 const EAGER: Duration = Duration::from_secs(5);
 const RARE: Duration = Duration::from_secs(300);
 

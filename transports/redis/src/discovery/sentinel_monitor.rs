@@ -1,13 +1,14 @@
-//! Listens to all sentinels: the first that tells a failover is believed, since the old master must not be used for a
-//! moment longer.
+//! Monitors all sentinels. The first sentinel that reports a failover is believed, because the old master must not
+//! be used any longer.
 //!
-//! Each sentinel is asked every few seconds, and several times a second when there is no master: a message may have been
-//! lost. Its messages come on a second connection, which is not needed: a sentinel that refuses SUBSCRIBE is asked all
-//! the same. Sentinels that the configuration does not name are learnt from the others.
+//! Each sentinel is polled every few seconds, and several times a second while there is no master, because a
+//! message may have been lost. Its messages arrive on a second connection. That connection is optional: a sentinel
+//! that refuses `SUBSCRIBE` is still polled. Sentinels that the configuration does not name are learned from the
+//! others.
 //!
-//! Both connections must end at the same sentinel, told by its run id: behind an address that several sentinels share,
-//! the word of one must not be taken for the correction of another one's message. By the same id a sentinel that is
-//! reached under two addresses is listened to once.
+//! Both connections must reach the same sentinel, identified by its run id. If several sentinels share an address,
+//! a reply of one must not count as the correction of another one's message. By the same id, a sentinel that is
+//! reached under two addresses is monitored once.
 
 use std::{
     collections::HashMap,
@@ -51,19 +52,19 @@ use crate::{
     },
 };
 
-/// Listens to all of them, for ever.
+/// Monitors all sentinels. It never returns.
 pub(crate) async fn keep_listening(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
     let configured = deployment.config.addresses.clone();
     let sentinel_set = Mutex::new(SentinelSet::configured(&configured, lane.clock.now()));
     let sentinel_monitor =
         Arc::new(SentinelMonitor { deployment, lane, nodes, sentinel_set, listeners: Mutex::default() });
     sentinel_monitor.turn_over(SentinelChanges { joined: configured, left: Vec::new() });
-    // Its ears live as long as this does.
+    // Ends the monitor's tasks when this future is dropped.
     let _ears = SentinelListener(sentinel_monitor);
     std::future::pending::<()>().await;
 }
 
-/// Who is listened to.
+/// The monitored sentinels, with one task for each.
 struct SentinelMonitor {
     deployment: Arc<Deployment>,
     lane: OpenLane,
@@ -82,13 +83,14 @@ impl Drop for SentinelListener {
 }
 
 impl SentinelMonitor {
-    /// A sentinel has named the others.
+    /// Takes in the list of other sentinels that `by` has returned.
     fn handle_list(self: &Arc<Self>, by: &Address, named: &[Address]) {
         let turnover = self.sentinel_set().handle_list(by, named, self.lane.clock.now());
         self.turn_over(turnover);
     }
 
-    /// Listens to those that are new, and to those that left no more. All of it runs on one thread.
+    /// Starts a task for each added sentinel, and ends those of removed ones. All tasks of a lane run on one
+    /// thread.
     fn turn_over(self: &Arc<Self>, turnover: SentinelChanges) {
         let mut listeners = self.listeners();
         let ended: Vec<_> = turnover.left.iter().filter_map(|sentinel| listeners.remove(sentinel)).collect();
@@ -147,7 +149,8 @@ async fn listen(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
     }
 }
 
-/// A sentinel that is reached under another address, too, is attended to under one of them.
+/// Monitors one sentinel until its connection ends. A sentinel that is reached under another address, too, is
+/// monitored under one of them.
 async fn attend_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
     if !sentinel_monitor.sentinel_set().reached(sentinel, &questions.id) {
         questions.link.kill();
@@ -162,7 +165,7 @@ async fn attend_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address
     log::line(Level::WARN, move || tracing::warn!(sentinel = %lost, "lost the connection to a sentinel"));
 }
 
-/// Until the connection for questions ends.
+/// Polls a sentinel and reads its messages, until the connection for the polls ends.
 async fn attend(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
     tokio::select! {
         () = questions.link.ended() => {}
@@ -202,7 +205,7 @@ async fn keep_asking(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address
     }
 }
 
-/// Hears the sentinel's messages, over one connection after the other; never returns.
+/// Reads the sentinel's messages, over one connection after the other. It never returns.
 async fn keep_hearing(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
     let (mut backoff, mut refusals, mut is_told) = (Backoff::at_once(), Refusals::default(), false);
     loop {
@@ -260,7 +263,7 @@ async fn hear(
     connection: &SentinelConnection,
 ) {
     let mut messages = connection.messages.messages();
-    // What was told before may have been missed.
+    // Messages from before the subscription may have been missed, so the sentinel is asked once.
     let _ = sentinel_monitor.ask(sentinel, questions).await;
     loop {
         match messages.recv().await {
@@ -292,17 +295,17 @@ pub(super) struct SentinelConnection {
     pings: AtomicU64,
 }
 
-/// Why the messages of a sentinel are not heard.
+/// Why the messages of a sentinel cannot be read.
 #[derive(Debug)]
 pub(super) enum NotListening {
-    /// It could not be reached, or another sentinel answers at its address.
+    /// The sentinel cannot be reached, or another sentinel answers at its address.
     ForNow(TransportError),
-    /// It refuses.
+    /// The sentinel refuses the subscription.
     Refused(TransportError),
 }
 
 impl SentinelConnection {
-    /// Subscribed when this returns, at the sentinel `id`.
+    /// Connects to the sentinel `id` and subscribes. The subscription is confirmed when this returns.
     async fn open(
         deployment: &Deployment,
         lane: OpenLane,
@@ -318,7 +321,7 @@ impl SentinelConnection {
         Self::on(link, deployment, lane, sentinel).await
     }
 
-    /// Subscribes on this connection, and has done so when it returns.
+    /// Subscribes on this connection. The subscription is confirmed when this returns.
     pub(super) async fn on(
         link: SentinelLink,
         deployment: &Deployment,
@@ -356,7 +359,7 @@ fn another_sentinel(sentinel: &Address) -> TransportError {
     TransportError::without_effect(ErrorKind::NotReady, None, detail)
 }
 
-/// A channel that may not be listened to is not named by the server.
+/// Adds the missing rights to the error: the server's refusal does not name the channel.
 fn deaf(error: TransportError) -> TransportError {
     let detail =
         format!("{}; to hear of failovers it takes +subscribe, +ping, &+switch-master", error.detail);

@@ -1,10 +1,11 @@
-//! Which sentinels there are. Pure; `now` is passed in.
+//! The set of known sentinels. Pure; `now` is passed in.
 //!
-//! Those of the configuration always belong to it. The others are learnt from the lists that sentinels give, and are
-//! forgotten when for a while all lists have left them out and they could not be reached: a pod that comes back has
-//! another address, and the dead must neither take the room of the living nor count for "most of them". Where nobody
-//! gives a list nobody is forgotten. When all places are taken a newcomer gets that of whoever was out of reach for
-//! longest, so the dead that are named for ever (until `SENTINEL RESET`) keep nobody out either.
+//! Configured sentinels are always in the set. Other sentinels are learned from the lists that sentinels return.
+//! Such a sentinel is removed when for `FORGOTTEN_AFTER` every list has left it out and no connection to it was
+//! open. The reason: a restarted pod has a new address, and a dead entry must neither take the place of a live
+//! sentinel nor count for a majority. If no sentinel returns a list, none is removed. If the set is full, a new
+//! sentinel replaces the one that was out of reach for longest. So dead sentinels that stay in the lists (until
+//! `SENTINEL RESET`) do not block new ones either.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +17,7 @@ use leasehold::clock::Instant;
 use super::master_election::SentinelId;
 use crate::config::Address;
 
-/// The sentinels that are listened to.
+/// The sentinels that are monitored.
 #[derive(Debug, Default)]
 pub(crate) struct SentinelSet {
     members: HashMap<Address, Member>,
@@ -25,15 +26,15 @@ pub(crate) struct SentinelSet {
 #[derive(Clone, Debug)]
 struct Member {
     is_configured: bool,
-    /// Since when no connection to it stands.
+    /// Since when there is no connection to it. `None` while one is open.
     silent_since: Option<Instant>,
     /// Since when every list has left it out.
     unnamed_since: Option<Instant>,
-    /// The sentinel that has answered there.
+    /// The sentinel that has answered at this address.
     id: Option<SentinelId>,
 }
 
-/// Who is new, and who is none any more.
+/// The sentinels that were added, and those that were removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentinelChanges {
     pub(crate) joined: Vec<Address>,
@@ -41,19 +42,19 @@ pub(crate) struct SentinelChanges {
 }
 
 impl SentinelSet {
-    /// Those that the configuration names.
+    /// Starts with the configured sentinels.
     pub(crate) fn configured(addresses: &[Address], now: Instant) -> Self {
         let member = Member { is_configured: true, silent_since: Some(now), unnamed_since: None, id: None };
         Self { members: addresses.iter().map(|address| (address.clone(), member.clone())).collect() }
     }
 
-    /// How many sentinels there are. One that is known under two addresses counts once.
+    /// Returns the number of sentinels. A sentinel that is known under two addresses counts once.
     pub(crate) fn count(&self) -> usize {
         let ids: HashSet<_> = self.members.values().filter_map(|member| member.id.as_ref()).collect();
         ids.len() + self.members.values().filter(|member| member.id.is_none()).count()
     }
 
-    /// The sentinel `by` has named all others that it knows.
+    /// Takes in the list of other sentinels that `by` has returned.
     pub(crate) fn handle_list(&mut self, by: &Address, named: &[Address], now: Instant) -> SentinelChanges {
         for (address, member) in &mut self.members {
             let is_named = address == by || named.contains(address);
@@ -104,8 +105,8 @@ impl SentinelSet {
         (since + FORGOTTEN_AFTER <= now).then(|| address.clone())
     }
 
-    /// A connection to it stands, and ends at the sentinel `id`. `false` if it is not needed: a connection to the same
-    /// sentinel stands under another address.
+    /// Takes in that a connection to `address` is open, and that sentinel `id` answers on it. Returns `false` if
+    /// the connection is not needed, because another address already reaches the same sentinel.
     pub(crate) fn reached(&mut self, address: &Address, id: &SentinelId) -> bool {
         let is_first = !self.is_reached(id);
         if let Some(member) = self.members.get_mut(address) {
@@ -115,12 +116,12 @@ impl SentinelSet {
         is_first
     }
 
-    /// Whether a connection to this sentinel stands.
+    /// Whether a connection to this sentinel is open.
     pub(crate) fn is_reached(&self, id: &SentinelId) -> bool {
         self.members.values().any(|member| member.silent_since.is_none() && member.id.as_ref() == Some(id))
     }
 
-    /// That connection has ended.
+    /// Takes in that the connection to this address has ended.
     pub(crate) fn lost(&mut self, sentinel: &Address, now: Instant) {
         if let Some(member) = self.members.get_mut(sentinel) {
             member.silent_since = Some(now);
@@ -128,9 +129,9 @@ impl SentinelSet {
     }
 }
 
-/// Some rounds of questions: a sentinel that was set up anew names nobody at first.
+/// Longer than several polls: a sentinel that was set up again returns an empty list at first.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
-/// Nobody runs more; a list that grows beyond it is wrong.
+/// More than any deployment has. A list that goes beyond this number is wrong.
 const SENTINELS_MAX: usize = 64;
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
         numbers.map(address).collect()
     }
 
-    /// 1 is configured, 2 and 3 were learnt from it; all were reached.
+    /// Sentinel 1 is configured, 2 and 3 were learned from it, and all of them were reached.
     fn three() -> SentinelSet {
         let mut sentinel_set = SentinelSet::configured(&[address(1)], at(0));
         let turnover = sentinel_set.handle_list(&address(1), &addresses(2..=3), at(0));
@@ -184,7 +185,7 @@ mod tests {
         sentinel_set.lost(&address(1), at(1));
         sentinel_set.lost(&address(3), at(1));
         for second in (2..100).step_by(5) {
-            // One knows 3, the other does not; nobody names the one that is configured, nor 2.
+            // One sentinel names 3, the other does not. None names the configured sentinel, or 2.
             sentinel_set.handle_list(&address(4), &[address(3)], at(second));
             sentinel_set.handle_list(&address(5), &[], at(second + 1));
         }

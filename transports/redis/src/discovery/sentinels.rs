@@ -1,5 +1,5 @@
-//! Asks sentinels who the master is: when a lane is opened, and for the audit. [`vigil`](super::vigil) goes on from
-//! there.
+//! Asks sentinels for the master: when a lane is opened, and for the audit.
+//! [`sentinel_monitor`](super::sentinel_monitor) continues from there.
 
 use std::{pin::pin, time::Duration};
 
@@ -38,11 +38,12 @@ use crate::{
     },
 };
 
-/// Asks all configured sentinels at once. The master is that of the highest epoch once most of them have named one; see
-/// [`StartVote`].
+/// Asks all configured sentinels concurrently. Once a majority has named a master, the master with the highest
+/// epoch is taken; see [`StartVote`].
 ///
 /// # Errors
-/// Not one of them names a master.
+/// No sentinel names a master. The error is that of [`most_helpful`](super::most_helpful), or `Misconfigured` if
+/// `addresses` is empty.
 pub(crate) async fn find_master(deployment: &Deployment, lane: OpenLane) -> Result<(), TransportError> {
     let sentinels = &deployment.config.addresses;
     let start_vote = ask_all(deployment, sentinels, lane).await;
@@ -85,7 +86,7 @@ async fn ask_all(deployment: &Deployment, sentinels: &[Address], lane: OpenLane)
     start_vote
 }
 
-/// Whether the sentinel is worth asking again.
+/// Records one sentinel's answer. Returns whether to ask that sentinel again.
 fn hear(start_vote: &mut StartVote, sentinel: &Address, answer: Result<Told, TransportError>) -> bool {
     match answer {
         Ok(told) => {
@@ -118,7 +119,7 @@ fn no_address() -> TransportError {
 /// A connection to a sentinel.
 pub(super) struct SentinelLink {
     pub(super) link: Link,
-    /// The sentinel that it ends at.
+    /// The sentinel that answers on this connection.
     pub(super) id: SentinelId,
 }
 
@@ -136,7 +137,7 @@ impl SentinelLink {
     }
 }
 
-// Where the right to INFO is withheld its address stands for the sentinel.
+// If the right to `INFO` is missing, the address identifies the sentinel.
 async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<SentinelId, TransportError> {
     match link.request("INFO", 0, vec![Value::from_static_str("server")], step).await {
         Ok(info) => {
@@ -148,6 +149,9 @@ async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<Sen
 }
 
 /// Asks one sentinel for the master.
+///
+/// # Errors
+/// The sentinel does not answer, refuses, does not know the service, or answers in an unexpected format.
 pub(super) async fn ask(
     deployment: &Deployment,
     sentinel: &Address,
@@ -155,7 +159,8 @@ pub(super) async fn ask(
     lane: OpenLane,
 ) -> Result<Told, TransportError> {
     let (service, asked, link) = (service(deployment), lane.clock.now(), &questions.link);
-    // In this order: an address from before the epoch would be that of the old master with the epoch of the new one.
+    // The order matters: an address read before the epoch could be that of the old master with the epoch of the new
+    // one.
     let (master, address) = join(
         question(link, "MASTER", service, lane.command_timeout),
         question(link, "GET-MASTER-ADDR-BY-NAME", service, lane.command_timeout),
@@ -171,7 +176,7 @@ pub(super) async fn ask(
     Ok(Told { by, id, word, moments: (asked, lane.clock.now()) })
 }
 
-/// What the first sentinel that answers says of the master, everything of it.
+/// Returns the reply to `SENTINEL MASTER` of the first configured sentinel that answers.
 pub(crate) async fn ask_sentinels(deployment: &Deployment, lane: OpenLane) -> Option<Frame> {
     for sentinel in &deployment.config.addresses {
         if let Ok(asked) = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await {
@@ -185,7 +190,8 @@ pub(crate) async fn ask_sentinels(deployment: &Deployment, lane: OpenLane) -> Op
     None
 }
 
-/// Tries all that is asked of the configured sentinels. What is the matter with each that does not do it.
+/// Tries every command that this transport sends to sentinels, at each configured sentinel. Returns the error of
+/// each sentinel that does not support all of them.
 pub(crate) async fn try_sentinels(deployment: &Deployment, lane: OpenLane) -> Vec<(Address, TransportError)> {
     let tries = deployment.config.addresses.iter().map(|sentinel| async move {
         let last_error = try_sentinel(deployment, sentinel, lane).await.err();
@@ -207,11 +213,12 @@ async fn try_sentinel(
     for what in ["MASTER", "GET-MASTER-ADDR-BY-NAME", "SENTINELS"] {
         told(question(link, what, service(deployment), step).await)?;
     }
-    // As fred does when it connects; without them a connection works, but the sentinel logs each as denied.
+    // fred sends these when it connects. Without the rights to them a connection works, but the sentinel logs each
+    // command as denied.
     for (command, word) in [("CLIENT", "ID"), ("INFO", "server")] {
         told(link.request(command, 0, vec![Value::from_static_str(word)], step).await)?;
     }
-    // Behind an address that several sentinels share this connection may end at another one.
+    // If several sentinels share an address, this connection may reach another sentinel than the first one.
     let messages = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane).await?;
     SentinelConnection::on(messages, deployment, lane, sentinel)
         .await
@@ -236,7 +243,7 @@ pub(super) fn service(deployment: &Deployment) -> &str {
 pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportError {
     let (kind, detail) = match failure {
         Failure::Refused(text) => match refusal(&text) {
-            // Only SENTINEL itself is sent: it is unknown to servers.
+            // Only `SENTINEL` is sent here, and servers do not know that command.
             Some(refusal) if refusal.code == "unknown command" => (
                 ErrorKind::Misconfigured,
                 format!(
@@ -264,5 +271,5 @@ pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> Tr
     TransportError::without_effect(kind, None, detail)
 }
 
-/// How soon a sentinel that could not be reached when a lane is opened is asked again.
+/// While a lane is opened, a sentinel that could not be reached is asked again after this pause.
 const PAUSE_REFUSED: Duration = Duration::from_millis(100);

@@ -1,5 +1,5 @@
-//! One address, as all lanes of a transport know it: its number, which run of the server is the present one, and the
-//! connections that stand.
+//! One server address, with the state that all lanes of a transport share: its node id, its current run, and its
+//! open connections.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -28,9 +28,9 @@ use crate::{
 pub(crate) struct Server {
     pub(crate) id: NodeId,
     pub(crate) address: Address,
-    /// The same as text.
+    /// The address as text.
     pub(crate) name: Arc<str>,
-    /// What its answers have shown about batches of renewals.
+    /// What the server's replies have shown about batches of renewals.
     pub(crate) batch_limit: Arc<BatchLimit>,
     config: Arc<RedisConfig>,
     identity: Mutex<Identity>,
@@ -41,7 +41,7 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct Links {
     standing: Vec<Weak<Link>>,
-    /// How often the server was left.
+    /// How many times the server was left.
     left: u64,
 }
 
@@ -63,7 +63,7 @@ impl Server {
         &self.config
     }
 
-    /// Connects and checks; the run that it found is the server's present one from then on.
+    /// Connects and runs the handshake. The run that the handshake finds becomes the server's current one.
     pub(crate) async fn connect(
         &self,
         kind: LinkKind,
@@ -117,7 +117,8 @@ impl Server {
         }
     }
 
-    // One server alone has nobody to follow it: whether it is master again only it can tell.
+    // A single server has no successor, and only the server itself shows whether it is master again. So it is asked
+    // without a pause.
     fn doubted_until(&self) -> Option<Instant> {
         self.identity().doubted_until().filter(|_| !self.is_alone())
     }
@@ -126,7 +127,8 @@ impl Server {
         self.config.topology == RedisTopology::Single
     }
 
-    /// It is no master any more: from this moment on nothing is written to it.
+    /// Closes all connections to the server, because it is not a master any more. No command is written to it after
+    /// this returns.
     pub(crate) fn leave(&self, now: Instant) {
         self.demoted(now);
         let mut links = self.links();
@@ -136,20 +138,20 @@ impl Server {
         standing.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
     }
 
-    /// It said on one connection that it is no master any more. A server alone has nobody to follow it: the other
-    /// connections hear its refusals for themselves.
+    /// Handles the loss of the master role that one connection has seen. A single server has no successor, so its
+    /// other connections stay open, and each sees the refusals itself.
     pub(crate) fn handle_lost_role(&self, now: Instant) {
         if !self.is_alone() {
             self.leave(now);
         }
     }
 
-    /// It is named as a master again: nobody needs to wait any more before asking it.
+    /// Ends the pause after a lost role, because the server is named as a master again.
     pub(crate) fn trust(&self) {
         self.identity().trusted();
     }
 
-    /// A connection of this epoch was lost.
+    /// Handles the loss of a connection of this epoch.
     pub(crate) fn lost(&self, epoch: u32, now: Instant) {
         self.change(|identity| identity.lost(epoch, now));
     }
@@ -158,14 +160,14 @@ impl Server {
         self.change(|identity| identity.demoted(now));
     }
 
-    /// The present epoch.
+    /// Returns the current epoch.
     pub(crate) fn epoch(&self) -> u32 {
         *self.epoch.borrow()
     }
 
-    /// Waits until `epoch` is not the server's any more.
+    /// Waits until `epoch` is not the current one any more.
     pub(crate) async fn outdated(&self, epoch: u32) {
-        // The sender is ours, so waiting cannot fail.
+        // `self` owns the sender, so this wait cannot fail.
         let _ = self.epoch.subscribe().wait_for(|present| *present != epoch).await;
     }
 
@@ -186,7 +188,7 @@ impl Server {
     }
 }
 
-/// As `CLIENT LIST` shows it.
+/// The name of the connection in `CLIENT LIST`.
 fn connection_name(kind: LinkKind, purpose: LanePurpose) -> &'static str {
     match (kind, purpose) {
         (LinkKind::Notices, _) => "leasehold-notices",

@@ -1,25 +1,27 @@
-//! Which node serves which slot of a cluster: what many nodes say about it, merged. Pure.
+//! Which node serves which slot of a cluster, merged from the views of many nodes. Pure.
 //!
-//! Every node has a view of its own, and some views are old: a master that was stopped and woken, a node behind a
-//! partition. A node's claim to a slot carries its *configuration epoch*, and of two claims the one with the higher
-//! epoch is the later one (Redis Cluster specification, "Hash slots configuration propagation"). So a claim is taken
-//! over if
+//! Every node has its own view, and some views are old, for example those of a master that was paused, or of a node
+//! behind a partition. A node's claim to a slot carries its *configuration epoch*. Of two claims, the one with the
+//! higher epoch is later (Redis Cluster specification, "Hash slots configuration propagation"). The table records one claim per
+//! slot; the node of that claim is the *recorded node*. A claim in a view replaces it if
 //!
-//! 1. its epoch is not below that of the claim we hold, or
-//! 2. the node we believe in says in its *own* view that it does not serve the slot, or
-//! 3. the node we believe in is not known any more to the node that was asked, or
-//! 4. that node knows that the one we believe in has failed, and knew its claims up to the epoch of the one we hold.
+//! 1. its epoch is not below that of the recorded claim, or
+//! 2. the view is by the recorded node itself, so that node says that it does not serve the slot, or
+//! 3. the node with this view does not know the recorded node any more, or
+//! 4. the view says that the recorded node has failed, and covers its claims up to the epoch of the recorded one.
 //!
-//! By 1 an old view changes nothing, whoever tells it. 2 and 3 let a cluster that was reset begin again at epoch 0. By
-//! 4 nobody waits for a denial by the dead: a view can show a slot at its former master with an epoch that this one
-//! took later, for another slot.
-//! A `MOVED` by the node we believe in is a denial of its own, as in 2: it counts for its slot, and no view that is not
-//! newer gives the slot back, but that of the giver. The epoch stays, since the new one is not told: a guess too
-//! high would outlive the claims of whoever really follows. As it is not the new node's, and after a second redirect
-//! not even the giver's, it is compared neither in 4 nor with the giver's own word: a slot that was given to a dead
-//! node would never come back.
+//! By rule 1 an old view changes nothing, whichever node sends it. Rules 2 and 3 let a cluster that was reset start
+//! again at epoch 0. Rule 4 avoids waiting for a failed node to disown its slots: a view can show a slot at its
+//! former master with an epoch that this master took later, for another slot.
 //!
-//! Slots that no node claims any more have no server: see `vacancies`.
+//! A `MOVED` reply by the recorded node disowns the slot, as in rule 2, but only for that slot. An older view does
+//! not give the slot back, except a view by the node that sent the `MOVED` (the *giver*). The recorded epoch stays,
+//! because the reply does not carry the new one. A guess that is too high would outlive the claims of the next real
+//! owner. This epoch is not the new node's, and after a second redirect it is not the giver's either. So it is not
+//! compared in rule 4, nor with the giver's own view. Otherwise a slot that was given to a failed node would never
+//! come back.
+//!
+//! Slots that no node claims any more have no server: see `unassigned`.
 
 mod unassigned;
 
@@ -35,7 +37,7 @@ use leasehold::routing::{
 
 use self::unassigned::UnassignedSlots;
 
-/// What one node says about one master.
+/// The claims of one master, according to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlotClaims {
     pub(crate) node: NodeId,
@@ -43,19 +45,19 @@ pub(crate) struct SlotClaims {
     pub(crate) slots: Vec<RangeInclusive<u16>>,
 }
 
-/// What one node says.
+/// The view of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeView {
-    /// Who says it.
+    /// The node whose view this is.
     pub(crate) by: NodeId,
-    /// Every node it knows, masters and replicas, itself included.
+    /// All nodes that it knows, masters and replicas, including itself.
     pub(crate) known: HashSet<NodeId>,
-    /// Those of them that have failed, by the word of most masters, with their configuration epochs.
+    /// The nodes that a majority of masters has marked as failed, with their configuration epochs.
     pub(crate) failed: HashMap<NodeId, u64>,
     pub(crate) masters: Vec<SlotClaims>,
 }
 
-/// The slots of a cluster with the claims that we believe.
+/// The slots of a cluster, with the recorded claim to each.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
     claims: Vec<Option<Claim>>,
@@ -66,7 +68,7 @@ pub(crate) struct SlotTable {
 struct Claim {
     node: NodeId,
     epoch: u64,
-    /// Who has given the slot away in a redirect, at this epoch at the latest.
+    /// The node that has given the slot away in a redirect, at this epoch at the latest.
     given_by: Option<NodeId>,
 }
 
@@ -77,7 +79,7 @@ impl Default for SlotTable {
 }
 
 impl SlotTable {
-    /// Takes over what is news in a statement. Whether anything was.
+    /// Merges a view. Returns whether a slot has a different node now, or none any more.
     pub(crate) fn merge(&mut self, statement: &NodeView) -> bool {
         let mut changed = false;
         for master in &statement.masters {
@@ -108,7 +110,7 @@ impl SlotTable {
         other_node
     }
 
-    /// `by` answered `MOVED`: the slot is served by `to`. Whether that is news.
+    /// Takes in that `by` answered `MOVED`: `to` serves the slot. Returns whether this changed the slot's node.
     pub(crate) fn moved(&mut self, slot: Slot, by: NodeId, to: NodeId) -> bool {
         let held = &mut self.claims[usize::from(slot.number())];
         self.unassigned.claimed(slot.number(), to);
@@ -126,7 +128,7 @@ impl SlotTable {
         }
     }
 
-    /// Runs of slots with the same node; slots without one are in none.
+    /// Returns the ranges of consecutive slots with the same node. Slots without a node are in no range.
     pub(crate) fn ranges(&self) -> Vec<SlotRange> {
         let mut ranges: Vec<SlotRange> = Vec::new();
         for (number, claim) in (0..SLOTS).zip(&self.claims) {
@@ -142,15 +144,16 @@ impl SlotTable {
 
 impl Claim {
     fn gives_way_to(&self, new: Self, by: &NodeView) -> bool {
-        // Nothing is new about the same node at the epoch at which the slot was given to it.
+        // The same node at the epoch at which it gave the slot away is not news.
         let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
         let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| self.is_covered(*epoch, new.node));
         let is_taken_back = by.by == new.node && self.given_by == Some(new.node);
         !is_old || is_taken_back || by.by == self.node || !by.known.contains(&self.node) || has_failed()
     }
 
-    /// Whether who knows our node up to `epoch`, and believes in `other`, knows of this claim. The epoch of a slot that
-    /// was given away says nothing about our node; but a view from before names the giver.
+    /// Whether a view that knows our node up to `epoch`, and claims the slot for `other`, includes this claim. The
+    /// epoch of a slot that was given away says nothing about our node, but a view from before would name the
+    /// giver.
     fn is_covered(&self, epoch: u64, other: NodeId) -> bool {
         epoch >= self.epoch || self.given_by.is_some_and(|giver| giver != other)
     }
@@ -206,7 +209,8 @@ mod tests {
         let mut table = SlotTable::default();
         table.merge(&says(X, &[(X, 1, 0..=16_383)]));
         assert!(table.merge(&says(Z, &[(Y, 4, 0..=16_383)])));
-        // The old master wakes up and speaks, and so does somebody who has not heard of the failover.
+        // The old master is back and still claims the slots, and so does a node that does not know about the
+        // failover.
         assert!(!table.merge(&says(X, &[(X, 1, 0..=16_383)])));
         assert!(!table.merge(&says(Z, &[(X, 1, 0..=16_383)])));
         assert_eq!(owner(&table, 7), Some(Y));
@@ -261,7 +265,7 @@ mod tests {
         assert!(!table.moved(slot(3), Z, Y), "Z does not serve it, so it cannot give it away");
         assert!(table.moved(slot(3), X, Y));
         assert_eq!([owner(&table, 2), owner(&table, 3), owner(&table, 4)], [Some(X), Some(Y), Some(X)]);
-        // Views from before the move change nothing, the one of Y itself confirms it.
+        // Views from before the move change nothing. The view of Y itself confirms the move.
         assert!(!table.merge(&says(Z, &[(X, 5, 0..=10)])));
         assert!(!table.merge(&says(Y, &[(Y, 6, 3..=3)])));
         assert!(table.moved(slot(3), Y, X), "and back");

@@ -1,11 +1,11 @@
-//! Which sentinel is believed when a lane is opened: what the configured ones have answered so far. Pure.
+//! Chooses the master when a lane is opened, from the replies of the configured sentinels so far. Pure.
 //!
-//! A failover is decided by most sentinels, so of the words of most of them the one with the highest configuration
-//! epoch is the latest. A word of fewer may be old: a sentinel that has come back with its host names the master of
-//! its old file until another one greets it, and a sentinel behind a partition names it for as long as that lasts. So
-//! fewer decide only once the others have had time to answer, and each of them has failed or refused for good. (A
-//! sentinel that is far is asked for longer than that time: its connection takes several round trips.) A sentinel that
-//! answers under two addresses has one voice.
+//! A majority of the sentinels decides a failover. So among the replies of a majority, the one with the highest
+//! configuration epoch is the latest. The replies of a minority may be old: a sentinel that was restarted reports
+//! the master in its old configuration file until another sentinel contacts it, and a sentinel behind a partition
+//! reports the old master until the partition ends. So a minority decides only after the command timeout, once
+//! every other sentinel has failed or refused for good. (A remote sentinel is asked for longer than that timeout,
+//! because its connection takes several round trips.) A sentinel that answers under two addresses counts once.
 
 use std::collections::HashSet;
 
@@ -14,17 +14,17 @@ use leasehold::{clock::Instant, transport::TransportError};
 use super::{errors::most_helpful, master_election::SentinelId};
 use crate::{config::Address, wire::sentinel::MasterWord};
 
-/// What one sentinel has said of the master.
+/// One sentinel's reply about the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) by: Address,
     pub(crate) id: SentinelId,
     pub(crate) word: MasterWord,
-    /// When it was asked, and when it had answered.
+    /// When the sentinel was asked, and when its reply had arrived.
     pub(crate) moments: (Instant, Instant),
 }
 
-/// The answers of the configured sentinels.
+/// The replies of the configured sentinels.
 #[derive(Debug)]
 pub(crate) struct StartVote {
     configured: usize,
@@ -33,16 +33,16 @@ pub(crate) struct StartVote {
     failed: Vec<(Address, TransportError)>,
 }
 
-/// Whether the answers are enough.
+/// Whether the replies are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// More may come.
+    /// Not yet.
     Open,
-    /// Most of the sentinels have named the master.
+    /// A majority of the sentinels has named the master.
     Decided,
-    /// Fewer have, and no other has done so in time.
+    /// A minority has named the master, and no other sentinel has done so in time.
     DecidedByFew,
-    /// Not one has, and each was asked.
+    /// Every sentinel was asked, and none has named the master.
     Failed,
 }
 
@@ -56,7 +56,7 @@ impl StartVote {
         self.told.push(told);
     }
 
-    /// A sentinel has not named the master. Whether it is worth asking again.
+    /// Records that a sentinel has not named the master. Returns whether to ask it again.
     pub(crate) fn fail(&mut self, sentinel: &Address, error: TransportError) -> bool {
         let is_final = error.kind.is_final();
         self.refused += usize::from(is_final);
@@ -65,7 +65,7 @@ impl StartVote {
         !is_final
     }
 
-    /// `is_over`: the others have had their time.
+    /// Returns whether the replies are enough. `is_over`: the time for the other sentinels is over.
     pub(crate) fn verdict(&self, is_over: bool) -> Verdict {
         let (told, failed) = (self.told.len(), self.failed.len());
         let done = if is_over { told + failed } else { told + self.refused };
@@ -82,18 +82,18 @@ impl StartVote {
         self.told.iter().map(|told| &told.id).collect::<HashSet<_>>().len()
     }
 
-    /// Those that have not named the master.
+    /// Returns how many configured sentinels have not named the master.
     pub(crate) fn silent(&self) -> usize {
         self.configured - self.told.len()
     }
 
-    /// What was told, the highest epoch first: the others are older.
+    /// Returns all replies, the highest epoch first. The others are older.
     pub(crate) fn into_told(mut self) -> Vec<Told> {
         self.told.sort_by_key(|told| std::cmp::Reverse(told.word.epoch));
         self.told
     }
 
-    /// Why not one has named the master.
+    /// Returns the error if no sentinel has named the master.
     pub(crate) fn into_error(self) -> Option<TransportError> {
         most_helpful(self.failed.into_iter().map(|(_, error)| error))
     }

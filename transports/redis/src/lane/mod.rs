@@ -1,4 +1,5 @@
-//! A lane: its nodes, its board, and the tasks that keep the map up to date; ended by dropping it.
+//! A lane: its nodes, the topology that it publishes, and the tasks that keep its routes up to date. Dropping the
+//! lane ends all of them.
 
 mod node;
 mod nodes;
@@ -29,7 +30,7 @@ use crate::{
     notices::{Subscriber, no_watch},
 };
 
-/// One lane to all servers of a deployment.
+/// The connections of one lane to all servers of a deployment.
 pub(crate) struct RedisLane {
     lane: OpenLane,
     nodes: Arc<Nodes>,
@@ -37,7 +38,7 @@ pub(crate) struct RedisLane {
 }
 
 impl RedisLane {
-    /// Finds the servers and connects everything the lane needs.
+    /// Finds the servers, and opens all connections that the lane needs.
     pub(crate) async fn open(deployment: Arc<Deployment>, lane: OpenLane) -> Result<Self, TransportError> {
         let topology = deployment.config.topology;
         match topology {
@@ -60,7 +61,7 @@ impl RedisLane {
         Ok(Self { lane, nodes, _tasks: tasks })
     }
 
-    // Of requests that carry no latest time of their own.
+    // The deadline of requests that carry no `execute_by` of their own.
     fn until(&self) -> Instant {
         self.lane.clock.now() + self.lane.command_timeout
     }
@@ -151,7 +152,8 @@ impl Lane for RedisLane {
     }
 }
 
-// Those who listen at two nodes are counted by neither.
+// After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
+// unknown.
 async fn told_everywhere(answer: ReleaseReply, route: &Route<'_>, key: &LockKey) -> ReleaseReply {
     match answer {
         ReleaseReply::Released { at, .. } if route.tell_those_left_behind(key).await => {

@@ -1,4 +1,4 @@
-//! One node of one lane: keeps a checked command connection, and says so on the lane's board.
+//! One node of one lane: keeps a checked command connection, and publishes its state in the lane's topology.
 
 use std::{
     sync::{
@@ -33,7 +33,7 @@ use crate::{
     discovery::{Server, deployment::Deployment},
 };
 
-/// One lane's way to one server.
+/// One lane's command connection to one server.
 pub(crate) struct Node {
     server: Arc<Server>,
     lane: OpenLane,
@@ -41,11 +41,11 @@ pub(crate) struct Node {
     topology_publisher: Arc<TopologyPublisher>,
     present: Mutex<Present>,
     connections: watch::Sender<u64>,
-    /// How many connections in a row have ended because the cluster is down.
+    /// How many connections in a row ended because the cluster is down.
     downs: AtomicU32,
 }
 
-/// The connection of the moment, or why there is none.
+/// The current connection, or why there is none.
 enum Present {
     Connected(Arc<Connection>),
     Broken(Arc<str>),
@@ -63,7 +63,7 @@ impl Node {
         Self { server, lane, deployment, topology_publisher, present, connections, downs }
     }
 
-    /// Connects, and connects again whenever the connection ends, for ever.
+    /// Connects, and reconnects whenever the connection ends. It never returns.
     pub(crate) async fn keep_connected(self: Arc<Self>, first: Option<Arc<Connection>>) {
         let mut connection = match first {
             Some(connection) => connection,
@@ -77,7 +77,8 @@ impl Node {
         }
     }
 
-    // A connection that is cut by every caller that finds the cluster down must not be made anew for every caller.
+    // While the cluster is down, each caller's request ends the connection. The backoff grows, so the node does not
+    // reconnect once per caller.
     fn backoff_after(&self, connection: &Connection, stood: Duration) -> Backoff {
         if !connection.has_met_cluster_down() {
             self.downs.store(0, Ordering::Relaxed);
@@ -88,7 +89,10 @@ impl Node {
         Backoff::cluster_down(downs)
     }
 
-    /// The checked connection of the moment.
+    /// Returns the current checked connection.
+    ///
+    /// # Errors
+    /// `Unreachable` if the node is not connected, with the reason.
     pub(crate) fn connection(&self) -> Result<Arc<Connection>, TransportError> {
         match &*self.lock() {
             Present::Connected(connection) => Ok(connection.clone()),
@@ -96,7 +100,10 @@ impl Node {
         }
     }
 
-    /// The same, waiting for it until `until`.
+    /// Returns the current checked connection, and waits for one until `until`.
+    ///
+    /// # Errors
+    /// As [`connection`](Self::connection), once `until` has passed.
     pub(crate) async fn connection_within(&self, until: Instant) -> Result<Arc<Connection>, TransportError> {
         let mut connections = self.connections.subscribe();
         loop {
@@ -128,7 +135,7 @@ impl Node {
         log::line(Level::WARN, move || tracing::warn!(%server, ?lane, "lost the connection to redis"));
     }
 
-    /// Drops a connection that stands but will not be served, if there is one.
+    /// Closes the current connection, if there is one, because the lane will not use it.
     pub(crate) fn give_up(&self) {
         if let Ok(connection) = self.connection() {
             self.lose(&connection);
@@ -168,7 +175,8 @@ impl Node {
         }
     }
 
-    // While the cluster is down, another map (a replica was promoted) is a reason to look before the delay is over.
+    // While the cluster is down, changed routes (a replica was promoted) are a reason to try before the delay is
+    // over. The wait lasts at least `DOWN_LEAST`.
     async fn wait(&self, delay: Duration) {
         if !self.is_doubted_down() {
             return tokio::time::sleep(delay).await;
@@ -182,14 +190,15 @@ impl Node {
         self.downs.load(Ordering::Relaxed) > 0
     }
 
-    // The board does not show a node as connected before its cluster is up: it would call all waiting callers, whose
-    // requests end the connection again.
+    // The topology does not show a node as connected before its cluster is up. Otherwise all waiting callers would
+    // send their requests, and those requests would end the connection again.
     async fn must_be_up(&self, link: &Link) -> Result<(), TransportError> {
         if !self.is_doubted_down() {
             return Ok(());
         }
         let args = vec![Value::from_static_str(NO_LOCK), Value::from_static_str(NO_LOCK)];
-        // Any answer but that one is good: also that another node serves the key, or that it may not be looked at.
+        // Every reply except `CLUSTERDOWN` means that the cluster is up, also a redirect to another node, and a
+        // missing right.
         let asked = link.request("HEXISTS", 0, args, self.lane.command_timeout).await;
         if asked.is_ok() || !link.has_met_cluster_down().await {
             return Ok(());
@@ -217,7 +226,7 @@ impl Node {
             inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
         let connection = Arc::new(Connection::new(link, terms, checked.sample));
-        // First the board, then the connection: nobody may use a run that was not told.
+        // The topology is published first, the connection second: no caller may use a run that was not published.
         self.topology_publisher.set_connected(self.published(run, connection.batches().for_engine()));
         *self.lock() = Present::Connected(connection.clone());
         self.connections.send_modify(|count| *count += 1);
@@ -258,7 +267,7 @@ impl Drop for Node {
     }
 }
 
-/// After the cluster was found down, no look at it comes sooner.
+/// After the cluster was found down, the node waits at least this long before it tries again.
 const DOWN_LEAST: Duration = Duration::from_millis(500);
-/// A key that nobody has: whether it may be looked for tells whether the cluster is up.
+/// A key that no lock uses. The reply to a read of it shows whether the cluster is up.
 const NO_LOCK: &str = "leasehold";

@@ -1,4 +1,4 @@
-//! The nodes of one lane: one for each server of the map, no more, no fewer. A server that stays in the map keeps its
+//! The nodes of one lane: exactly one for each server of the routes. A server that stays in the routes keeps its
 //! connections, whatever else changes.
 
 use std::{
@@ -42,7 +42,7 @@ pub(crate) struct Nodes {
     followed: Followed,
 }
 
-/// How many requests went on to another node.
+/// How many requests followed a redirect to another node.
 #[derive(Default)]
 struct Followed {
     moved: AtomicU64,
@@ -55,7 +55,7 @@ struct NodeHandle {
 }
 
 impl Nodes {
-    /// No nodes yet. Their tasks will live on the present runtime.
+    /// Starts without nodes. The tasks of its nodes will run on the current runtime.
     pub(crate) fn new(
         lane: OpenLane,
         deployment: Arc<Deployment>,
@@ -85,10 +85,11 @@ impl Nodes {
         &self.deployment
     }
 
-    /// Connects to every server of the map at once. A server that cannot be used is tried again in the background.
+    /// Connects to all servers of the routes concurrently. A server that cannot be used is tried again in the
+    /// background.
     ///
     /// # Errors
-    /// Not one of the servers that serve slots can be used.
+    /// None of the servers that serve slots can be used. The error is that of [`most_helpful`].
     pub(crate) async fn open(&self) -> Result<(), TransportError> {
         let map = self.deployment.map();
         self.topology_publisher.set_map(&map);
@@ -123,7 +124,7 @@ impl Nodes {
         Ok(())
     }
 
-    // Both connections, each once.
+    // Opens the command connection and the connection for notices, each once.
     fn handle(
         &self,
         server: Arc<Server>,
@@ -138,7 +139,8 @@ impl Nodes {
                 }
             };
             let both = tokio::try_join!(node.connect(), subscribe);
-            // The board may show the one connection already; nobody would take that back.
+            // The topology may already show the command connection. No task would take that back, so it is done
+            // here.
             let (connection, subscribed) = both.inspect_err(|_| node.give_up())?;
             let mut tasks = vec![Task::spawn(node.clone().keep_connected(Some(connection)))];
             tasks.extend(
@@ -153,10 +155,11 @@ impl Nodes {
         Arc::new(Node::new(server, self.lane, self.deployment.clone(), self.topology_publisher.clone()))
     }
 
-    /// Makes the nodes those of the map.
+    /// Makes the nodes match the current routes: opens those that are missing, and drops those that are not in use
+    /// any more.
     pub(crate) fn follow(&self) {
         let mut handles = self.lock();
-        // Read under the lock: who comes second must not go back to an older one.
+        // Read under the lock: a concurrent call that comes second must not go back to older routes.
         let map = self.deployment.map();
         let left: Vec<NodeId> = handles.keys().copied().filter(|id| map.server(*id).is_none()).collect();
         let gone: Vec<Option<NodeHandle>> = left.iter().map(|id| handles.remove(id)).collect();
@@ -182,7 +185,7 @@ impl Nodes {
         NodeHandle { node, _tasks: tasks }
     }
 
-    /// Follows every change of the map, for ever.
+    /// Follows every change of the routes. It never returns while the deployment lives, which the nodes keep alive.
     pub(crate) async fn keep_following(self: Arc<Self>, mut changes: watch::Receiver<Arc<Routes>>) {
         loop {
             changes.mark_unchanged();
@@ -193,7 +196,10 @@ impl Nodes {
         }
     }
 
-    /// The connection to who serves a slot.
+    /// Returns the connection to the node that serves `slot`.
+    ///
+    /// # Errors
+    /// `NotReady` if no node serves the slot, `Unreachable` if its node is not connected.
     pub(crate) fn serving(&self, slot: Slot) -> Result<Arc<Connection>, TransportError> {
         match self.deployment.map().serving(slot) {
             Some(id) => self.node_with(id)?.connection(),
@@ -201,12 +207,16 @@ impl Nodes {
         }
     }
 
-    /// The connection to one node.
+    /// Returns the connection to one node.
+    ///
+    /// # Errors
+    /// `Unreachable` if the node is not connected, or not in use any more.
     pub(crate) fn connection(&self, id: NodeId) -> Result<Arc<Connection>, TransportError> {
         self.node_with(id)?.connection()
     }
 
-    /// The connection to a node that was named by another one: it may be new, so it is waited for.
+    /// Returns the connection to a node that a redirect has named. The node may be new, so this waits for its
+    /// connection until `until`.
     pub(crate) async fn named(
         &self,
         server: &Server,
@@ -223,7 +233,7 @@ impl Nodes {
         node.connection_within(until).await
     }
 
-    /// Any connection that stands: each call another one, by turns.
+    /// Returns an open connection, if there is one. Calls with rising `turn` get the nodes in rotation.
     pub(crate) fn any(&self, turn: usize) -> Option<Arc<Connection>> {
         let mut standing: Vec<_> = self.nodes().iter().filter_map(|node| node.connection().ok()).collect();
         standing.sort_by_key(|connection| connection.clock_id().node);
@@ -231,14 +241,14 @@ impl Nodes {
         (!standing.is_empty()).then(|| standing.swap_remove(turn % count))
     }
 
-    /// Whether every server that serves slots has a connection, and every slot a server.
+    /// Whether every slot has a server, and every server that serves slots has a connection.
     pub(crate) fn is_whole(&self) -> bool {
         let map = self.deployment.map();
         let stands = |server: &Arc<Server>| self.connection(server.id).is_ok();
         map.is_whole() && map.servers.iter().filter(|server| map.serves(server.id)).all(stands)
     }
 
-    /// A request goes on to another node.
+    /// Counts a request that followed a redirect of this kind.
     pub(crate) fn count_followed(&self, kind: RedirectKind) {
         let count = match kind {
             RedirectKind::Moved => &self.followed.moved,
@@ -247,7 +257,7 @@ impl Nodes {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What this lane knows of its servers.
+    /// Returns the redirects that this lane has followed, and the clock readings of its connected servers.
     pub(crate) fn stats(&self) -> LaneStats {
         let standing = self.nodes().into_iter().filter_map(|node| node.connection().ok());
         let mut stats = LaneStats::default();
@@ -262,7 +272,7 @@ impl Nodes {
         self.lock().values().map(|handle| handle.node.clone()).collect()
     }
 
-    // Another lane may have left the server a moment ago: the map decides, not the seat.
+    // Another lane may have left the server a moment ago, so the routes decide, not this lane's handles.
     fn node_with(&self, id: NodeId) -> Result<Arc<Node>, TransportError> {
         let is_in_use = self.deployment.map().server(id).is_some();
         let node = self.lock().get(&id).filter(|_| is_in_use).map(|handle| handle.node.clone());

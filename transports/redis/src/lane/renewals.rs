@@ -1,9 +1,9 @@
-//! Renewals of one node's leases: in as few commands as are answered rightly.
+//! Renewals of one node's leases, in the fewest commands that the server answers correctly.
 //!
-//! A proxy may send a command over several keys to the server of its first key, or refuse it in words that say nothing
-//! certain. So what such a command says against a lease is asked again alone, with its one key declared, before it is
-//! believed. Without a proxy that is rare: one command more for each lease that is lost. Where the second answer differs,
-//! the server gets smaller batches.
+//! A proxy may send a command with several keys to the server of its first key, or refuse it with an error text
+//! that proves nothing. So a negative result for a lease from such a command is checked before it counts: the
+//! renewal is repeated alone, with its one key declared. Without a proxy such a result is rare, and costs one extra
+//! command for each lost lease. If the second reply differs, the server gets smaller batches from then on.
 
 use std::{collections::BTreeMap, convert::Infallible, future::pending};
 
@@ -20,7 +20,8 @@ use super::nodes::Nodes;
 use crate::connection::{Batches, Connection, answer_all, is_about_the_batch, is_passing};
 
 impl Nodes {
-    /// Renews many locks of one node. Those it does not serve any more are brought to who does, one by one.
+    /// Renews many locks of one node. Renewals that the node does not serve any more go to the node that does, one
+    /// by one.
     pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Renewal>) -> Vec<Renewal> {
         let connection = match self.connection(node) {
             Ok(connection) => connection,
@@ -43,7 +44,8 @@ impl Nodes {
         }
     }
 
-    // The question goes first, so that it is answered by the time that the renewals are; they do not wait for it.
+    // The inquiry is sent first, so its reply usually arrives before those of the renewals. The renewals do not
+    // wait for it.
     async fn renew_by_slot_and_inquire(
         &self,
         connection: &Connection,
@@ -69,13 +71,13 @@ impl Nodes {
         renewed.into_iter().flatten().collect()
     }
 
-    // While a slot is on its way, keys that share a command must all have arrived or all have stayed.
+    // While a slot is migrated, a command with several keys works only if all of them have moved, or none.
     async fn renew_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
         let members = self.renew_together(members).await;
         self.finish_batch(Batches::BySlot, members).await
     }
 
-    /// Asks alone for those members to which the answer of their batch is not the last word.
+    /// Repeats alone the renewals for which the reply to the batch does not settle the result.
     async fn finish_batch(&self, form: Batches, mut members: Vec<Renewal>) -> Vec<Renewal> {
         let is_sure = form.declares_one_key(members.len());
         let is_open = |member: &Renewal| is_open(&member.answer, is_sure);
@@ -83,7 +85,8 @@ impl Nodes {
             return members; // as nearly always
         };
         let mut done = None;
-        // What is refused to all may be refused to each as well: one is enough to know.
+        // If the server refused the whole batch, it may refuse each member as well. One member is tried first to
+        // find out.
         if members.iter().filter(|member| is_open(member)).all(is_refused_as_batch) {
             let asked = self.ask_again(form, members[first].clone()).await;
             members[first] = asked;
@@ -140,7 +143,8 @@ impl Nodes {
     }
 }
 
-/// Whether an answer is to be had from a command of the member's own. `is_sure`: it came from one.
+/// Whether the member has to be renewed again, in a command of its own. `is_sure`: the reply came from such a
+/// command.
 fn is_open(answer: &RenewalAnswer, is_sure: bool) -> bool {
     match answer {
         RenewalAnswer::None => true,
@@ -154,11 +158,13 @@ fn is_refused_as_batch(member: &Renewal) -> bool {
     matches!(&member.answer, RenewalAnswer::Failed(error) if is_about_the_batch(error))
 }
 
-/// Who has shown that the batch was answered wrongly, or refused only for being one.
+/// Returns the clock of the server whose second reply shows that it answered the batch wrongly, or refused it only
+/// because it was a batch.
 fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
     use RenewalAnswer::{Failed, NotYours, Renewed, TooLate};
     match (batch, alone) {
-        // Another run of the server may have got its data back meanwhile.
+        // A different run of the server may have got its data back in between. So only the same run refutes its own
+        // reply.
         (NotYours { at }, Renewed { at: again, .. }) => (at.clock == again.clock).then_some(again.clock),
         (Failed(error), Renewed { at, .. } | NotYours { at } | TooLate { at }) => {
             is_about_the_batch(error).then_some(at.clock)
@@ -167,7 +173,8 @@ fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
     }
 }
 
-/// The second answer counts, but one that could not be had leaves open what the batch has done.
+/// Returns the result of both replies. The second one counts. If the second request was not sent, an unknown effect
+/// of the batch stays unknown.
 fn settled(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
     match (batch, alone) {
         (RenewalAnswer::Failed(batch), RenewalAnswer::Failed(alone))

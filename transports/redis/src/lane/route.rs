@@ -1,7 +1,7 @@
-//! Brings a request to the node that serves its slot, wherever the slot is by now.
+//! Sends a request to the node that serves its slot, and follows redirects.
 //!
-//! A request that was sent elsewhere was certainly not executed, so following costs nothing but time; how often is
-//! bounded, since two nodes may send a request to each other until their cluster has agreed.
+//! A redirected request was certainly not executed, so following a redirect costs only time. The number of
+//! redirects is limited to `HOPS_MAX`, because two nodes may redirect to each other until their cluster has agreed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::{
     wire::{names::lock_channel, redirect::RedirectKind},
 };
 
-/// One request's way. Its first stop is who serves the slot; a denial that names another node leads there.
+/// The route of one request. It starts at the node that serves the slot, and follows each redirect to the node
+/// named there.
 pub(crate) struct Route<'a> {
     nodes: &'a Nodes,
     slot: Slot,
@@ -31,10 +32,11 @@ pub(crate) struct Route<'a> {
 }
 
 impl Route<'_> {
-    /// Goes to where the last stop has sent it, within its time.
+    /// Follows the redirect in `call_error`, and waits for the connection until the request's deadline.
     ///
     /// # Errors
-    /// The denial is a definite one, or this goes in circles.
+    /// The error of `call_error` if it is not a redirect. `NotReady` after `HOPS_MAX` redirects. `Unreachable` if
+    /// the named node is not connected in time.
     pub(crate) async fn follow(&mut self, call_error: CallError) -> Result<(), TransportError> {
         let redirect = match call_error {
             CallError::Failed(error) => return Err(error),
@@ -55,8 +57,9 @@ impl Route<'_> {
         Ok(())
     }
 
-    /// The end of a hold was told where this route has ended. Behind an `ASK` others listen where it came from: a slot
-    /// takes its sharded channels along when all of it has moved, its keys one by one before. Whether it did so.
+    /// Publishes the end of a hold also at the node that answered `ASK`, and returns whether it did. The release
+    /// has published it only at the node where this route ended. During a slot migration keys move one by one, but
+    /// sharded channels move only with the whole slot, so subscribers may still be at the first node.
     pub(crate) async fn tell_those_left_behind(&self, key: &LockKey) -> bool {
         let Some(asked_by) = self.asked_by.as_ref().filter(|from| from.publishes_sharded()) else {
             return false;
@@ -67,13 +70,20 @@ impl Route<'_> {
 }
 
 impl Nodes {
-    /// Begins at who serves `slot`.
+    /// Starts a route at the node that serves `slot`.
+    ///
+    /// # Errors
+    /// As [`serving`](Self::serving).
     pub(crate) fn route(&self, slot: Slot, until: Instant) -> Result<Route<'_>, TransportError> {
         let connection = self.serving(slot)?;
         Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Asking::Plain })
     }
 
-    /// On a cluster all names of a lock must fall into one slot.
+    /// Checks that the lock's key and its channel are in the same slot. Outside of a cluster every name is
+    /// accepted.
+    ///
+    /// # Errors
+    /// `Misconfigured` if the two slots differ.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
         if self.deployment().config.topology != RedisTopology::Cluster {
             return Ok(());

@@ -1,8 +1,8 @@
-//! A task that ends with its owner.
+//! A task that ends when its owner is dropped.
 
 use tokio::{runtime::Handle, task::JoinHandle};
 
-/// Aborts its task when it is dropped.
+/// Aborts its task on drop.
 pub(crate) struct Task(JoinHandle<()>);
 
 impl Task {

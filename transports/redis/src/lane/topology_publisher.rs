@@ -1,4 +1,4 @@
-//! The topology as one lane publishes it: the map that all lanes share, with what this lane knows of each node.
+//! The topology that one lane publishes: the routes that all lanes share, plus this lane's state of each node.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::discovery::{Server, deployment::Routes};
 
-/// Draws the topology anew with every change.
+/// Publishes a new topology after every change.
 #[derive(Default)]
 pub(crate) struct TopologyPublisher {
     published: Mutex<Published>,
@@ -29,7 +29,7 @@ impl TopologyPublisher {
         self.topology.subscribe()
     }
 
-    /// Another map: new nodes are not connected yet.
+    /// Takes over new routes. Servers that were not in the old ones start as not connected.
     pub(crate) fn set_map(&self, map: &Routes) {
         let mut published = self.lock();
         let mut before = std::mem::take(&mut published.nodes);
@@ -39,7 +39,7 @@ impl TopologyPublisher {
         self.publish(&mut published);
     }
 
-    /// A node of the map has a connection.
+    /// Publishes that a node of the routes is connected.
     pub(crate) fn set_connected(&self, node: NodeState) {
         let mut published = self.lock();
         if let Some(drawn_node) = published.nodes.get_mut(&node.id) {
@@ -48,7 +48,7 @@ impl TopologyPublisher {
         }
     }
 
-    /// A node takes batches in this way.
+    /// Publishes how a connected node takes batches of renewals.
     pub(crate) fn set_batching(&self, id: NodeId, batching: Batching) {
         let mut published = self.lock();
         let differs = |node: &&mut NodeState| node.connected && node.batching != batching;
@@ -58,7 +58,7 @@ impl TopologyPublisher {
         }
     }
 
-    /// A node has lost its connection.
+    /// Publishes that a node has lost its connection.
     pub(crate) fn set_disconnected(&self, id: NodeId) {
         let mut published = self.lock();
         if let Some(node) = published.nodes.get_mut(&id) {
@@ -67,7 +67,7 @@ impl TopologyPublisher {
         }
     }
 
-    // Under the lock, so that no older drawing replaces a newer one.
+    // Called under the lock, so that an older topology never replaces a newer one.
     fn publish(&self, published: &mut Published) {
         published.version += 1;
         let nodes = published.nodes.values().cloned().collect();

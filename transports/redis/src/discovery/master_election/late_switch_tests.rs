@@ -1,5 +1,6 @@
-//! Few servers that are master by turns, and switches that arrive late: whoever is taken for the master of an epoch was
-//! master at that epoch, and as soon as all was told, the next word of each sentinel is enough.
+//! A few servers take turns as master, and switch messages arrive late. Two properties: the recorded master of an
+//! epoch was master at that epoch, and once all messages have arrived, the next reply of each sentinel is enough to
+//! find the master.
 
 use std::collections::VecDeque;
 
@@ -9,13 +10,13 @@ use crate::test_rng::TestRng;
 struct World {
     test_rng: TestRng,
     master_election: MasterElection,
-    /// Who was made master at which epoch.
+    /// The master of each epoch.
     masters: Vec<Address>,
-    /// The last epoch that each sentinel has heard of.
+    /// The last epoch that each sentinel knows.
     heard: [usize; SENTINELS],
-    /// Told by each sentinel and on its way, in this order.
+    /// The messages of each sentinel that are on their way, in order.
     switches: [VecDeque<Switch>; SENTINELS],
-    /// Questions that were asked, and what was answered.
+    /// Polls with their replies.
     words: Vec<(usize, Instant, Option<usize>)>,
     now: Instant,
 }
@@ -58,7 +59,7 @@ impl World {
         }
     }
 
-    /// It may have missed some; between two of the same server there is nothing to tell.
+    /// The sentinel may skip failovers. A switch from a server to itself is not published.
     fn learn(&mut self, sentinel: usize) {
         let from = self.masters[self.heard[sentinel]].clone();
         self.heard[sentinel] = self.masters.len() - 1;
@@ -96,7 +97,7 @@ impl World {
         assert!(!is_ours || self.master_election.master().is_none(), "left at once");
     }
 
-    /// All was told and heard; then each is asked once, in any order.
+    /// All messages are sent and read. Then each sentinel is polled once, in any order.
     fn settle(&mut self) {
         for sentinel in 0..SENTINELS {
             self.learn(sentinel);

@@ -1,18 +1,18 @@
-//! Sentinels that hear of failovers at different times, and words that come late: nobody goes back to an older master,
-//! and in the end the last one is found.
+//! Sentinels learn about failovers at different times, and replies arrive late. Two properties: no reply leads back
+//! to an older master, and in the end the last master is found.
 
 use super::*;
 use crate::test_rng::TestRng;
 
-/// Sentinels and what is on its way from them to us.
+/// The sentinels, and their replies on the way to us.
 struct Sentinels {
     test_rng: TestRng,
     master_election: MasterElection,
-    /// Master `n` was made so at epoch `n`.
+    /// Master `n` was promoted at epoch `n`.
     failovers: Vec<Address>,
-    /// Which of them each sentinel has heard of.
+    /// The last failover that each sentinel knows.
     heard: [usize; SENTINELS],
-    /// Words that were said and have not arrived.
+    /// Replies that were sent and have not arrived.
     words: Vec<(usize, usize, Instant)>,
     now: Instant,
 }
@@ -46,7 +46,7 @@ impl Sentinels {
         Some(self.failovers.iter().position(|address| address == master).expect("somebody's word"))
     }
 
-    /// Each master is a new one: an old one that comes back is told apart by its epoch alone.
+    /// Each master has a new address. The epoch alone tells an old reply from a new one.
     fn fail_over(&mut self, by: usize) {
         if self.heard[by] + 1 == self.failovers.len() {
             self.failovers.push(address(u16::try_from(self.failovers.len()).unwrap()));
@@ -60,7 +60,7 @@ impl Sentinels {
         }
     }
 
-    /// It tells the switch, at once or never.
+    /// The sentinel publishes the switch at once, or never.
     fn learn(&mut self, sentinel: usize) {
         let before = self.heard[sentinel];
         self.heard[sentinel] = self.failovers.len() - 1;
@@ -96,7 +96,7 @@ impl Sentinels {
         self.master_election.handle_word(&name(sentinel), word, SENTINELS, (asked, self.now))
     }
 
-    /// All have heard of all, and one says so.
+    /// All sentinels know all failovers, and one publishes that.
     fn settle(&mut self) {
         self.words.clear();
         self.heard = [self.failovers.len() - 1; SENTINELS];
@@ -105,7 +105,7 @@ impl Sentinels {
         assert_eq!(self.master(), Some(self.failovers.len() - 1));
     }
 
-    /// An operator makes all of them forget the master, and watch another one.
+    /// An operator makes all sentinels forget the master and monitor another one.
     fn begin_anew(&mut self) {
         self.failovers = vec![address(5_000), address(5_001)];
         self.now = self.now + LATELY + LATELY;

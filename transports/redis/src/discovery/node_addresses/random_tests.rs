@@ -1,14 +1,14 @@
-//! Nodes that are listed or left out, and move at times: whoever was named once is the same server ever after, until it
-//! moves.
+//! Nodes are listed or left out, and sometimes move. The property: a node that was named once stays the same server
+//! until it moves.
 
 use super::*;
 use crate::test_rng::TestRng;
 
 #[derive(Clone, Copy)]
 struct Node {
-    /// Rises when it moves.
+    /// Rises when the node moves.
     ip: usize,
-    /// Where it was when its name was told last.
+    /// The node's address when its name was given last.
     told: Option<usize>,
 }
 

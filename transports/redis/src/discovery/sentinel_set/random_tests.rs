@@ -1,5 +1,6 @@
-//! Sentinels that come and go, each time at another address, and lists that know some of them late: there are never
-//! more than fit, whoever can be reached or is configured stays, and in the end all that live are there and no others.
+//! Sentinels come and go, each time at another address, and some lists learn about them late. The properties: the
+//! set never exceeds its limit, reachable and configured sentinels stay, and in the end the set is exactly the live
+//! sentinels.
 
 use super::*;
 use crate::test_rng::TestRng;
@@ -7,9 +8,9 @@ use crate::test_rng::TestRng;
 struct Deployment {
     test_rng: TestRng,
     sentinel_set: SentinelSet,
-    /// Each sentinel that lives, with those that it names.
+    /// The live sentinels, with the list that each returns.
     alive: HashMap<Address, Vec<Address>>,
-    /// Those that are listened to, as whoever spawns and ends tasks sees it.
+    /// The monitored addresses, according to the reported changes.
     listeners: Vec<Address>,
     next: u16,
     now: Instant,
@@ -44,7 +45,7 @@ impl Deployment {
         }
     }
 
-    /// The configured one dies too, but comes back where it was.
+    /// The configured sentinel ends too, but comes back at the same address.
     fn end(&mut self) {
         let Some(sentinel) = self.one() else { return };
         self.alive.remove(&sentinel);
@@ -60,7 +61,7 @@ impl Deployment {
         (!alive.is_empty()).then(|| alive.swap_remove(self.test_rng.below(alive.len())))
     }
 
-    /// All hear of all that live; the dead are forgotten at once, or stay for now.
+    /// All live sentinels learn about all others. Dead ones are removed from the lists at once, or stay for now.
     fn gossip(&mut self) {
         let (alive, resets): (Vec<_>, _) = (self.alive.keys().cloned().collect(), self.test_rng.one_in(2));
         for (sentinel, names) in &mut self.alive {
@@ -71,7 +72,7 @@ impl Deployment {
         }
     }
 
-    /// Of those that are listened to.
+    /// Polls one of the monitored sentinels.
     fn ask(&mut self) {
         let sentinel = self.one().filter(|sentinel| self.listeners.contains(sentinel));
         sentinel.iter().for_each(|sentinel| self.listen(sentinel));

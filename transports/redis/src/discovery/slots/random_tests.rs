@@ -1,14 +1,15 @@
-//! The table beside a cluster whose nodes hear of changes late, or never: it believes only what some node has said,
-//! no claim gives way to an older one, and whoever asks for long enough gets it right, whoever is dead.
+//! The slot table next to a cluster whose nodes learn about changes late, or never. The properties: the table holds
+//! only claims that some node has made, no claim is replaced by an older one, and enough polls lead to the right
+//! table, whichever nodes are dead.
 
 use super::*;
 use crate::test_rng::TestRng;
 
-/// A cluster: what is true, and what each node thinks.
+/// A cluster: the truth, and the view of each node.
 struct Cluster {
     test_rng: TestRng,
     table: SlotTable,
-    /// The truth: by slot, master and the epoch of its claim.
+    /// The truth: for each slot, its master and the epoch of the claim.
     truth: [(usize, u64); SLOTS_USED],
     views: Vec<View>,
     alive: [bool; NODES],
@@ -18,7 +19,7 @@ struct Cluster {
 #[derive(Clone)]
 struct View {
     owners: [(usize, u64); SLOTS_USED],
-    /// The configuration epoch of each node, as far as this one knows.
+    /// The configuration epoch of each node, as far as this node knows.
     epochs: [u64; NODES],
     failed: [bool; NODES],
 }
@@ -45,7 +46,7 @@ impl Cluster {
         }
     }
 
-    /// One slot goes to `to`, which takes an epoch above all others unless it has it already.
+    /// Moves one slot to `to`, which takes an epoch above all others, unless it already has it.
     fn migrate(&mut self, to: usize) {
         let slot = self.test_rng.below(SLOTS_USED);
         let from = self.truth[slot].0;
@@ -53,7 +54,8 @@ impl Cluster {
             return;
         }
         if self.test_rng.one_in(3) {
-            // The giver is told first, and nobody goes on: both send requests to each other.
+            // The giver learns about the move first, and the migration stops there: both nodes redirect to each
+            // other.
             self.views[from].owners[slot].0 = to;
             return;
         }
@@ -71,7 +73,7 @@ impl Cluster {
         self.truth[slot] = (to, epoch);
     }
 
-    /// `dead` stops; somebody else takes all that it has, and all who can vote know.
+    /// `dead` stops. Another node takes over all its slots, and all voting masters know.
     fn fail_over(&mut self, dead: usize) {
         let to = (dead + 1 + self.test_rng.below(NODES - 1)) % NODES;
         if !self.alive[dead] || !self.alive[to] || self.alive.iter().filter(|alive| **alive).count() < 3 {
@@ -90,7 +92,7 @@ impl Cluster {
         self.views[to].failed[dead] = true;
     }
 
-    /// A node's epoch is that of all its claims.
+    /// A node has one epoch for all its claims.
     fn rise(&mut self, node: usize, epoch: u64) {
         self.views[node].epochs[node] = epoch;
         for slot in 0..SLOTS_USED {
@@ -101,12 +103,12 @@ impl Cluster {
         }
     }
 
-    /// It comes back as it was, and has heard of nothing.
+    /// The node comes back with its old state, and without any news.
     fn revive(&mut self, node: usize) {
         self.alive[node] = true;
     }
 
-    /// One node tells another what itself is and has; sometimes only the epoch arrives in time.
+    /// One node sends another its state and claims. Sometimes only the epoch arrives in time.
     fn gossip(&mut self, from: usize) {
         let to = self.test_rng.below(NODES);
         if !self.alive[from] || !self.alive[to] || from == to {
@@ -125,7 +127,7 @@ impl Cluster {
         for slot in 0..SLOTS_USED {
             let (owner, _) = heard.owners[slot];
             let claims = said.owners[slot].0 == from;
-            // A claim that is withdrawn is not given up before somebody else claims the slot.
+            // A node keeps a withdrawn claim until another node claims the slot.
             if claims && (owner == from || said.epochs[from] > heard.epochs[owner]) {
                 heard.owners[slot] = (from, said.epochs[from]);
             }
@@ -158,7 +160,7 @@ impl Cluster {
         self.check_given_way(&before, &statement);
     }
 
-    /// Whoever is believed instead of another one has the later claim, or the other one has given it up or is gone.
+    /// A replaced claim is older than the new one, or its node has given up the slot, or is gone.
     fn check_given_way(&self, before: &[Option<Claim>], statement: &NodeView) {
         for (slot, before) in before.iter().enumerate() {
             let Some(before) = before else { continue };
@@ -170,7 +172,7 @@ impl Cluster {
         }
     }
 
-    /// A request for a slot, which is sent elsewhere by whoever does not have it.
+    /// Sends a request for a slot, which any node without that slot redirects.
     fn request(&mut self) {
         let slot = self.test_rng.below(SLOTS_USED);
         let Some(believed) = self.table.claims[usize::from(number(slot))] else { return };
@@ -183,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// All that live agree, whoever is dead; each is asked once.
+    /// All live nodes agree, whichever nodes are dead. Each live node is polled once.
     fn settle(&mut self) {
         for _ in 0..4 {
             for from in 0..NODES {
@@ -203,8 +205,8 @@ impl Cluster {
     }
 }
 
-/// Whether `statement` says so itself, whatever the epochs: our node, the one that redirected us to it, or whoever
-/// knows that it is dead.
+/// Whether `statement` itself justifies the change, whatever the epochs: it is by our node, or by the node that
+/// redirected us to it, or it marks our node as failed.
 fn gave_up(before: &Claim, after: NodeId, statement: &NodeView) -> bool {
     let is_givers = before.given_by == Some(after);
     let is_redirected = before.given_by.is_some() && !is_givers;
@@ -217,7 +219,7 @@ fn id(node: usize) -> NodeId {
     NodeId(u32::try_from(node).unwrap())
 }
 
-/// Spread, so that ranges are cut.
+/// Spreads the slots, so that ranges are split.
 fn number(slot: usize) -> u16 {
     u16::try_from(slot * 2_000).unwrap()
 }

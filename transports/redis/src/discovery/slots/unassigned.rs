@@ -1,9 +1,9 @@
-//! Slots that nobody serves any more (`CLUSTER DELSLOTS`): each node says so for itself, and no claim is ever withdrawn
-//! otherwise. Pure.
+//! Slots that no node serves any more (`CLUSTER DELSLOTS`). Each node drops them only for itself, and no other
+//! message withdraws a claim. Pure.
 //!
-//! A slot becomes vacant when most of the masters that serve have left it out of what they said last, and the one we
-//! believe in is among them, or has failed. A single node that was reset, or has not heard of an owner yet, decides
-//! nothing for the others.
+//! A slot becomes unassigned when the last views of a majority of the serving masters leave it out, and the
+//! recorded master is one of them, or has failed. So a single node that was reset, or that does not know an owner
+//! yet, decides nothing for the others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,14 +11,14 @@ use leasehold::routing::{slot::SLOTS, topology::NodeId};
 
 use super::NodeView;
 
-/// Which slots each master said last that nobody serves, as far as we believed in somebody.
+/// For each master, the slots that its last view leaves out although a master is recorded for them.
 #[derive(Debug, Default)]
 pub(super) struct UnassignedSlots {
     said: HashMap<NodeId, HashSet<u16>>,
 }
 
 impl UnassignedSlots {
-    /// Takes in a statement; `holders` are those we believe in, by slot. The slots that are vacant by now.
+    /// Takes in a view, and returns the slots that are unassigned now. `holders` are the recorded masters, by slot.
     pub(super) fn handle(&mut self, statement: &NodeView, holders: &[Option<NodeId>]) -> Vec<u16> {
         let serving: HashSet<NodeId> = holders.iter().flatten().copied().collect();
         let vacant = left_out(statement, holders);
@@ -34,7 +34,7 @@ impl UnassignedSlots {
         vacant.into_iter().filter(is_vacant).collect()
     }
 
-    /// `node` is said to serve the slot again: what it said before is old.
+    /// Takes in that `node` is said to serve the slot again, which outdates its last view for this slot.
     pub(super) fn claimed(&mut self, slot: u16, node: NodeId) {
         if let Some(slots) = self.said.get_mut(&node) {
             slots.remove(&slot);

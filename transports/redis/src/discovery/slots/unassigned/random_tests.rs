@@ -1,5 +1,5 @@
-//! An operator who takes slots from nodes, one node after the other, and gives them to nodes again: a slot that its own
-//! master claims stays, and once all have been told and asked the table is what they say.
+//! An operator takes slots from nodes, one node after the other, and assigns slots again. The properties: a slot
+//! that its own master claims stays, and once all nodes agree and were polled, the table equals their view.
 
 use super::super::*;
 use crate::test_rng::TestRng;
@@ -7,7 +7,7 @@ use crate::test_rng::TestRng;
 struct Cluster {
     test_rng: TestRng,
     table: SlotTable,
-    /// Whom each node takes for the master of each slot.
+    /// The master of each slot, in the view of each node.
     views: [[Option<usize>; SLOTS_USED]; NODES],
 }
 
@@ -29,7 +29,7 @@ impl Cluster {
         }
     }
 
-    /// A master that claims the slot tells it to somebody who knows of none.
+    /// A master that claims the slot informs a node that knows of no master for it.
     fn gossip(&mut self, slot: usize) {
         let to = self.test_rng.below(NODES);
         let claims = |node: &usize| self.views[*node][slot] == Some(*node);
@@ -72,7 +72,7 @@ impl Cluster {
         (0..NODES).for_each(|node| self.ask((first + node) % NODES));
     }
 
-    /// All are told the same of each slot.
+    /// All nodes get the same view of each slot.
     fn settle(&mut self) {
         for slot in 0..SLOTS_USED {
             let claims = |node: &usize| self.views[*node][slot] == Some(*node);
