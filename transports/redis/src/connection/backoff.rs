@@ -1,10 +1,11 @@
-//! How long to wait before the next attempt to connect. Pure.
+//! The delay before the next attempt to connect. Pure.
 
 use std::time::Duration;
 
 use leasehold::clock::Instant;
 
-/// Doubles from 20 ms to 500 ms, with up to half as much again on top, so that clients do not come back as one.
+/// A delay that doubles from 20 ms to 500 ms, plus jitter of up to half of it, so that clients do not reconnect all
+/// at once.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -13,36 +14,39 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// After a connection that stood for `stood`: one that stood for a while is tried again within 20 ms, one that breaks
-    /// at once again and again is not.
+    /// The backoff after a connection that lasted for `stood`. After a connection of at least `STABLE` the first
+    /// attempt comes within 20 ms. After a shorter one it comes later, so connections that keep breaking at once
+    /// are not retried without a delay.
     pub(crate) fn after(stood: Duration) -> Self {
         let next = if stood >= STABLE { Duration::ZERO } else { FIRST };
-        // Whatever ended this connection may have ended those of all clients at this moment.
+        // The cause may have ended the connections of all clients at this moment, so the jitter is at least
+        // `FIRST`.
         Self { next, longest: LONGEST, jitter_least: FIRST }
     }
 
-    /// Nothing was tried yet.
+    /// The backoff before the first attempt: no delay.
     pub(crate) fn at_once() -> Self {
         Self { next: Duration::ZERO, longest: LONGEST, jitter_least: Duration::ZERO }
     }
 
-    /// After a refusal that only an operator can end.
+    /// The backoff after a refusal that only an operator can end.
     pub(crate) fn slow() -> Self {
         Self { next: SLOW, longest: SLOW, jitter_least: Duration::ZERO }
     }
 
-    /// After so many connections in a row, more than none, that ended because the cluster is down.
+    /// The backoff after `ends` connections in a row that ended because the cluster is down. `ends` is at least 1.
     pub(crate) fn cluster_down(ends: u32) -> Self {
         let next = LONGEST.saturating_mul(1_u32.checked_shl(ends - 1).unwrap_or(u32::MAX)).min(DOWN_LONGEST);
         Self { next, longest: DOWN_LONGEST, jitter_least: Duration::ZERO }
     }
 
-    /// This attempt was refused for good: the next ones may grow as rare as those after a refusal.
+    /// Records that this attempt was refused until an operator acts. The following delays may grow to that of
+    /// [`slow`](Self::slow).
     pub(crate) fn refused(&mut self) {
         self.longest = SLOW;
     }
 
-    /// The next wait. `now` only serves as a source of jitter: its low digits differ between clients.
+    /// Returns the next delay. `now` is only a source of jitter: its low digits differ between clients.
     pub(crate) fn next_delay(&mut self, now: Instant) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).clamp(FIRST, self.longest.max(FIRST));
@@ -51,25 +55,27 @@ impl Backoff {
     }
 }
 
-/// How many connections in a row have ended because the cluster is down: `before` and one that stood for `stood`. One that
-/// stood for longer than any delay was made while the cluster was up: its end begins another outage.
+/// Returns the number of connections in a row that ended because the cluster is down: `before`, plus the last one,
+/// which lasted for `stood`. A connection that lasted longer than any delay was made while the cluster was up. Its
+/// end begins another outage, so the count starts again at 1.
 pub(crate) fn downs_in_a_row(before: u32, stood: Duration) -> u32 {
     if stood > SLOW { 1 } else { before.saturating_add(1) }
 }
 
-/// Below `most`. The clocks of two processes on one machine are alike, so their digits are scattered.
+/// Returns a jitter below `most`. The clocks of two processes on one machine are close to each other, so their
+/// digits are scattered.
 fn jitter(now: Instant, most: Duration) -> Duration {
     let most_nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
     let scattered = now.as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Duration::from_nanos((scattered ^ (scattered >> 32)) % most_nanos)
 }
 
-/// A connection that stood for this long was a good one.
+/// A connection that lasts this long was usable.
 const STABLE: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
 const SLOW: Duration = Duration::from_secs(5);
-/// With half as much again on top, work goes on within 3 s of the end of the outage (promise L5).
+/// With the jitter of half of it, work continues within 3 s after the end of an outage (promise L5).
 const DOWN_LONGEST: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -89,7 +95,7 @@ mod tests {
     #[test]
     fn clients_that_lose_their_connections_together_come_back_spread_over_20_ms() {
         let first = |nanos| Backoff::after(Duration::from_secs(9)).next_delay(Instant::from_nanos(nanos));
-        // A microsecond apart, as processes on one machine see the same moment.
+        // The moments are 1 µs apart, as for processes on one machine.
         let mut delays: Vec<_> = (0..1_000).map(|n| first(1_000_000_000 + n * 1_000)).collect();
         delays.sort();
         assert!(delays.iter().all(|delay| *delay < FIRST));

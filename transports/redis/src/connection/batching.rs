@@ -1,7 +1,8 @@
-//! How renewals of many locks go to a server: as its version allows, and as far as its answers have been right. Pure.
+//! How renewals of many locks are sent to a server: as its version allows, and as far as its replies have been
+//! correct. Pure.
 //!
-//! A proxy may send a command over several keys to the server of its first key, or refuse it in words of its own. It
-//! shows when what such a command says against a lock is asked again with that key alone.
+//! A proxy may send a command with several keys to the server of its first key, or refuse it with its own error
+//! text. This shows when a negative reply to such a command is checked with a command for that key alone.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,12 +11,12 @@ use std::{
 
 use leasehold::{clock::Instant, routing::topology};
 
-/// How a connection renews many locks at once.
+/// How a connection renews many locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Batches {
-    /// All keys declared, whatever their slots: there is no cluster.
+    /// All keys are declared, whatever their slots. For servers outside of a cluster.
     Declared,
-    /// Keys of many slots in one script that declares none.
+    /// One script for keys of many slots, which declares no keys.
     AcrossSlots,
     /// One script for each slot.
     BySlot,
@@ -24,7 +25,7 @@ pub(crate) enum Batches {
 }
 
 impl Batches {
-    /// As the engine needs to know it.
+    /// Returns the form in the engine's terms.
     pub(crate) fn for_engine(self) -> topology::Batching {
         match self {
             Self::Declared | Self::AcrossSlots => topology::Batching::AcrossSlots,
@@ -32,7 +33,8 @@ impl Batches {
         }
     }
 
-    /// Whether a command for this many locks names one key, and declares it: then every proxy sends it to the right server.
+    /// Whether a command for this many locks names one key, and declares it. Every proxy sends such a command to
+    /// the right server.
     pub(crate) fn declares_one_key(self, locks: usize) -> bool {
         locks == 1 && self != Self::AcrossSlots
     }
@@ -45,7 +47,7 @@ impl Batches {
     }
 }
 
-/// What the answers of one server have shown; all lanes share it.
+/// What the replies of one server have shown. All lanes share it.
 #[derive(Debug, Default)]
 pub(crate) struct BatchLimit(Mutex<Option<Limited>>);
 
@@ -56,7 +58,7 @@ struct Limited {
 }
 
 impl BatchLimit {
-    /// What is left of `batches`.
+    /// Returns `batches`, or a smaller form if the replies have shown that the server needs one.
     pub(crate) fn apply(&self, batches: Batches, now: Instant) -> Batches {
         let limited = self.lock().filter(|limited| now < limited.until);
         match limited.map(|limited| limited.to) {
@@ -66,8 +68,8 @@ impl BatchLimit {
         }
     }
 
-    /// A batch in this form was answered wrongly, or refused, and its members alone were not. Returns the form from now on
-    /// if the server was never seen to need it before.
+    /// Records that a batch in this form was answered wrongly or refused, while its members alone were not. Returns
+    /// the new form if the server has never needed it before.
     pub(crate) fn refute(&self, form: Batches, now: Instant) -> Option<Batches> {
         let mut limited = self.lock();
         let (to, before) = (form.smaller(), limited.map(|limited| limited.to));
@@ -78,7 +80,7 @@ impl BatchLimit {
         (before != Some(to)).then_some(to)
     }
 
-    /// Whether answers have shown that the server needs smaller batches.
+    /// Whether replies have shown that the server needs smaller batches.
     pub(crate) fn is_in_force(&self, now: Instant) -> bool {
         self.lock().is_some_and(|limited| now < limited.until)
     }
@@ -88,7 +90,7 @@ impl BatchLimit {
     }
 }
 
-/// When to ask again whether scripts may span slots, where the server has not told.
+/// When to ask again whether scripts may span slots, if the server has not answered that question.
 #[derive(Debug, Default)]
 pub(crate) struct Inquiry(Mutex<Option<Next>>);
 
@@ -99,12 +101,12 @@ struct Next {
 }
 
 impl Inquiry {
-    /// The server was asked at `now`, and has not told.
+    /// Starts after the server was asked at `now` and did not answer the question.
     pub(crate) fn open(now: Instant) -> Self {
         Self(Mutex::new(Some(Next { at: now + PAUSE_MIN, pause: PAUSE_MIN })))
     }
 
-    /// Whether to ask now; the next time is after twice the pause, at most [`PAUSE_MAX`].
+    /// Whether to ask now. If so, the next time is after twice the pause, at most [`PAUSE_MAX`].
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let mut next = self.lock();
         let Some(due) = next.filter(|next| next.at <= now) else { return false };
@@ -113,7 +115,7 @@ impl Inquiry {
         true
     }
 
-    /// It has told.
+    /// Ends the inquiry, because the server has answered the question.
     pub(crate) fn close(&self) {
         *self.lock() = None;
     }
@@ -125,7 +127,8 @@ impl Inquiry {
 
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-// Then one batch is tried again: a refusal may have had another cause, and a wrong answer is asked again alone in any case.
+// After this time a larger batch is tried again. A refusal may have had another cause, and a wrong reply is checked
+// with a single renewal in any case.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(limit.refute(Batches::Declared, at(0)), Some(Batches::BySlot));
         assert_eq!(limit.refute(Batches::Declared, at(1)), None);
         assert_eq!(limit.refute(Batches::BySlot, at(2)), Some(Batches::OneByOne));
-        // A larger batch that was under way meanwhile.
+        // A larger batch that was in flight at that time.
         assert_eq!(limit.refute(Batches::Declared, at(3)), None);
         assert_eq!(limit.apply(Batches::Declared, at(3)), Batches::OneByOne);
     }

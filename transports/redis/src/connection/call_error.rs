@@ -1,4 +1,4 @@
-//! Why a request was not answered, and what that says of its effect.
+//! Why a request got no reply, and what that says about its effect.
 
 use std::sync::atomic::Ordering;
 
@@ -11,12 +11,12 @@ use crate::wire::{
     shown::shown,
 };
 
-/// Why a request was not answered.
+/// Why a request got no reply.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// Certainly not executed: another node is to be asked.
+    /// A redirect: the request was certainly not executed, and another node must be asked.
     Elsewhere(Redirect),
-    /// For a reason of its own.
+    /// Any other error.
     Failed(TransportError),
 }
 
@@ -53,7 +53,7 @@ impl Connection {
     pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
         let refusal = refusal(text);
         if refusal.is_some_and(|refusal| refusal.code == "READONLY") {
-            // The role has changed under this connection: the node leaves the server when it has ended.
+            // The server has lost the master role. The node leaves the server when this connection has ended.
             self.lost_role.store(true, Ordering::SeqCst);
             self.kill();
         }
@@ -67,7 +67,8 @@ impl Connection {
         }
     }
 
-    /// A reply of another shape: whatever else this connection says belongs to nobody knows whom.
+    /// Handles a reply in an unexpected format. It closes the connection, because its replies may not belong to
+    /// their requests any more.
     pub(crate) fn misread(&self, limit: Limit) -> TransportError {
         self.kill();
         let detail = format!(

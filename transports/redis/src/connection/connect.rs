@@ -1,4 +1,4 @@
-//! Connecting to a server: as whom, with which secrets and certificates, and what is said when it fails.
+//! Connecting to a server: the user, the secrets, the certificates, and the error texts.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// What a link is for: what it needs of fred.
+/// The purpose of a link, which decides how fred is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkKind {
     /// Requests and their replies.
@@ -40,7 +40,7 @@ pub(crate) enum LinkKind {
     Notices,
 }
 
-/// As whom to authenticate.
+/// The credentials to authenticate with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
     /// `username` and `password`.
@@ -49,15 +49,18 @@ pub(crate) enum Login {
     Sentinel,
 }
 
-/// Where a link leads, and as whom.
+/// The server to connect to, and the credentials.
 pub(crate) struct Target<'a> {
     pub(crate) config: &'a RedisConfig,
     pub(crate) address: &'a Address,
     pub(crate) login: Login,
 }
 
-/// A client that is connected and authenticated. A plain connection takes at most `step`; what takes several round trips,
-/// a handshake of TLS and the login, at most twice as long each.
+/// Connects and authenticates. A plain TCP connection takes at most `step`. The TLS handshake and the login take
+/// several round trips, so each of them takes at most twice `step`.
+///
+/// # Errors
+/// An error without effect, whose text says what to do. It never contains the password.
 pub(super) async fn dial(
     target: &Target<'_>,
     kind: LinkKind,
@@ -72,7 +75,7 @@ pub(super) async fn dial(
     let client = client(target, kind, (relay.path(), password), step);
     let mut up = client.reconnect_rx();
     let mut router = Router { task: client.connect(), relay };
-    // fred tells a failed first connection only by the end of its router task.
+    // fred reports a failed first connection only by the end of its router task.
     tokio::select! {
         ended = &mut router.task => {
             let error = ended.ok().and_then(Result::err).unwrap_or_else(|| FredError::new(FredKind::IO, "closed"));
@@ -107,19 +110,19 @@ async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// fred's task and what stands between it and the server; dropping this ends both.
+/// fred's router task, and the relay between fred and the server. Dropping it ends both.
 pub(super) struct Router {
     pub(super) task: JoinHandle<Result<(), FredError>>,
     relay: Relay,
 }
 
 impl Router {
-    /// Ends both, whatever is still to be written.
+    /// Returns the handles that end both tasks. Unwritten requests are lost.
     pub(super) fn abort_handles(&self) -> [AbortHandle; 2] {
         [self.relay.abort_handle(), self.task.abort_handle()]
     }
 
-    /// What has ended the connection, where fred does not know it.
+    /// Returns the cause that has ended the connection, which fred may not know.
     pub(super) fn cause(&self) -> Cause {
         self.relay.cause()
     }
@@ -146,7 +149,7 @@ impl Target<'_> {
         }
     }
 
-    /// The setting that this login has for `username` or `password`.
+    /// Returns the setting of this login for `username` or `password`.
     fn setting(&self, name: &str) -> String {
         match self.login {
             Login::Server => name.to_owned(),
@@ -159,7 +162,7 @@ impl Target<'_> {
         (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
     }
 
-    /// The name that the server's certificate must bear.
+    /// Returns the name that the server's certificate must have.
     fn server_name(&self) -> String {
         let named = self.tls().and_then(|tls| tls.server_name);
         named.unwrap_or_else(|| self.address.host.clone())
@@ -172,13 +175,13 @@ impl Target<'_> {
         }
     }
 
-    /// A text about TLS that names the section of this login.
+    /// Returns a text about TLS with the name of this login's section in it.
     fn in_its_section(&self, text: &str) -> String {
         let has_its_own = self.login == Login::Sentinel && self.config.sentinel_tls.is_some();
         if has_its_own { text.replace("`tls.", "`sentinel_tls.") } else { text.to_owned() }
     }
 
-    /// Names who asked, and where the password came from, never the password.
+    /// Names the user and the source of the password, never the password.
     fn credentials(&self) -> String {
         let username = format!("`{}` {}", self.setting("username"), self.username().unwrap_or("default"));
         match (self.setting("password"), self.password()) {
@@ -194,7 +197,7 @@ fn client(
     (path, password): (&Path, Option<String>),
     step: Duration,
 ) -> Client {
-    // RESP2 needs no HELLO, which proxies and ACL rules may refuse, and our replies are smaller in it.
+    // RESP2 needs no `HELLO`, which proxies and ACL rules may refuse, and our replies are smaller in RESP2.
     let server = ServerConfig::Unix { path: path.to_owned() };
     let username = target.username().map(str::to_owned);
     let fred = Config { username, password, server, database: target.database(), ..Config::default() };
@@ -243,7 +246,7 @@ async fn read_tls(tls: Option<TlsConfig>, step: Duration) -> Result<Option<Clien
     read_files("`tls` files", move || tls.read(), step).await.map(Some)
 }
 
-/// On a thread of its own: a file system that hangs must not hang the lane.
+/// Runs on a separate thread, because a file system that hangs must not block the lane.
 async fn read_files<T: Send + 'static>(
     what: &str,
     read: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -287,7 +290,7 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
     TransportError::without_effect(kind, None, detail)
 }
 
-/// Whether the error is a reply, or made of one, rather than fred's own word.
+/// Whether the error is a server reply, or made from one, and not an error of fred itself.
 fn is_said_by_the_server(error: &FredError) -> bool {
     !matches!(
         error.kind(),
@@ -300,11 +303,12 @@ fn is_said_by_the_server(error: &FredError) -> bool {
     )
 }
 
-/// fred counts all commands of its setup as one (PING or AUTH, SELECT, CLIENT ID, INFO, one after the other), and a
-/// handshake of TLS is up to two round trips: at 440 ms each that is more than a second.
+/// fred counts all commands of its setup as one (`PING` or `AUTH`, `SELECT`, `CLIENT ID`, `INFO`, one after the
+/// other), and a TLS handshake takes up to two round trips. At 440 ms per round trip that is more than a second.
 const SLOW_STEP: u32 = 2;
 
-// fred allocates its nine event channels at once and for good; on a command link none of them carries anything.
+// fred allocates its nine event channels when it connects, and never frees them. On a command link none of them
+// carries anything.
 const EVENTS_MAX: usize = 4;
-// A burst beyond it is told to every watch as a gap.
+// If more messages than this arrive at once, every watch counts a gap.
 const MESSAGES_MAX: usize = 16_384;

@@ -1,5 +1,5 @@
-//! How long a request may take: a latest execution time is translated here, at the moment at which the command is handed
-//! over.
+//! The deadline of a request. Its `execute_by` is translated to server time here, at the moment at which the
+//! command is sent.
 
 use leasehold::{
     clock::Instant,
@@ -9,16 +9,20 @@ use tokio::sync::SemaphorePermit;
 
 use super::node_connection::Connection;
 
-/// How long a request may take, and the server time beyond which it cannot be executed any more.
+/// The deadline of a request on our clock, and the server time after which the server does not execute it.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// Our clock.
+    /// The deadline on our clock.
     pub(super) until: Instant,
     pub(crate) not_after: ServerTime,
 }
 
 impl Connection {
-    /// Waits for its turn, at most until `until`.
+    /// Waits for a permit to send, at most until `until`.
+    ///
+    /// # Errors
+    /// `NotReady` if `in_flight_max` requests are still in flight at `until`, `Unreachable` if the connection is
+    /// lost. Neither request had an effect.
     pub(crate) async fn permit(&self, until: Instant) -> Result<SemaphorePermit<'_>, TransportError> {
         if let Ok(permit) = self.in_flight.try_acquire() {
             return Ok(permit);
@@ -35,7 +39,10 @@ impl Connection {
         }
     }
 
-    /// Translates `execute_by`, now.
+    /// Translates `execute_by` to server time, as of now.
+    ///
+    /// # Errors
+    /// `TimedOut` if `execute_by` has passed, `NotReady` if the server's clock was not read in the last minute.
     pub(crate) fn limit(&self, execute_by: Instant) -> Result<Limit, TransportError> {
         let now = self.now();
         if execute_by <= now {
@@ -45,12 +52,16 @@ impl Connection {
         Ok(Limit { until: execute_by, not_after })
     }
 
-    /// Of a request without a latest execution time: the command timeout from now.
+    /// Returns the limit of a request without `execute_by`: the command timeout from now.
     pub(super) fn limit_of_timeout(&self) -> Limit {
         Limit { until: self.now() + self.terms.command_timeout, not_after: self.at(0) }
     }
 
-    /// The same, sent now.
+    /// Returns the limit with the current server time as `not_after`, for a request without `execute_by` that is
+    /// sent now.
+    ///
+    /// # Errors
+    /// `NotReady` if the server's clock was not read in the last minute.
     pub(super) fn sent_now(&self, limit: Limit) -> Result<Limit, TransportError> {
         let now = self.now();
         Ok(Limit { not_after: self.at(self.translate(now, now)?), ..limit })

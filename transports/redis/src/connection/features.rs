@@ -1,5 +1,5 @@
-//! What a server of a cluster can do beyond the oldest version: asked once per connection, and decided together with
-//! the configuration. Pure but for the asking.
+//! The optional features of a cluster's server, beyond those of the oldest supported version. Each connection asks
+//! for them once, and the configuration decides which are used. Pure, except for the requests.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use super::{
 };
 use crate::config::{Batching, NoticeKind, RedisConfig, RedisTopology};
 
-/// What the server was found to do.
+/// The features that were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
-    /// SPUBLISH and SSUBSCRIBE.
+    /// `SPUBLISH` and `SSUBSCRIBE`.
     pub(crate) sharded: bool,
-    /// Scripts over keys of several slots.
+    /// Scripts with keys of several slots.
     pub(crate) across_slots: Told,
 }
 
-/// What the server says to a question about itself.
+/// The server's answer to a question about a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Told {
     Yes,
     No,
-    /// It refused to answer, for now or for good.
+    /// The server refused to answer, for now or for good.
     #[default]
     Nothing,
 }
 
-/// Which kinds of notices are in use on a connection; at least one.
+/// The kinds of notices that a connection uses. At least one is `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kinds {
     pub(crate) classic: bool,
@@ -38,7 +38,10 @@ pub(crate) struct Kinds {
 }
 
 impl Features {
-    /// Asks the server. Two commands, at once; only of use on a cluster.
+    /// Asks the server, with two commands at once. The result matters only on a cluster.
+    ///
+    /// # Errors
+    /// The server does not answer, or the connection is lost.
     pub(crate) async fn probe(link: &Link, step: Duration) -> Result<Self, Failure> {
         let ask = |command, args: Vec<Value>| async move {
             match link.request(command, 0, args, step).await {
@@ -58,7 +61,7 @@ impl Features {
             NoticeKind::Auto => (!self.sharded, self.sharded),
             NoticeKind::Classic => (true, false),
             NoticeKind::Sharded => (false, true),
-            // Outside of a cluster a server tells the sharded ones too, if it knows them.
+            // Outside of a cluster a server publishes sharded notices too, if it knows them.
             NoticeKind::Both => (true, self.sharded),
         };
         Kinds { classic, sharded }
@@ -75,21 +78,22 @@ impl Features {
         }
     }
 
-    /// Whether another answer would change how batches go.
+    /// Whether an answer would change how batches are sent, so that the server should be asked again.
     pub(crate) fn is_to_be_asked_again(self, config: &RedisConfig) -> bool {
         let decides = config.batching == Batching::Auto && config.topology == RedisTopology::Cluster;
         decides && self.across_slots == Told::Nothing
     }
 }
 
-/// Whether the server knows `PUBSUB SHARDNUMSUB` and withholds it: then the right is missed when it is needed, with its
-/// name. Servers since Redis 7 name the subcommand that is not allowed; before, they know neither it nor its kind.
+/// Whether the server knows `PUBSUB SHARDNUMSUB` but does not allow it. Then sharded notices are used, and a
+/// missing right is reported by name when it is needed. Since Redis 7 the refusal names the subcommand. Older
+/// servers know neither the subcommand nor sharded notices.
 fn is_withheld(refusal: &str) -> bool {
     refusal.starts_with("NOPERM") && refusal.contains("'pubsub|shardnumsub'")
 }
 
 impl Kinds {
-    /// As the scripts spell it.
+    /// Returns the name of the kinds in the scripts.
     pub(crate) fn spelling(self) -> &'static str {
         match (self.classic, self.sharded) {
             (true, true) => "both",
@@ -99,7 +103,10 @@ impl Kinds {
     }
 }
 
-/// Asks the server whether a script may work on keys of several slots.
+/// Asks the server whether a script may use keys of several slots.
+///
+/// # Errors
+/// The server does not answer, or the connection is lost.
 pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Told, Failure> {
     let args = vec![Value::from_static_str(ACROSS_SLOTS_PROBE), Value::Integer(0)];
     match link.request("EVAL", 0, args, step).await {
@@ -109,14 +116,15 @@ pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Told, 
     }
 }
 
-// Before Redis 7 the first line is no Lua; after it the flag may be unknown. Any other refusal has another cause.
+// Before Redis 7 the first line is not valid Lua. Since Redis 7 the flag may be unknown. Any other refusal has
+// another cause.
 fn told_by_refusal(text: &str) -> Told {
     let is_about_flags = text.contains("Unexpected flag") || text.contains("Error compiling script");
     if is_about_flags { Told::No } else { Told::Nothing }
 }
 
-/// The flags but the last keep it from being refused for what the server lacks at the moment: memory, replicas, a disk, a
-/// master.
+/// The flags before the last one prevent refusals for what the server lacks at the moment: memory, replicas, a
+/// disk, a master.
 const ACROSS_SLOTS_PROBE: &str =
     "#!lua flags=no-writes,allow-oom,allow-stale,allow-cross-slot-keys\nreturn 1";
 

@@ -1,10 +1,10 @@
-//! What a new connection must show before its first command: the role of a master, which run of the server it is, since
-//! when it is up, and its clock.
+//! The handshake of a new connection: the server must be a master, and must report its run id, its uptime and its
+//! clock.
 //!
-//! In a cluster it is asked what it can do beyond the oldest version, too.
+//! In a cluster the connection also asks for optional features.
 //!
-//! A proxy or an ACL rule may keep some of that from us. A role that is not told is taken for a master's, a run id that
-//! is not told makes every reconnection a new run, an uptime that is not told stays unknown. The clock is needed.
+//! A proxy or an ACL rule may hide some of these facts. Without a role, the server is taken for a master. Without a
+//! run id, every reconnect counts as a new run. Without an uptime, the uptime stays unknown. The clock is required.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// A connection that may be used.
+/// The result of a handshake: a connection that may be used.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) findings: Findings,
@@ -43,11 +43,14 @@ pub(crate) struct Checked {
 pub(crate) enum Unfit {
     /// The server has another role.
     NotMaster(TransportError),
-    /// It does not answer, or refuses.
+    /// The server does not answer, refuses, or does not match the configuration.
     Other(TransportError),
 }
 
-/// Asks for everything at once; takes one round trip, at most `step`.
+/// Sends all questions at once. It takes one round trip, at most `step`.
+///
+/// # Errors
+/// [`Unfit::NotMaster`] if the server reports another role, [`Unfit::Other`] for everything else.
 pub(crate) async fn check(
     link: &Link,
     name: &'static str,
@@ -69,7 +72,7 @@ pub(crate) async fn check(
         time(link, clock, step),
     );
     let at = |failure| Unfit::Other(explain(address, failure, step));
-    // A name that is refused costs an operator a look at CLIENT LIST, nothing else.
+    // A refused name has no consequence, except that `CLIENT LIST` does not show it.
     named.map_err(at)?;
     must_be_master(address, role.map_err(at)?.as_ref(), replication.map_err(at)?.as_ref())?;
     let info = info.map_err(at)?;
@@ -86,6 +89,9 @@ async fn features(link: &Link, topology: RedisTopology, step: Duration) -> Resul
 }
 
 /// Reads the server's clock.
+///
+/// # Errors
+/// The server does not answer, refuses, or answers in an unexpected format.
 pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result<Sample, Failure> {
     let sent = clock.now();
     let frame = link.request("TIME", 0, Vec::new(), timeout).await?;
@@ -94,7 +100,7 @@ pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result
     Ok(Sample { sent, received, server_micros })
 }
 
-/// A refusal tells nothing, and is no fault of the connection.
+/// Turns a refusal into `None`: the fact is hidden, and the connection is usable.
 fn told(reply: Result<Frame, Failure>) -> Result<Option<Frame>, Failure> {
     match reply {
         Ok(frame) => Ok(Some(frame)),
@@ -121,9 +127,9 @@ fn must_be_master(address: &str, role: Option<&Frame>, replication: Option<&Fram
     }
 }
 
-/// A node of a cluster serves its own slots only: as the one server it would refuse the locks of all others.
+/// A cluster node serves only its own slots. Used as a single server, it would refuse the locks of all other slots.
 fn must_fit(address: &str, topology: RedisTopology, info: Option<&Frame>) -> Result<(), Unfit> {
-    // Valkey calls the field otherwise.
+    // Valkey has another name for this field.
     let mode =
         |info| reply::info_field(info, "redis_mode").or_else(|| reply::info_field(info, "server_mode"));
     let is_node = info.and_then(mode) == Some("cluster");

@@ -1,28 +1,28 @@
-//! Which run of the server a node's connections speak to, as an epoch. Pure.
+//! The current run of a server, as an epoch. Pure.
 //!
-//! Both lanes share one identity per node. The epoch rises with every change of the run id, with every loss of the
-//! role of a master, and, where the server does not tell its run id (a proxy, a missing right), with every loss of a
-//! connection of the present epoch: what cannot be told apart from a restart counts as one. A connection of an older
-//! epoch must be closed. A connection lost *because* it was outdated raises nothing, so two lanes cannot chase each
-//! other.
+//! All lanes share one identity per node. The epoch rises with every change of the run id and with every loss of
+//! the master role. If the server does not report its run id (a proxy, a missing right), the epoch rises with every
+//! loss of a connection of the current epoch, because such a loss cannot be told apart from a restart. A connection
+//! of an older epoch must be closed. A connection that was closed *because* it was outdated does not raise the
+//! epoch, so two lanes cannot trigger each other for ever.
 //!
-//! A server that has lost its role is left alone for a second: by then the map tells who has followed it, and it is not
-//! asked again at all. Where nothing tells, it is asked then.
+//! A server that has lost its role is not asked for one second. By then the routes usually name its successor, and
+//! it is not asked again at all. If nothing names a successor, it is asked after that second.
 
 use std::time::Duration;
 
 use leasehold::{clock::Instant, routing::topology::UpSince};
 
-/// What a check of a new connection has found.
+/// What the handshake of a new connection has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// The server's run id, if it tells.
+    /// The server's run id, if it reports one.
     pub(crate) run_id: Option<String>,
-    /// `uptime_in_seconds`, if it tells.
+    /// `uptime_in_seconds`, if the server reports it.
     pub(crate) uptime: Option<Duration>,
 }
 
-/// A node's present run.
+/// The current run of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     epoch: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Identity {
     up_since: Option<UpSince>,
 }
 
-/// The present run as a connection takes it over.
+/// The current run, as a connection takes it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) epoch: u32,
@@ -40,12 +40,12 @@ pub(crate) struct Run {
 }
 
 impl Identity {
-    /// A connection to a master was checked at `now`.
+    /// Takes in the findings of a connection to a master, whose handshake ended at `now`.
     pub(crate) fn adopt(&mut self, findings: Findings, now: Instant) -> Run {
         let first = self.epoch == 0;
         if first || findings.run_id != self.run_id {
             self.epoch += 1;
-            // Seen to change by ourselves: up since now, whatever the server's uptime claims.
+            // We have seen the change ourselves, so the server is up since now, whatever its uptime says.
             self.up_since = if first { None } else { Some(now.into()) };
         }
         self.run_id = findings.run_id;
@@ -55,7 +55,7 @@ impl Identity {
         Run { epoch: self.epoch, up_since: self.up_since }
     }
 
-    /// A connection of this epoch was lost. Whether that raised the epoch.
+    /// Takes in the loss of a connection of this epoch. Returns whether that raised the epoch.
     pub(crate) fn lost(&mut self, epoch: u32, now: Instant) -> bool {
         let restarted = epoch == self.epoch && self.run_id.is_none();
         if restarted {
@@ -65,8 +65,8 @@ impl Identity {
         restarted
     }
 
-    /// The server was seen in another role than that of a master: what it holds may be replaced. Whether that raised
-    /// the epoch.
+    /// Takes in that the server has another role than master, so its data may be replaced. Returns whether that
+    /// raised the epoch.
     pub(crate) fn demoted(&mut self, now: Instant) -> bool {
         let demoted = std::mem::take(&mut self.master);
         if demoted {
@@ -76,12 +76,12 @@ impl Identity {
         demoted
     }
 
-    /// The server is named as a master once more: whatever was seen before is over.
+    /// Takes in that the server is named as a master again, which ends the pause after a lost role.
     pub(crate) fn trusted(&mut self) {
         self.demoted_at = None;
     }
 
-    /// Until when a server that was demoted is left alone.
+    /// Until this moment a server that lost its role is not asked.
     pub(crate) fn doubted_until(&self) -> Option<Instant> {
         self.demoted_at.map(|at| at + DOUBT)
     }
@@ -91,13 +91,14 @@ impl Identity {
     }
 }
 
-/// A server says for how long it is up, and may have been up since before this machine. What INFO tells was cut to whole
-/// seconds and is a moment old: one second less makes it rather too late than too early.
+/// A server reports its uptime, and may have been started before this machine. The value in `INFO` is cut to whole
+/// seconds and a moment old. So one second is subtracted, which errs towards a later start.
 fn started(now: Instant, uptime: Duration) -> UpSince {
     UpSince::told(uptime.saturating_sub(Duration::from_secs(1)), now)
 }
 
-/// Far above what a cluster or its sentinels need to tell a failover that is over, and what it takes to ask them.
+/// Far above the time in which a cluster or its sentinels report a finished failover, including the time to ask
+/// them.
 const DOUBT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
     fn a_new_run_is_up_since_we_saw_it() {
         let mut identity = Identity::default();
         identity.adopt(run("a", 10), at(100));
-        // A wall clock that was stepped makes a server claim any uptime.
+        // After a step of its wall clock a server may report any uptime.
         assert_eq!(
             identity.adopt(run("b", 5_000), at(200)),
             Run { epoch: 2, up_since: Some(at(200).into()) }
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(identity.adopt(unknown.clone(), at(1)), Run { epoch: 1, up_since: None });
         assert_eq!(identity.adopt(unknown.clone(), at(1)).epoch, 1);
         assert!(identity.lost(1, at(2)));
-        // The other lane's connection is closed because it is outdated: that is no further loss.
+        // The other lane's connection is closed because it is outdated. That is not another loss.
         assert!(!identity.lost(1, at(2)));
         assert_eq!(identity.adopt(unknown.clone(), at(3)), Run { epoch: 2, up_since: Some(at(2).into()) });
         assert_eq!(identity.adopt(unknown, at(3)).epoch, 2);

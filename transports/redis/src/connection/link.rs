@@ -1,10 +1,10 @@
-//! One connection to a server: a fred client that connects once, is used until its first sign of death, and is never
-//! connected again.
+//! One connection to a server: a fred client that connects once, is used until its first failure, and is never
+//! reconnected.
 //!
-//! fred would reconnect by itself and write what had queued meanwhile to a connection that nobody has checked. Without
-//! a reconnect policy its router task ends with the connection. From then on a request to that client would wait for
-//! its timeout, so a link has its own sign of death that ends every outstanding request at once. Aborting the router
-//! task drops the socket, whether or not it can still be written to.
+//! By itself fred would reconnect, and write requests that were queued in between to a connection without our
+//! handshake. Without a reconnect policy its router task ends with the connection. After that, a request to the
+//! client would wait for its timeout. So a link has its own end signal, which ends every outstanding request at
+//! once. Aborting the router task closes the socket, even if it cannot be written to.
 
 use std::{
     pin::Pin,
@@ -47,10 +47,11 @@ pub(crate) struct Link {
     ends: [AbortHandle; 2],
     dead: watch::Sender<bool>,
     heard: Heard,
-    /// The shortest that was seen; the longest time there is before the first reply.
+    /// The shortest round trip so far. `u64::MAX` before the first reply.
     round_trip_nanos: AtomicU64,
     outstanding: AtomicUsize,
-    /// Read by each request as it is queued, written by those that need two places in a row.
+    /// Each request locks it for reading while it is queued. A pair of commands that must stay together locks it
+    /// for writing.
     queueing: RwLock<()>,
     cluster_down: Arc<AtomicBool>,
     cause: Cause,
@@ -61,17 +62,21 @@ pub(crate) struct Link {
 pub(crate) enum Failure {
     /// The server's error reply to this request.
     Refused(Str),
-    /// No answer in time.
+    /// No reply in time.
     TimedOut,
     /// The connection ended, or fred could not use it.
     Lost(FredError),
 }
 
 impl Link {
-    /// Connects and authenticates; each of the two steps takes at most `step`.
+    /// Connects and authenticates. Connecting takes at most `step`, the TLS handshake and the login at
+    /// most twice `step` each.
+    ///
+    /// # Errors
+    /// An error without effect, whose text says what to do.
     ///
     /// # Cancel safety
-    /// Dropping it closes the socket.
+    /// Dropping the future closes the socket.
     pub(crate) async fn open(
         target: Target<'_>,
         kind: LinkKind,
@@ -104,10 +109,14 @@ impl Link {
         }
     }
 
-    /// Sends a command and waits for its reply, at most `timeout` (more than zero).
+    /// Sends a command and waits for its reply, at most `timeout`, which is more than zero.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] is the server's error reply. After any other failure the command may have been
+    /// executed, or may still be.
     ///
     /// # Cancel safety
-    /// The command may be executed all the same.
+    /// After the future was polled, the command may be executed even if the future is dropped.
     pub(crate) async fn request(
         &self,
         command: &'static str,
@@ -123,10 +132,14 @@ impl Link {
         self.reply(call, queued).await
     }
 
-    /// The same, right behind an `ASKING`: the server answers although the slot is not its own yet.
+    /// As [`request`](Self::request), directly behind an `ASKING`. The server then answers for a slot that it is
+    /// still importing.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
     ///
     /// # Cancel safety
-    /// The command may be executed all the same.
+    /// As [`request`](Self::request).
     pub(crate) async fn request_asking(
         &self,
         command: &'static str,
@@ -136,24 +149,25 @@ impl Link {
     ) -> Result<Frame, Failure> {
         let mut asking = self.call("ASKING", slot, Vec::new(), timeout);
         let mut call = self.call(command, slot, args, timeout);
-        // ASKING counts for the next command on the connection, so no other may be queued between the two.
+        // `ASKING` applies to the next command on the connection, so no other command may be queued between the
+        // two.
         let (asked, queued) = {
             let _alone = self.queueing.write().unwrap_or_else(PoisonError::into_inner);
             (asking.as_mut().now_or_never(), call.as_mut().now_or_never())
         };
         match self.reply(call, queued).await {
-            // Not executed. Where ASKING was refused, that is why.
+            // The command was not executed. If `ASKING` was refused, its refusal is the reason.
             Err(Failure::Refused(text)) if is_redirect(&text) => {
                 self.reply(asking, asked).await?;
                 Err(Failure::Refused(text))
             }
-            // Whatever became of ASKING: this is what became of the command.
+            // The command's own reply counts, whatever the reply to `ASKING` was.
             reply => reply,
         }
     }
 
-    // fred queues a command when its future is polled for the first time. It has 5 KB: boxed here, it is moved once rather
-    // than at every level of callers.
+    // fred queues a command when its future is polled for the first time. The future has 5 KB. Boxed here, it is
+    // moved once, not at every level of callers.
     fn call(
         &self,
         command: &'static str,
@@ -184,13 +198,15 @@ impl Link {
         self.sort(reply, sent)
     }
 
-    /// Subscribes to sharded channels; returns when the server has done it, with those that another node serves.
+    /// Subscribes to sharded channels. Returns once the server has confirmed, with the channels that another node
+    /// serves.
     pub(crate) async fn subscribe_sharded(
         &self,
         channels: Vec<Str>,
         timeout: Duration,
     ) -> Result<Vec<Str>, Failure> {
-        // One by one, since fred counts one reply a command; all at once, since the server may be far.
+        // One command per channel, because fred expects one reply per command. All commands at once, because the
+        // server may be remote.
         let asked = channels.into_iter().map(|channel| self.subscribe_sharded_one(channel, timeout));
         let replies: Result<Vec<_>, _> = join_all(asked).await.into_iter().collect();
         Ok(replies?.into_iter().flatten().collect())
@@ -216,18 +232,20 @@ impl Link {
         Ok(())
     }
 
-    /// Subscribes to channels. Returns when that is written, not when the server has done it: a ping behind it tells.
+    /// Subscribes to channels. Returns once the command is written, not once the server has executed it. A ping
+    /// sent after it shows that.
     pub(crate) async fn subscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
         self.limited(timeout).subscribe(channels).await.map_err(|error| self.failure(error))
     }
 
-    /// Ends subscriptions. `channels` must not be empty: that would end all.
+    /// Ends subscriptions. `channels` must not be empty, because an `UNSUBSCRIBE` without channels ends all of
+    /// them.
     pub(crate) async fn unsubscribe(&self, channels: Vec<Str>, timeout: Duration) -> Result<(), Failure> {
         assert!(!channels.is_empty(), "UNSUBSCRIBE without a channel ends every subscription");
         self.limited(timeout).unsubscribe(channels).await.map_err(|error| self.failure(error))
     }
 
-    /// What arrives on the subscribed channels from now on.
+    /// Receives the messages of the subscribed channels, from now on.
     pub(crate) fn messages(&self) -> broadcast::Receiver<Message> {
         self.client.message_rx()
     }
@@ -240,39 +258,40 @@ impl Link {
 
     /// Waits for the end of the connection.
     pub(crate) async fn ended(&self) {
-        // The sender is ours, so waiting cannot fail.
+        // `self` owns the sender, so this wait cannot fail.
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// When the last byte came.
+    /// Returns when the last byte was received.
     pub(crate) fn heard(&self) -> Instant {
         self.heard.at()
     }
 
-    /// The shortest round trip that was seen, if there was one.
+    /// Returns the shortest round trip so far, if there was a reply.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let nanos = self.round_trip_nanos.load(Ordering::Relaxed);
         (nanos != u64::MAX).then(|| Duration::from_nanos(nanos))
     }
 
-    /// Whether it has ended because the cluster is down. Waits for the end: to be asked after a failure.
+    /// Whether the connection has ended because the cluster is down. Called after a failed request: it waits for
+    /// the end of the connection, at most `END_TOLD`.
     pub(crate) async fn has_met_cluster_down(&self) -> bool {
         let is_over = tokio::time::timeout(END_TOLD, self.ended()).await.is_ok();
         is_over && self.has_ended_by_cluster_down()
     }
 
-    /// The same of a connection that has ended.
+    /// Whether a connection that has ended did so because the cluster is down.
     pub(crate) fn has_ended_by_cluster_down(&self) -> bool {
         self.cluster_down.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody waits for a reply.
+    /// Whether a request waits for its reply.
     pub(crate) fn is_waiting(&self) -> bool {
         self.outstanding.load(Ordering::Relaxed) > 0
     }
 
     fn limited(&self, timeout: Duration) -> WithOptions<Client> {
-        // fred takes a zero for "no limit".
+        // fred reads a timeout of zero as "no limit".
         let timeout = Some(timeout.max(Duration::from_micros(1)));
         let options =
             Options { timeout, max_attempts: Some(1), max_redirections: Some(0), ..Options::default() };
@@ -306,7 +325,7 @@ impl Drop for Link {
     }
 }
 
-/// What there is to tell when the connection has ended.
+/// What the end of the connection sets.
 struct End {
     errors: broadcast::Receiver<(FredError, Option<Server>)>,
     cluster_down: Arc<AtomicBool>,
@@ -316,7 +335,7 @@ struct End {
 impl End {
     async fn tell(mut self, mut router: Router) {
         let _ = (&mut router.task).await;
-        // fred ends the connection at such a reply, and tells why before its task ends.
+        // fred ends the connection at a `CLUSTERDOWN` reply, and reports the error before its task ends.
         while let Ok((error, _)) = self.errors.try_recv() {
             if error.details().trim_start().starts_with("CLUSTERDOWN") {
                 self.cluster_down.store(true, Ordering::SeqCst);
@@ -326,7 +345,7 @@ impl End {
     }
 }
 
-/// Counts a request as long as it waits, also when it is dropped.
+/// Counts a request while it waits, also if it is dropped.
 struct Outstanding<'a>(&'a AtomicUsize);
 
 impl<'a> Outstanding<'a> {
@@ -346,5 +365,5 @@ pub(crate) fn is_redirect(text: &str) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"].iter().any(|code| text.starts_with(code))
 }
 
-/// Between a failed request and the end of fred's task there is no wait for anything but the scheduler.
+/// Between a failed request and the end of fred's task, only the scheduler takes time.
 const END_TOLD: Duration = Duration::from_millis(100);

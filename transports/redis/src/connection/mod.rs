@@ -1,4 +1,4 @@
-//! One connection to one server: opened, checked, watched over, and what is asked on it.
+//! One connection to one server: connecting, handshake, watchdog, and the requests on it.
 
 pub(crate) mod backoff;
 pub(crate) mod batching;

@@ -1,5 +1,5 @@
-//! A checked command connection. It knows which clock its answers come from, how far that clock is ahead of ours, and what
-//! may be in flight.
+//! A checked command connection. It knows the clock of its server, the offset between that clock and ours, and its
+//! limit of requests in flight.
 
 use std::{
     sync::{
@@ -34,27 +34,27 @@ pub(crate) struct Connection {
     pub(super) in_flight: Semaphore,
     pub(super) told: scripts::Told,
     pub(super) lost_role: AtomicBool,
-    /// That scripts may span slots was told after the connection was made.
+    /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
 }
 
 /// What a connection needs to know from its node.
 pub(crate) struct Terms {
     pub(crate) address: Address,
-    /// The same as text.
+    /// The address as text.
     pub(crate) name: Arc<str>,
     pub(crate) clock: Clock,
     pub(crate) clock_id: ClockId,
     pub(crate) command_timeout: Duration,
     pub(crate) in_flight_max: usize,
-    /// Whether the server is a node of a cluster, which may send requests elsewhere.
+    /// Whether the server is a node of a cluster, which may redirect requests.
     pub(crate) in_cluster: bool,
     pub(crate) kinds: Kinds,
-    /// As the server's version and the configuration have it.
+    /// The form that the server's version and the configuration allow.
     pub(crate) batches: Batches,
-    /// What its answers have shown.
+    /// What the server's replies have shown about batches.
     pub(crate) batch_limit: Arc<BatchLimit>,
-    /// Whether and when to ask again for what it has not told of batches.
+    /// Whether and when to ask again about scripts across slots.
     pub(crate) inquiry: Inquiry,
 }
 
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Waits until this connection has ended or is to be given up.
+    /// Waits until this connection has ended, or its watchdog gives it up.
     pub(crate) async fn ended(&self) {
         tokio::select! {
             _ = self.link.ended() => {}
@@ -87,12 +87,12 @@ impl Connection {
         self.in_flight.close();
     }
 
-    /// Whether the server has said on it that it is no master any more.
+    /// Whether the server has reported on this connection that it is not a master any more.
     pub(crate) fn has_lost_role(&self) -> bool {
         self.lost_role.load(Ordering::SeqCst)
     }
 
-    /// Whether it ended because the cluster is down.
+    /// Whether the connection has ended because the cluster is down.
     pub(crate) fn has_met_cluster_down(&self) -> bool {
         self.link.has_ended_by_cluster_down()
     }
@@ -101,14 +101,14 @@ impl Connection {
         self.terms.clock_id
     }
 
-    /// How renewals go to the server at the moment.
+    /// Returns how renewals are currently sent to the server.
     pub(crate) fn batches(&self) -> Batches {
         let spans_slots = self.spans_slots.load(Ordering::SeqCst);
         let batches = if spans_slots { Batches::AcrossSlots } else { self.terms.batches };
         self.terms.batch_limit.apply(batches, self.now())
     }
 
-    /// Asks the server again whether scripts may span slots, if it has not told and it is time.
+    /// Asks the server again whether scripts may span slots, if it has not answered yet and the time has come.
     pub(crate) async fn inquire(&self) {
         if !self.terms.inquiry.is_due(self.now()) {
             return;
@@ -122,12 +122,12 @@ impl Connection {
         }
     }
 
-    /// Whether its answers have shown that it needs smaller batches.
+    /// Whether replies have shown that the server needs smaller batches.
     pub(crate) fn is_limited(&self) -> bool {
         self.terms.batch_limit.is_in_force(self.now())
     }
 
-    /// A batch in this form was answered wrongly, or refused, and its members alone were not.
+    /// Records that a batch in this form was answered wrongly or refused, while its members alone were not.
     pub(crate) fn refute(&self, form: Batches) {
         let Some(instead) = self.terms.batch_limit.refute(form, self.now()) else { return };
         tracing::warn!(
@@ -146,12 +146,12 @@ impl Connection {
         self.terms.kinds.sharded
     }
 
-    /// How notices are published: as the scripts spell it.
+    /// Returns how notices are published, as named in the scripts.
     pub(crate) fn publishes(&self) -> &'static str {
         self.terms.kinds.spelling()
     }
 
-    /// For questions about the server.
+    /// The link, for questions about the server.
     pub(crate) fn link(&self) -> &Link {
         &self.link
     }
@@ -168,12 +168,12 @@ impl Connection {
         ServerTime { micros, clock: self.terms.clock_id }
     }
 
-    /// Takes the times of a reply in.
+    /// Takes in the times of a reply.
     pub(crate) fn observe(&self, sample: Sample, too_late: bool) {
         self.with_offset(|offset| if too_late { offset.restart(sample) } else { offset.observe(sample) });
     }
 
-    /// How its server's clock stands to ours, if it was read in the last minute.
+    /// Returns the offset of the server's clock to ours, if the clock was read in the last minute.
     pub(crate) fn clock_sighting(&self) -> Option<ClockReading> {
         let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
         Some(ClockReading { node: self.terms.clock_id.node, ahead_micros })
@@ -184,7 +184,7 @@ impl Connection {
     }
 }
 
-/// The probe is TIME: it costs what a ping costs, and keeps the estimate of the server's clock fresh.
+/// The probe is `TIME`: it costs as much as a `PING`, and keeps the estimate of the server's clock fresh.
 impl Probe for Connection {
     fn link(&self) -> &Link {
         &self.link

@@ -1,15 +1,15 @@
-//! How far the server's clock is ahead of ours, estimated so that it errs early only. Pure.
+//! Estimates how far the server's clock is ahead of ours, so that the error is only ever early. Pure.
 //!
 //! Each reply that carries a server time gives two bounds. The server read its clock after we sent and before we
-//! received, so `server time − received ≤ true offset ≤ server time − sent`. The estimate is the largest of the lower
-//! bounds of the last minute: a latest execution time translated with it is never later than the moment it stands for,
-//! whatever the network did. A server clock that was stepped back shows itself in two ways, both of which make the
-//! older samples worthless: a server time below the highest seen, or an upper bound below the estimate.
+//! received, so `server time − received ≤ true offset ≤ server time − sent`. The estimate is the largest of the
+//! lower bounds of the last minute: a latest execution time translated with it is never later than the moment it
+//! stands for, whatever the network did. A server clock that was stepped back shows in two ways, both of which make
+//! the older samples worthless: a server time below the highest seen, or an upper bound below the estimate.
 //!
-//! A proxy may answer `TIME` from a clock of its own, or send requests to servers whose clocks differ. So a lower bound
-//! above the smallest upper bound of the minute is not believed: then the estimate is the lower bound that belongs to that
-//! upper one. A server clock that was stepped forward is followed a minute later, or as soon as a request comes too late
-//! because of it; until then the estimate errs early by as much as the step.
+//! A proxy may answer `TIME` from its own clock, or send requests to servers whose clocks differ. So a lower bound
+//! above the smallest upper bound of the minute is not believed. In that case the estimate is the lower bound that
+//! belongs to that upper bound. A server clock that was stepped forward is followed after one minute, or as soon as
+//! a request comes too late because of it. Until then the estimate is early by as much as the step.
 //!
 //! Guarantees page, "Latest execution time".
 
@@ -17,19 +17,19 @@ use std::collections::VecDeque;
 
 use leasehold::clock::Instant;
 
-/// One reply's three times.
+/// The three times of one reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// Our clock, before the request was handed over.
+    /// Our clock, before the request was sent.
     pub(crate) sent: Instant,
-    /// Our clock, when the reply was seen.
+    /// Our clock, when the reply was received.
     pub(crate) received: Instant,
     /// The server's clock, in µs.
     pub(crate) server_micros: u64,
 }
 
 impl Sample {
-    /// How far the server's clock is ahead of ours, rather too little.
+    /// Returns the lower bound of the server clock's offset to ours, in µs.
     pub(crate) fn offset_micros(&self) -> i64 {
         difference(self.server_micros, self.received)
     }
@@ -38,14 +38,14 @@ impl Sample {
 /// The estimate of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Offset {
-    /// Strictly falling in offset, rising in second: the front is the largest of the window.
+    /// Strictly falling in offset and rising in second, so the front is the largest lower bound of the window.
     seconds: VecDeque<Second>,
-    /// Strictly rising in upper bound and in second: the front is the smallest of the window.
+    /// Strictly rising in upper bound and in second, so the front is the smallest upper bound of the window.
     ceilings: VecDeque<Ceiling>,
     highest_server_micros: u64,
 }
 
-/// The smallest upper bound of one second of our clock, with the lower bound of the same sample.
+/// The smallest upper bound within one second of our clock, with the lower bound of the same sample.
 #[derive(Clone, Copy, Debug)]
 struct Ceiling {
     second: u64,
@@ -53,7 +53,7 @@ struct Ceiling {
     lower_micros: i64,
 }
 
-/// The largest lower bound of one second of our clock.
+/// The largest lower bound within one second of our clock.
 #[derive(Clone, Copy, Debug)]
 struct Second {
     second: u64,
@@ -61,7 +61,7 @@ struct Second {
 }
 
 impl Offset {
-    /// Takes in a reply's times.
+    /// Takes in the times of a reply.
     pub(crate) fn observe(&mut self, sample: Sample) {
         if self.contradicts(sample) {
             *self = Self::default();
@@ -75,13 +75,14 @@ impl Offset {
         self.expire(second);
     }
 
-    /// Forgets every sample but this one: the server has said that a translated time was too early.
+    /// Forgets every sample except this one, because the server has answered that a translated time has passed.
     pub(crate) fn restart(&mut self, sample: Sample) {
         *self = Self::default();
         self.observe(sample);
     }
 
-    /// `moment` on the server's clock in µs, rather too early than too late. `None`: no sample in the last minute.
+    /// Translates `moment` to the server's clock, in µs. The result is never too late, but may be too early.
+    /// `None`: no sample in the last minute.
     pub(crate) fn translate(&mut self, moment: Instant, now: Instant) -> Option<u64> {
         self.expire(now.as_nanos() / NANOS_PER_SECOND);
         let (largest, ceiling) = (self.seconds.front()?.offset_micros, self.ceilings.front()?);
@@ -89,7 +90,7 @@ impl Offset {
         u64::try_from(micros(moment).saturating_add(offset)).ok()
     }
 
-    /// The largest lower bound, in µs, for who looks at clocks. `None`: no sample in the last minute.
+    /// Returns the largest lower bound, in µs, for reports about clocks. `None`: no sample in the last minute.
     pub(crate) fn ahead_micros(&mut self, now: Instant) -> Option<i64> {
         self.expire(now.as_nanos() / NANOS_PER_SECOND);
         Some(self.seconds.front()?.offset_micros)
@@ -106,7 +107,7 @@ impl Offset {
         while self.seconds.back().is_some_and(|old| old.offset_micros <= new.offset_micros) {
             self.seconds.pop_back();
         }
-        // One entry a second bounds the queue to the window, however many replies there are.
+        // One entry per second limits the queue to the window, however many replies there are.
         if self.seconds.back().is_none_or(|old| old.second != new.second) {
             self.seconds.push_back(new);
         }
@@ -154,7 +155,7 @@ mod tests {
         Instant::from_nanos(micros * 1_000)
     }
 
-    /// A reply that took `there` and `back` µs, from a server whose clock is `SERVER` ahead.
+    /// A reply that took `there` µs to the server and `back` µs from it. The server's clock is `SERVER` ahead.
     fn sample(sent: u64, there: u64, back: u64) -> Sample {
         let executed = sent + there;
         Sample { sent: at(sent), received: at(executed + back), server_micros: SERVER + executed }
@@ -197,10 +198,10 @@ mod tests {
         let mut offset = Offset::default();
         offset.observe(sample(1_000_000, 100, 10));
         let back = |sample: Sample, step| Sample { server_micros: sample.server_micros - step, ..sample };
-        // Below the highest seen.
+        // Below the highest server time so far.
         offset.observe(back(sample(1_500_000, 100, 20), 5_000_000));
         assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-5_000_020));
-        // Above the highest seen, but below what the estimate allows.
+        // Above the highest server time so far, but below what the estimate allows.
         offset.observe(back(sample(1_900_000, 100, 30), 5_200_000));
         assert_eq!(translated(&mut offset, 0, 2_000_000), Some(-5_200_030));
     }

@@ -1,18 +1,19 @@
-//! What fred says of a connection that failed, in words for an operator. Pure.
+//! Makes fred's text of a failed connection readable for an operator. Pure.
 //!
-//! fred keeps the `Debug` text of an error of the operating system or of TLS; the plain words stand inside.
+//! fred keeps the `Debug` text of an error of the operating system or of TLS. The readable message is a part of
+//! that text.
 
 use fred::error::Error as FredError;
 
 use crate::wire::shown;
 
-/// The plain words.
+/// Returns the readable message.
 pub(crate) fn shown(error: &FredError) -> String {
     shown::shown(&plain(error.details()))
 }
 
-/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` is `Connection refused (os error 111)`, and
-/// `Custom { kind: InvalidData, error: "some text" }` is `some text`.
+/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` becomes `Connection refused (os error
+/// 111)`, and `Custom { kind: InvalidData, error: "some text" }` becomes `some text`.
 fn plain(details: &str) -> String {
     let message = || details.split_once("message: \"").and_then(|(_, rest)| rest.rsplit_once('"'));
     let code = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once(','));

@@ -1,8 +1,10 @@
-//! Stands between fred and the server's socket: looks at replies before fred decodes them, and sees each byte that comes.
+//! A relay between fred and the server's socket. It checks replies before fred decodes them, and notes when bytes
+//! arrive.
 //!
-//! fred decodes a reply by recursion without a limit, and connects by itself: neither its codec nor its socket can be
-//! replaced from outside. So it is given a local socket, of which the other end is here. A reply that is nested too deep
-//! ends the connection; without this it would end the process, already as the first reply.
+//! fred decodes a reply by recursion without a limit. It also connects by itself, and neither its codec nor its
+//! socket can be replaced from outside. So fred connects to a local socket, whose other end is the relay. A reply
+//! that is nested too deep ends the connection. Without the relay it would overflow the stack and end the process,
+//! even as the first reply.
 
 use std::{
     io,
@@ -25,7 +27,7 @@ use tokio::{
 
 use crate::wire::depth::{Depth, Unreadable};
 
-/// When something was last received on a connection.
+/// When a connection last received a byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     clock: Clock,
@@ -33,7 +35,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Now.
+    /// Starts with the current moment.
     pub(crate) fn now(clock: Clock) -> Self {
         Self { clock, nanos: Arc::new(AtomicU64::new(clock.now().as_nanos())) }
     }
@@ -47,12 +49,12 @@ impl Heard {
     }
 }
 
-/// What has ended a relay, if that was an error. fred sees only that its local socket was closed.
+/// The error that has ended a relay, if there was one. fred sees only that its local socket was closed.
 #[derive(Clone, Debug)]
 pub(super) struct Cause(Arc<OnceLock<io::Error>>);
 
 impl Cause {
-    /// The cause in place of fred's word, if there is one.
+    /// Returns the cause, or fred's own error if there is none.
     pub(super) fn or(&self, error: FredError) -> FredError {
         match self.0.get() {
             Some(cause) => FredError::new(FredKind::IO, format!("{cause:?}")),
@@ -61,7 +63,7 @@ impl Cause {
     }
 }
 
-/// The task between; dropping this ends it and closes both sockets.
+/// The relay task. Dropping it ends the task and closes both sockets.
 pub(super) struct Relay {
     path: PathBuf,
     cause: Arc<OnceLock<io::Error>>,
@@ -69,7 +71,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Waits for fred at a local socket, and then passes on what comes from either side.
+    /// Waits for fred at a local socket, then passes bytes in both directions.
     pub(super) fn start<S>(server: S, heard: Heard) -> io::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -86,12 +88,12 @@ impl Relay {
         Ok(Self { path, cause, task })
     }
 
-    /// Where fred finds it.
+    /// The path of the local socket, for fred.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What has ended it, if that was an error.
+    /// The error that has ended the relay, if there was one.
     pub(super) fn cause(&self) -> Cause {
         Cause(self.cause.clone())
     }
@@ -107,8 +109,9 @@ impl Drop for Relay {
     }
 }
 
-/// At a name of the abstract namespace, which is no file to clean up. The kernel chooses it: a name with our process id
-/// in it could be in use, since containers that share a network share its names, and each has a process 1.
+/// Listens at a name of the abstract namespace, which leaves no file to clean up. The kernel chooses the name. A
+/// name with our process id could be in use: containers that share a network share these names, and each of them
+/// has a process 1.
 fn listen() -> io::Result<(UnixListener, PathBuf)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix("")?)?;
@@ -119,7 +122,7 @@ fn listen() -> io::Result<(UnixListener, PathBuf)> {
     Ok((UnixListener::from_std(listener)?, path))
 }
 
-/// As fred needs it: a zero byte, then the name.
+/// Returns the path as fred needs it: a zero byte, then the name.
 fn abstract_path(listener: &StdListener) -> io::Result<PathBuf> {
     let address = listener.local_addr()?;
     let name = address.as_abstract_name().and_then(|name| std::str::from_utf8(name).ok());
@@ -127,7 +130,7 @@ fn abstract_path(listener: &StdListener) -> io::Result<PathBuf> {
     Ok(format!("\0{name}").into())
 }
 
-/// The first connection that is of this process; others are closed.
+/// Returns the first connection by this process. Connections by others are closed.
 async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -138,7 +141,8 @@ async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
     }
 }
 
-/// Until either side has closed. The cause is told before the sockets close: fred's end looks for it.
+/// Passes bytes until either side has closed. The cause is set before the sockets close, because fred's end is the
+/// signal to look for it.
 async fn pass<S: AsyncRead + AsyncWrite>(
     server: S,
     fred: UnixStream,
@@ -206,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// Containers of one pod share a network and its names, and each has a process 1.
+    /// Containers of one pod share a network and its names, and each of them has a process 1.
     #[tokio::test]
     async fn names_that_another_process_with_our_id_has_taken_are_no_obstacle() {
         let name = |count| format!("leasehold-{}-{count}", std::process::id());

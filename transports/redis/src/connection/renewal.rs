@@ -1,4 +1,4 @@
-//! Renewals on one connection: many locks in one command, and the answers that go back to them.
+//! Renewals on one connection: many locks in one command, and one answer for each.
 
 use std::sync::LazyLock;
 
@@ -24,19 +24,20 @@ use crate::wire::{
 };
 
 impl Connection {
-    /// Asks for all members in one command and gives each its answer. Those that another node must be asked about come
-    /// back without one.
+    /// Renews all members with one command, and sets the answer of each. A member that must be sent to another node
+    /// keeps the answer `None`.
     ///
     /// # Errors
-    /// The whole command must go elsewhere.
+    /// [`CallError::Elsewhere`] if the whole command was redirected.
     pub(crate) async fn renew(&self, form: Batches, members: &mut [Renewal]) -> Result<(), CallError> {
         self.renew_by(script_of(form), members, Asking::Plain).await
     }
 
-    /// The same for members of one slot, which is served as long as its keys are there.
+    /// Renews members of one slot with a command that declares the keys. During a migration a node answers such a
+    /// command as long as it has the keys.
     ///
     /// # Errors
-    /// The whole command must go elsewhere.
+    /// [`CallError::Elsewhere`] if the whole command was redirected.
     pub(crate) async fn renew_slot(&self, members: &mut [Renewal], manner: Asking) -> Result<(), CallError> {
         self.renew_by(DECLARED, members, manner).await
     }
@@ -47,7 +48,8 @@ impl Connection {
         members: &mut [Renewal],
         manner: Asking,
     ) -> Result<(), CallError> {
-        // One latest time for all: the earliest, which can only be too early for the others.
+        // The command has one latest execution time, the earliest of its members. For the others it can only be too
+        // early.
         let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
         match self.ask_to_renew(renewal, members, execute_by, manner).await {
             Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
@@ -91,7 +93,7 @@ impl Connection {
         let at = self.at(now);
         match found {
             Found::Left(found) => RenewalAnswer::Renewed { found, at },
-            // Somebody took its expiry away (PERSIST): it was left "for ever", and is not any more.
+            // Another client has removed the expiry (`PERSIST`). The lock had no expiry, and has one again now.
             Found::NoExpiry => RenewalAnswer::Renewed { found: std::time::Duration::MAX, at },
             Found::NotYours => RenewalAnswer::NotYours { at },
             Found::Refused(text) if text.contains(NOT_HERE) => RenewalAnswer::None,
@@ -100,8 +102,8 @@ impl Connection {
     }
 }
 
-// Keys that are not declared may have many slots, but are refused from the moment on at which their slot begins to
-// move, also those that are still there.
+// Undeclared keys may be in many slots. But as soon as a slot begins to move, all its undeclared keys are refused,
+// also those that have not moved yet.
 fn script_of(form: Batches) -> RenewalScript {
     match form {
         Batches::AcrossSlots => UNDECLARED,
@@ -109,7 +111,7 @@ fn script_of(form: Batches) -> RenewalScript {
     }
 }
 
-/// A script and how its arguments are put.
+/// A script, and the function that builds its arguments.
 type RenewalScript = (&'static LazyLock<Script>, fn(&Str, &[Renewal], Limit) -> Vec<Value>);
 
 const DECLARED: RenewalScript = (&scripts::RENEW, declared);
@@ -145,7 +147,8 @@ fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     args
 }
 
-/// Parts of one buffer: the client library counts references to each, which is an allocation where it has its own.
+/// All keys are parts of one buffer. fred counts references to each key, which would cost one allocation per key in
+/// separate buffers.
 fn keys(members: &[Renewal]) -> impl Iterator<Item = Value> {
     let mut names = Vec::with_capacity(names_bytes(members));
     members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
@@ -153,7 +156,8 @@ fn keys(members: &[Renewal]) -> impl Iterator<Item = Value> {
     members.iter().map(move |member| Value::Bytes(rest.split_to(member.key.on_server().len())))
 }
 
-/// Leases of one engine and one ttl are the rule, so a batch is mostly one run.
+/// Groups members with the same ttl and client into runs. Usually all leases of a batch have both in common, so a
+/// batch is usually one run.
 fn push_runs(args: &mut Vec<Value>, members: &[Renewal], packed: impl Fn(&[Renewal]) -> Pack) {
     let alike =
         |one: &Renewal, other: &Renewal| one.ttl == other.ttl && one.owner.client() == other.owner.client();
@@ -174,19 +178,21 @@ pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
     }
 }
 
-/// Whether a batch is refused for the moment only: some of its keys have moved to another node, others have not.
+/// Whether a batch was refused only for now, because some of its keys have moved to another node and others have
+/// not.
 pub(crate) fn is_passing(error: &TransportError) -> bool {
     error.kind == ErrorKind::NotReady && error.detail.contains("TRYAGAIN")
 }
 
-/// Whether it may be for being a batch that it was refused: for its slots, or in words that say nothing certain.
+/// Whether the refusal may apply only to batches: because of their slots, or with an error text that proves
+/// nothing.
 pub(crate) fn is_about_the_batch(error: &TransportError) -> bool {
     error.kind == ErrorKind::Protocol || error.detail.contains("CROSSSLOT")
 }
 
-/// As a script says it of a key whose slot is elsewhere or on its way.
+/// The script error for a key whose slot is at another node, or is being moved.
 const NOT_HERE: &str = "non local key";
-/// Room for the arguments that are not keys: those of one run, and a second one.
+/// Capacity for the arguments that are not keys: those of two runs.
 const FEW: usize = 9;
-/// Most numbers of owners have fewer digits.
+/// Most owner numbers have fewer digits.
 const NUMBER_BYTES: usize = 8;

@@ -1,4 +1,4 @@
-//! What is asked of a server on one connection: requests in, replies with server times out.
+//! The requests on one connection. Each reply carries a server time.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Connection {
         let answer = self
             .run((&scripts::INSPECT, manner), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
             .await;
-        // A script that only reads has no effect, whatever became of it.
+        // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
         let Seen { holds, remaining, now } = answer.value;
@@ -122,7 +122,8 @@ impl Connection {
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
 
-    /// Tells the end of a hold to those who listen here. That it did not reach them changes nothing for who released.
+    /// Publishes the end of a hold to the subscribers at this node. A failure is only logged: it does not change
+    /// the result of the release.
     pub(crate) async fn tell_end(&self, key: &LockKey) {
         let channel = text(&lock_channel(key.on_server()));
         let args = vec![channel, Value::from_static_str(END_OF_HOLD)];
@@ -139,7 +140,8 @@ impl Connection {
         Value::from_static_str(self.publishes())
     }
 
-    // A node of a cluster counts its own listeners of the classic kind only, and who listens to both kinds counts twice.
+    // In a cluster a node counts only its own subscribers of the classic kind, and counts a subscriber to both
+    // kinds twice.
     fn all_listeners(&self, counted: Option<u32>) -> Option<u32> {
         counted.filter(|_| !(self.terms.in_cluster && self.terms.kinds.classic))
     }
@@ -155,7 +157,7 @@ impl Connection {
     }
 }
 
-/// Rounded up: the server keeps the lock for at least this long.
+/// Rounds up, so that the server keeps the lock for at least this long.
 pub(crate) fn millis(ttl: Duration) -> Value {
     let millis = ttl.as_nanos().div_ceil(1_000_000).max(1);
     Value::Integer(i64::try_from(millis).unwrap_or(i64::MAX))
@@ -169,7 +171,7 @@ pub(crate) fn text(text: &str) -> Value {
     Value::String(Str::from(text))
 }
 
-/// As the scripts tell it.
+/// The message that the scripts publish.
 const END_OF_HOLD: &str = "0";
 /// The number of keys.
 const ONE: Value = Value::Integer(1);

@@ -1,4 +1,4 @@
-//! Scripts on one connection: by their digest where the server knows it, by their text where it may not.
+//! Scripts on one connection: by digest if the server knows the script, otherwise by text.
 
 use std::time::Duration;
 
@@ -13,23 +13,27 @@ use super::{
 };
 use crate::wire::scripts::Script;
 
-/// How a request goes to a node of a cluster.
+/// How a request is sent to a cluster node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
     /// As to the node that serves the slot.
     Plain,
-    /// Behind an `ASKING`, as to the node that is about to.
+    /// Directly behind an `ASKING`, as to a node that is importing the slot.
     Asking,
 }
 
-/// A reply that was understood, with the times that came with it.
+/// A parsed reply, with its times.
 pub(super) struct Answer<T> {
     pub(super) value: T,
     pub(super) sample: Sample,
 }
 
 impl Connection {
-    /// Runs a script and reads its reply.
+    /// Runs a script and parses its reply.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate). After an unexpected reply the connection is closed, and the effect is
+    /// unknown.
     pub(super) async fn run<T>(
         &self,
         (script, manner): (&Script, Asking),
@@ -46,10 +50,13 @@ impl Connection {
         Ok(Answer { value, sample: Sample { sent, received, server_micros } })
     }
 
-    /// The reply to a script as it came, and when it was sent.
+    /// Returns the raw reply to a script, and when it was sent.
     ///
-    /// The first use on a connection carries the text: asking by a digest that the server may not know would take two
-    /// sends, and a request behind it could overtake the second.
+    /// The first use on a connection sends the text. A digest that the server does not know would take two sends,
+    /// and a later request could overtake the second one.
+    ///
+    /// # Errors
+    /// [`CallError::Elsewhere`] for a redirect, [`CallError::Failed`] for everything else.
     pub(crate) async fn evaluate(
         &self,
         (script, manner): (&Script, Asking),
@@ -59,7 +66,7 @@ impl Connection {
     ) -> Result<(Frame, Instant), CallError> {
         let sent = self.now();
         let reply = if manner == Asking::Asking {
-            // Rare, and an ASKING counts for one command only: by the text, so that one is enough.
+            // This is rare, and an `ASKING` applies to one command only. The text avoids a second one.
             self.link.request_asking("EVAL", slot, args(&script.source), limit.until - sent).await
         } else if self.told.is_first_use(script) {
             self.link.request("EVAL", slot, args(&script.source), limit.until - sent).await
@@ -69,7 +76,7 @@ impl Connection {
         Ok((reply.map_err(|failure| self.deny(failure, limit))?, sent))
     }
 
-    /// By the digest, and by the text if the server has forgotten it (SCRIPT FLUSH).
+    /// Sends the digest, and the text if the server has forgotten the script (`SCRIPT FLUSH`).
     async fn evaluate_known(
         &self,
         script: &Script,

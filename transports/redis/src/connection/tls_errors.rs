@@ -1,26 +1,27 @@
 //! Why a TLS handshake failed, and what to do. Pure.
 //!
-//! fred passes on what rustls says only as text, so it is looked up in that text; tests against real servers hold the two
-//! together. What is not in the table is a connection that failed for now, and is tried again; what is in it stays wrong
-//! until somebody changes something. A handshake that fails is never followed by a plain connection.
+//! fred passes on rustls errors only as text, so they are looked up in that text. Tests against real servers keep
+//! the table in step with it. A failure in the table stays until an operator changes something. A failure that is
+//! not in the table is temporary, and the connection is tried again. A failed handshake is never followed by a
+//! plain connection.
 
 use leasehold::transport::ErrorKind;
 
 use crate::wire::error_reply::ErrorReply;
 
-/// Looks up what fred says to a connection that failed. `None`: nothing final.
+/// Looks up fred's error text. `None`: the failure is not final.
 pub(crate) fn refusal(details: &str) -> Option<ErrorReply> {
     let &(code, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
     Some(ErrorReply { code, kind, remedy })
 }
 
-/// What rustls says, without what the operating system's error type puts around it.
+/// Returns the rustls message, without the text that the operating system's error type adds.
 pub(crate) fn shown(details: &str) -> &str {
     let inner = details.split_once("error: ").map_or(details, |(_, inner)| inner);
     inner.strip_suffix(" }").unwrap_or(inner)
 }
 
-/// What may be meant by a failure that proves nothing.
+/// Returns a hint about the possible cause of a failure that proves nothing.
 pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
     match (tls, timed_out) {
         (true, true) => {
@@ -37,7 +38,8 @@ pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
     }
 }
 
-/// By a part of the text; the first that fits. Ours refuses the server: `Misconfigured`. The server refuses us: `Denied`.
+/// Keyed by a part of the text; the first match counts. `Misconfigured`: our side refuses the server. `Denied`: the
+/// server refuses us.
 const TABLE: &[(&str, ErrorKind, &str)] = &[
     (
         "InvalidCertificate(Expired",
@@ -78,7 +80,7 @@ const TABLE: &[(&str, ErrorKind, &str)] = &[
         "the server does not speak TLS on this port; name its port for TLS (`tls-port`) in `addresses`",
     ),
     ("AlertReceived(CertificateRequired", ErrorKind::Denied, CERTIFICATE_WANTED),
-    // TLS 1.2 has no word of its own for a certificate that is missing.
+    // TLS 1.2 has no separate alert for a missing certificate.
     ("AlertReceived(HandshakeFailure", ErrorKind::Denied, CERTIFICATE_WANTED),
     (
         "AlertReceived(UnknownCA",

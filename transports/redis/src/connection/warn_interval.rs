@@ -1,17 +1,17 @@
-//! Says when a trouble that goes on is worth a warning again. Pure.
+//! Decides when an ongoing problem is logged as a warning again. Pure.
 
 use std::time::Duration;
 
 use leasehold::clock::Instant;
 
-/// At the first time, and every 10 s from then on, until it is over.
+/// Due at the first occurrence, and every 10 s after that, until the problem is over.
 #[derive(Debug, Default)]
 pub(crate) struct WarnInterval {
     warned: Option<Instant>,
 }
 
 impl WarnInterval {
-    /// The trouble was met at `now`. Whether to warn.
+    /// Takes in an occurrence at `now`. Returns whether to log a warning.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.warned.is_none_or(|warned| now - warned >= PERIOD);
         if is_due {
@@ -20,7 +20,7 @@ impl WarnInterval {
         is_due
     }
 
-    /// The trouble is over: the next one is warned of at once.
+    /// Ends the problem. The next occurrence is logged at once.
     pub(crate) fn over(&mut self) {
         self.warned = None;
     }

@@ -1,11 +1,11 @@
-//! Notices a connection that is dead without saying so: a stopped server, a pulled cable, a forgotten NAT entry.
+//! Detects dead connections that do not report an error: a paused server, a pulled cable, a forgotten NAT entry.
 //!
-//! fred's own detection is reset by every write, so it never fires on a busy connection. Here only what is *received*
-//! counts. While a caller waits for a reply and nothing comes, or when nothing was heard for a second, the server is
-//! asked; two questions in a row without an answer, and without anything else received meanwhile, are the end.
-//! So a server that is merely busy for less than 600 ms is left alone.
+//! fred's own detection is reset by every write, so it never fires on a busy connection. Here only *received* bytes
+//! count. The server is probed when a request waits and nothing was received for 200 ms, or when nothing was
+//! received for one second. Two probes in a row without an answer, and without any other byte received, end the
+//! connection. So a server that is busy for less than 600 ms keeps its connection.
 //!
-//! A server may be far: each time is at least twice the shortest round trip of the connection.
+//! A server may be remote, so each of these times is at least twice the shortest round trip of the connection.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use leasehold::clock::Clock;
 
 use crate::connection::link::{Failure, Link};
 
-/// Asks the server for anything.
+/// A connection that can send a cheap request to its server.
 pub(crate) trait Probe: Sync {
     fn link(&self) -> &Link;
     fn probe(&self, timeout: Duration) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Watches over the connection; returns when it is to be given up.
+/// Watches the connection. Returns when the connection should be given up.
 ///
 /// # Cancel safety
-/// Dropping it ends the watch.
+/// Dropping the future ends the watch.
 pub(crate) async fn watch_over(connection: &impl Probe, clock: Clock) {
     let link = connection.link();
     let mut missed = 0;
@@ -50,12 +50,12 @@ fn is_due(link: &Link, clock: Clock, patience: Patience) -> bool {
     quiet >= QUIET_IDLE || (link.is_waiting() && quiet >= patience.quiet_waiting)
 }
 
-/// How long nothing may come.
+/// How long nothing may be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Patience {
-    /// Before the server is asked, while a reply is waited for.
+    /// Before the server is probed, while a request waits for its reply.
     quiet_waiting: Duration,
-    /// For the answer to a question.
+    /// Before a probe counts as unanswered.
     probe: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Patience {
     }
 }
 
-/// How long a probe may take, and a question that nobody waits for, where the server is near.
+/// The timeout of a probe, and of requests that no caller waits for, if the server is near.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(300);
 const MISSED_MAX: u32 = 2;
 const TICK: Duration = Duration::from_millis(100);

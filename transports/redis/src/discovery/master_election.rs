@@ -12,8 +12,8 @@
 //! know about the switch yet, so their replies prove nothing about it.
 //!
 //! If an operator makes sentinels forget a master and monitor it again, the epoch starts at 0. So agreement of a
-//! majority counts for more than an epoch, unless the master has changed within the last `LATELY`: a
-//! majority need not know about that change yet.
+//! majority counts for more than an epoch, unless the master has changed within the last `LATELY`: a majority
+//! need not know about that change yet.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -2,8 +2,8 @@
 //!
 //! Every node has its own view, and some views are old, for example those of a master that was paused, or of a node
 //! behind a partition. A node's claim to a slot carries its *configuration epoch*. Of two claims, the one with the
-//! higher epoch is later (Redis Cluster specification, "Hash slots configuration propagation"). The table records one claim per
-//! slot; the node of that claim is the *recorded node*. A claim in a view replaces it if
+//! higher epoch is later (Redis Cluster specification, "Hash slots configuration propagation"). The table records
+//! one claim per slot; the node of that claim is the *recorded node*. A claim in a view replaces it if
 //!
 //! 1. its epoch is not below that of the recorded claim, or
 //! 2. the view is by the recorded node itself, so that node says that it does not serve the slot, or
