@@ -1,30 +1,31 @@
-//! What a server has told about itself. Pure. Everything may be missing: an ACL rule or a proxy may withhold it.
+//! What a server has reported about itself. Pure. Every fact may be missing, because an ACL rule or a proxy may
+//! hide it.
 
 use std::time::Duration;
 
 use crate::{config::Address, wire::cluster_nodes::Described};
 
-/// What was read from one master.
+/// The facts of one master.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The address, as text.
     pub(crate) server: String,
     pub(super) info: String,
-    /// `CONFIG GET`, name and value by turns.
+    /// The replies to `CONFIG GET`, in which names and values alternate.
     pub(super) settings: Vec<String>,
-    /// Rights that the audit's script found missing; `None`: the server cannot tell.
+    /// Missing rights, according to the audit's script. `None`: the server cannot report them.
     pub(crate) missing_rights: Option<Vec<String>>,
-    /// How far the server's clock is ahead of ours, rather too little.
+    /// How far the server's clock is ahead of ours, in µs, as a lower bound.
     pub(crate) offset_micros: Option<i64>,
-    /// The same of its replicas, where they could be asked.
+    /// The same for its replicas. `None`: the replica could not be asked.
     pub(crate) replica_offsets: Vec<(String, Option<i64>)>,
     pub(crate) publishes: &'static str,
     pub(crate) batches: &'static str,
-    /// Whether answers have shown that larger batches do not work.
+    /// Whether replies have shown that larger batches do not work.
     pub(crate) is_limited: bool,
 }
 
-/// Who runs a server.
+/// The provider of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     MemoryDb,
@@ -32,15 +33,16 @@ pub(crate) enum Host {
     Other,
 }
 
-/// What was read about who watches the servers.
+/// The facts about failure detection: the sentinels, or the cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watchers {
-    /// After which silence a failover begins.
+    /// How long a server must be silent before a failover begins.
     pub(crate) detection: Option<Duration>,
-    /// Sentinels that are known, and how many must agree.
+    /// The number of known sentinels, and how many of them must agree.
     pub(crate) sentinels: Option<(usize, usize)>,
-    /// Nodes of the cluster that are marked as failed, and slots that nobody serves.
+    /// Nodes of the cluster that are marked as failed.
     pub(crate) failed: Vec<String>,
+    /// Whether every slot has a node that is connected.
     pub(crate) is_whole: bool,
 }
 
@@ -49,19 +51,19 @@ impl Facts {
         Self { server, info, settings, ..Self::default() }
     }
 
-    /// A field of `INFO`.
+    /// Returns a field of `INFO`.
     pub(crate) fn info(&self, field: &str) -> Option<&str> {
         let mut lines = self.info.lines();
         lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
     }
 
-    /// A setting of the server.
+    /// Returns a setting of the server.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let mut pairs = self.settings.chunks_exact(2);
         pairs.find_map(|pair| (pair[0] == name).then_some(pair[1].as_str()))
     }
 
-    /// Who runs it, where that decides what may be asked of it.
+    /// Returns the provider, if it decides which questions make sense.
     pub(crate) fn host(&self) -> Host {
         match (self.info("os"), self.info("rlec_version")) {
             (Some("Amazon MemoryDB"), _) => Host::MemoryDb,
@@ -70,32 +72,32 @@ impl Facts {
         }
     }
 
-    /// Its product and version. Valkey tells a version of Redis, too, which it is compatible with.
+    /// Returns the product and its version. Valkey also reports the Redis version that it is compatible with.
     pub(crate) fn version(&self) -> Option<(&'static str, &str)> {
         let valkey = self.info("valkey_version").map(|version| ("Valkey", version));
         valkey.or_else(|| self.info("redis_version").map(|version| ("Redis", version)))
     }
 
-    /// Where its replicas listen.
+    /// Returns the addresses of the server's replicas.
     pub(crate) fn replicas(&self) -> Vec<Address> {
         let lines = self.info.lines().filter(|line| line.starts_with("slave") && line.contains("ip="));
         lines.filter_map(replica).collect()
     }
 }
 
-// slave0:ip=10.0.0.2,port=6379,state=online,offset=...
+// Format: `slave0:ip=10.0.0.2,port=6379,state=online,offset=...`
 fn replica(line: &str) -> Option<Address> {
     let (_, fields) = line.split_once(':')?;
     let field = |name: &str| fields.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
     Some(Address::new(field("ip")?, field("port")?.trim().parse().ok()?))
 }
 
-/// The major version: `7` of `7.0.15`.
+/// Returns the major version: `7` of `7.0.15`.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// Those that the cluster has given up, but that were not removed from it.
+/// Returns the nodes that the cluster has marked as failed, and that were not removed from it.
 pub(crate) fn failed(view: &[Described]) -> Vec<String> {
     view.iter().filter(|node| node.is_out).map(|node| node.address.to_string()).collect()
 }

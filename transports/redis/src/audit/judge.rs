@@ -25,7 +25,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
     findings.into_iter().map(|finding| finding.of(&facts.server)).collect()
 }
 
-/// Judges what concerns all of them.
+/// Judges the deployment as a whole.
 pub(crate) fn judge_deployment(
     servers: &[Facts],
     watchers: &Watchers,
@@ -42,7 +42,7 @@ pub(crate) fn judge_deployment(
     findings
 }
 
-/// Judges a sentinel that does not do what is asked of it.
+/// Judges a sentinel that does not support a required command.
 pub(crate) fn judge_sentinel(sentinel: &Address, last_error: &TransportError) -> Finding {
     let finding = match last_error.kind {
         ErrorKind::Denied => error(
@@ -165,7 +165,7 @@ fn rights(facts: &Facts) -> Finding {
     }
 }
 
-// A database that several regions write to tells nothing of it.
+// A database that several regions write to does not report that.
 fn regions(facts: &Facts) -> Option<Finding> {
     (facts.host() == Host::RedisEnterprise).then(|| {
         let remedy = "an Active-Active one grants each lock once in each region: use a database of one region for locks";
@@ -182,7 +182,7 @@ fn batching(facts: &Facts) -> Finding {
     warn("batching", format!("{}: larger batches were answered wrongly or refused", facts.batches), remedy)
 }
 
-// A connection that waits for notices is quiet for long.
+// A connection for notices can be idle for a long time.
 fn idle_timeout(facts: &Facts) -> Finding {
     match facts.setting("timeout").map(str::parse::<u64>) {
         Some(Ok(0)) => info("timeout", "idle clients are kept", "nothing to do"),

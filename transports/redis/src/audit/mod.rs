@@ -1,4 +1,4 @@
-//! The audit: asks each server what decides about promises, and judges it.
+//! The audit: asks each server for the facts that decide which guarantees hold, and judges them.
 
 mod facts;
 mod judge;
@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// Asks all servers of the map, all at once.
+/// Audits all servers of the routes, concurrently.
 pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditContext) -> Vec<Finding> {
     let (connections, mut findings) = reachable(nodes);
     let config = &nodes.deployment().config;
@@ -92,7 +92,7 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
     facts
 }
 
-// One by one: asking for several at once is refused as a whole before Redis 7.
+// One request per setting: before Redis 7 a request for several settings is refused.
 async fn settings(link: &Link, step: Duration) -> Vec<String> {
     let ask = |name| link.request("CONFIG", 0, vec![word("GET"), word(name)], step);
     let answers = join_all(SETTINGS.iter().map(|name| ask(name))).await;
@@ -124,7 +124,7 @@ async fn missing_rights(
     ];
     match connection.link().request("EVAL", 0, args, step).await {
         Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
-        // The script asks for all rights but the one to be run.
+        // The script checks all rights except the one to run it.
         Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),
         Err(_) => None,
     }

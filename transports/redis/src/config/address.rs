@@ -1,4 +1,4 @@
-//! Where a server listens. Pure.
+//! Server addresses. Pure.
 
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::{error::ConfigError, url::without_credentials};
 
-/// Host and port of a server. Spelled `host:port`, `host` (port 6379) or `[::1]:port`.
+/// Host and port of a server. Written as `host:port`, `host` (port 6379) or `[::1]:port`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// Its name or address; an IPv6 address stands without brackets.
+    /// The host name or IP address. An IPv6 address has no brackets here.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
 impl Address {
-    /// An address of its parts.
+    /// Creates an address from its parts.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let host: String = host.into();
         Self { host: host.trim_matches(['[', ']']).to_owned(), port }
     }
 
-    /// The host as it stands before a port: an IPv6 address needs its brackets there.
+    /// Returns the host as it is written before a port: an IPv6 address needs brackets there.
     pub(crate) fn bracketed_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
-    /// Reads an address that may be written without its port.
+    /// Parses an address that may be written without a port.
     pub(super) fn read(text: &str, default_port: u16) -> Option<Self> {
         let (host, port) = match text.trim().rsplit_once(':') {
             // More than one colon and no brackets: an IPv6 address without a port.
@@ -43,7 +43,7 @@ impl Address {
         Some(Address::new(host, port)).filter(Address::has_a_host)
     }
 
-    /// Whether the host can be one. A URL or credentials cannot.
+    /// Whether the host can be valid. A URL or credentials are not.
     pub(crate) fn has_a_host(&self) -> bool {
         let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
         let reads_as_a_name =
@@ -62,7 +62,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// As it is spelled: what is no host may be a URL with a password in it.
+/// Shows only the address: an invalid host may be a URL with a password in it.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({:?})", self.to_string())
@@ -78,7 +78,7 @@ impl FromStr for Address {
     }
 }
 
-/// An address of a configuration, whose port the topology gives if none is written.
+/// Parses the addresses of a configuration. If no port is written, the topology decides it.
 pub(super) fn with_or_without_ports<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Address>, D::Error> {
     let written = Vec::<Written>::deserialize(input)?;
     Ok(written.into_iter().map(|written| written.0).collect())
@@ -89,13 +89,14 @@ pub(super) struct Written(pub(super) Address);
 
 impl<'de> Deserialize<'de> for Written {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        // Without the text: it may be a URL with a password in it.
+        // The error does not show the text, which may be a URL with a password in it.
         let text = String::deserialize(input)?;
         Address::read(&text, PORT_NOT_WRITTEN).map(Written).ok_or_else(|| de::Error::custom(SPELLING))
     }
 }
 
-/// The port of an [`Address`] between reading it and knowing the topology. Nobody can write it.
+/// The port of an [`Address`] that was written without one, until the topology is known. A user cannot write this
+/// port.
 pub(super) const PORT_NOT_WRITTEN: u16 = 0;
 pub(super) const SPELLING: &str = "write host:port; Redis listens on 6379, sentinels on 26379";
 

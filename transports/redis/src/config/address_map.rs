@@ -1,4 +1,4 @@
-//! Servers that announce addresses at which clients do not reach them. Pure.
+//! Servers that announce addresses that clients cannot reach. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl RedisConfig {
-    /// Where to reach what is announced as `announced`.
+    /// Returns the address at which clients reach the server that is announced as `announced`.
     pub(crate) fn reachable(&self, announced: &Address) -> Address {
         let of_any_port = || self.address_map.get(&Address::new(&announced.host, PORT_NOT_WRITTEN));
         match self.address_map.get(announced).or_else(of_any_port) {
@@ -21,7 +21,7 @@ impl RedisConfig {
     }
 }
 
-/// Texts, each with or without a port.
+/// Parses pairs of addresses, each with or without a port.
 pub(super) fn read<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<Address, Address>, D::Error> {
     let written = BTreeMap::<Written, Written>::deserialize(input)?;
     Ok(written.into_iter().map(|(announced, reachable)| (announced.0, reachable.0)).collect())

@@ -1,4 +1,4 @@
-//! Which settings cannot work, alone or together. Pure.
+//! Checks for settings that cannot work, alone or together. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,11 @@ use super::{
 type Checked = Result<(), ConfigError>;
 
 impl RedisConfig {
-    /// Checks what can be checked without a server. [`open`](leasehold::transport::Transport::open) does it too.
+    /// Checks the settings that can be checked without a server. [`open`](leasehold::transport::Transport::open)
+    /// does so too.
     ///
     /// # Errors
-    /// The first setting that cannot work, alone or with another; both values are named.
+    /// The first setting that cannot work, alone or together with another one. The error has the values of both.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses()?;
         self.check_sentinel()?;
@@ -102,7 +103,7 @@ impl RedisConfig {
     }
 
     fn check_limits(&self) -> Checked {
-        // tokio's semaphore ends above a million; a batch of 1000 blocks the server for 1 ms.
+        // The limit of a tokio semaphore is above one million. A batch of 1000 leases blocks the server for 1 ms.
         for (field, value, least, most, remedy) in [
             (
                 "in_flight_max",

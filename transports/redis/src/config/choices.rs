@@ -4,40 +4,41 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// How the servers work together.
+/// The deployment topology of the servers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RedisTopology {
-    /// One server. Also a master with replicas but without sentinels: name the master.
+    /// One server, or a master with replicas but without sentinels. In that case, name the master.
     #[default]
     Single,
-    /// A master that sentinels watch and replace.
+    /// A master that sentinels monitor and replace.
     Sentinel,
-    /// A cluster.
+    /// A Redis Cluster.
     Cluster,
 }
 
-/// How the end of a hold is told to those who wait.
+/// How the end of a hold is published to waiting clients.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// As Redisson does: sharded on a cluster that can do it (Redis 7), classic otherwise.
+    /// As Redisson does: sharded on a cluster that supports it (Redis 7), classic otherwise.
     #[default]
     Auto,
-    /// PUBLISH and SUBSCRIBE.
+    /// `PUBLISH` and `SUBSCRIBE`.
     Classic,
-    /// SPUBLISH and SSUBSCRIBE; needs a cluster of Redis 7 or later.
+    /// `SPUBLISH` and `SSUBSCRIBE`. Requires a cluster of Redis 7 or later.
     Sharded,
-    /// Both, for a fleet in which some clients use the one and some the other.
+    /// Both kinds, for fleets in which some clients use one kind and some the other.
     Both,
 }
 
-/// How renewals of many locks are put together on a cluster.
+/// How renewals of many locks are batched on a cluster.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Batching {
-    /// By node where a probe at connect shows that the server can do it (Redis 7), by slot otherwise.
+    /// One call per node if a probe at connect shows that the server supports it (Redis 7), one call per slot
+    /// otherwise.
     #[default]
     Auto,
     /// One call per slot, for servers and proxies that check the keys of a script.
@@ -45,7 +46,7 @@ pub enum Batching {
 }
 
 impl RedisTopology {
-    /// The port of an address that is written without one: a server's, or a sentinel's.
+    /// Returns the default port: that of a server, or that of a sentinel.
     pub(super) fn default_port(self) -> u16 {
         match self {
             RedisTopology::Single | RedisTopology::Cluster => 6379,
@@ -54,7 +55,7 @@ impl RedisTopology {
     }
 }
 
-/// As a file spells it.
+/// Written as in a configuration file.
 impl fmt::Display for RedisTopology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

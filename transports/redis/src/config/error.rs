@@ -1,12 +1,13 @@
-//! A setting that cannot work.
+//! The error for a setting that cannot work.
 
 use std::fmt;
 
-/// A setting that cannot work: which one, its value, the setting that it contradicts if there is one, and what to do.
+/// A setting that cannot work. Its text has the setting, its value, the contradicting setting if there is one, and
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub(super) field: &'static str,
-    /// Which entry of a list.
+    /// The index of the entry, if the setting is a list.
     pub(super) entry: Option<usize>,
     pub(super) value: String,
     pub(super) against: Option<(&'static str, String)>,
@@ -22,7 +23,7 @@ impl ConfigError {
         Self { against: Some((field, value.to_string())), ..self }
     }
 
-    /// The same without the value of a user name: a password may stand in its place.
+    /// Hides the value of a user name, because a password may have been written in its place.
     pub(super) fn without_name(self) -> Self {
         let is_name = ["username", "sentinel_username"].contains(&self.field);
         if is_name { Self { value: "***".to_owned(), ..self } } else { self }
@@ -45,5 +46,5 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What stands for a value that is not given.
+/// Shown as the value of a setting that is not set.
 pub(super) const NOT_SET: &str = "not set";

@@ -1,5 +1,5 @@
-//! The settings: what they are, where they come from (code, a URL, a file), and what contradicts what. Pure but for the
-//! files and variables that it is told to read.
+//! The settings, their sources (code, a URL, a file), and the checks for contradictions. Pure, except for reading
+//! the configured files and variables.
 
 mod address;
 mod address_map;

@@ -1,4 +1,4 @@
-//! Where a password comes from. Its text is never shown: not by `Debug`, not by an error.
+//! Sources of a password. Neither `Debug` nor an error ever shows its text.
 
 use std::{
     fmt,
@@ -7,21 +7,21 @@ use std::{
 
 use serde::Deserialize;
 
-/// Where the password comes from. A file or variable is read again at each connect, so a password can be rotated.
+/// The source of a password. A file or variable is read again at each connect, so the password can be rotated.
 ///
-/// In a configuration file: `"the password"`, `{ "file": "/run/secrets/redis" }` or `{ "env": "REDIS_PASSWORD" }`.
+/// In a configuration file: `"the password"`, `{ file = "/run/secrets/redis" }` or `{ env = "REDIS_PASSWORD" }`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spelling")]
 pub enum Password {
     /// The password itself.
     Value(Secret),
-    /// A file that holds it; white space at its end does not count.
+    /// A file with the password. White space at its end is ignored.
     File(PathBuf),
-    /// An environment variable that holds it.
+    /// An environment variable with the password.
     Env(String),
 }
 
-/// Untagged, since the error of a tagged enum would show a misspelt value, which may be the password.
+/// Untagged, because the error of a tagged enum would show a misspelled value, which may be the password.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "write the password in quotes, or { file = \"...\" }, or { env = \"...\" }")]
 enum Spelling {
@@ -52,10 +52,10 @@ impl From<Spelling> for Password {
 pub struct Secret(String);
 
 impl Password {
-    /// Reads it now.
+    /// Reads the password now.
     ///
     /// # Errors
-    /// A text that names the setting, the source and the remedy.
+    /// A text with the setting, the source and the remedy.
     pub(crate) fn read(&self, setting: &str) -> Result<String, String> {
         let text = match self {
             Password::Value(secret) => secret.0.clone(),
@@ -85,11 +85,11 @@ fn read_file(setting: &str, path: &Path) -> Result<String, String> {
 }
 
 fn read_variable(setting: &str, name: &str) -> Result<String, String> {
-    // The error of `var` would show a value that is no UTF-8.
+    // The error of `var` would show a value that is not UTF-8.
     std::env::var(name).map_err(|_| format!("`{setting}` variable {name} is not set, or no UTF-8; set it"))
 }
 
-/// Names the source, never the text.
+/// Shows the source, never the text.
 impl fmt::Display for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

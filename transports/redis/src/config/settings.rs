@@ -16,67 +16,71 @@ use super::{
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct RedisConfig {
-    /// How the servers work together. Default: `single`.
+    /// The deployment topology of the servers. Default: `single`.
     #[serde(default)]
     pub topology: RedisTopology,
-    /// `single`: the server. `sentinel`: the sentinels. `cluster`: some nodes; the others are found. No default.
+    /// `single`: the server. `sentinel`: the sentinels. `cluster`: some nodes; the others are discovered. No
+    /// default.
     #[serde(deserialize_with = "address::with_or_without_ports")]
     pub addresses: Vec<Address>,
-    /// `sentinel` and `cluster`: where clients reach the servers that announce other addresses (NAT, Docker, port
-    /// forwarding): announced address to reachable address. It is applied to all that sentinels and nodes of a cluster
-    /// name, redirects included. An announced address with port 0 stands for every port of its host, a reachable one
-    /// with port 0 keeps the announced port. Default: empty.
+    /// `sentinel` and `cluster`: client addresses of servers that announce other addresses (NAT, Docker, port
+    /// forwarding), as a map from announced to reachable address. It applies to all addresses from sentinels and
+    /// cluster nodes, including redirects. An announced address with port 0 matches every port of its host. A
+    /// reachable address with port 0 keeps the announced port. Default: empty.
     #[serde(default, deserialize_with = "address_map::read")]
     pub address_map: BTreeMap<Address, Address>,
-    /// `sentinel`: the name under which the sentinels know the master.
+    /// `sentinel`: the name of the master at the sentinels. Required there, no default.
     #[serde(default)]
     pub service_name: Option<String>,
-    /// The user to authenticate as; needs `password`. Default: none, the server's default user.
+    /// The user to authenticate as. Requires `password`. Default: none, the server's default user.
     #[serde(default)]
     pub username: Option<String>,
     /// The password to authenticate with. Default: none.
     #[serde(default)]
     pub password: Option<Password>,
-    /// `sentinel`: the user to authenticate as to the sentinels; needs `sentinel_password`. Default: none.
+    /// `sentinel`: the user to authenticate as at the sentinels. Requires `sentinel_password`. Default: none.
     #[serde(default)]
     pub sentinel_username: Option<String>,
     /// `sentinel`: the password for the sentinels. Default: none.
     #[serde(default)]
     pub sentinel_password: Option<Password>,
-    /// The number of the database. Default: 0.
+    /// The database number. Default: 0.
     #[serde(default)]
     pub database: u8,
     /// TLS to servers and sentinels. Default: none, plain connections.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
-    /// `sentinel`: TLS to the sentinels, where it is not that of the servers. Default: as `tls`.
+    /// `sentinel`: TLS to the sentinels, if it differs from that of the servers. Default: as `tls`.
     #[serde(default)]
     pub sentinel_tls: Option<SentinelTlsConfig>,
-    /// How the end of a hold is told. Default: `auto`.
+    /// How the end of a hold is published. Default: `auto`.
     #[serde(default)]
     pub notices: NoticeKind,
-    /// How renewals of many locks are put together. Default: `auto`.
+    /// How renewals of many locks are batched. Default: `auto`.
     #[serde(default)]
     pub batching: Batching,
-    /// How many requests may be in flight on one connection; more wait for their turn. Default: 4096.
+    /// The maximum number of requests in flight on one connection. Further requests wait for a permit. Default:
+    /// 4096.
     #[serde(default = "default_in_flight_max")]
     pub in_flight_max: usize,
-    /// How many leases one renewal may carry. The server is blocked for about 1 µs a lease. Default: 100.
+    /// The maximum number of leases in one renewal command. The server is blocked for about 1 µs per lease.
+    /// Default: 100.
     #[serde(default = "default_batch_leases_max")]
     pub batch_leases_max: usize,
-    /// For how long the subscription to a lock's channel outlives the last watch of it, in ms. Default: 5000.
+    /// How long the subscription to a lock's channel is kept after its last watch has ended, in ms. Default: 5000.
     #[serde(default = "default_notices_warm_ms")]
     pub notices_warm_ms: u64,
-    /// How many subscriptions that nobody watches are kept at most; the oldest go first. Default: 10,000.
+    /// The maximum number of subscriptions without a watch that are kept. The oldest ones are ended first. Default:
+    /// 10,000.
     #[serde(default = "default_notices_warm_max")]
     pub notices_warm_max: usize,
-    /// How long written bytes may stay without a sign of the server before the kernel gives the connection up, in ms
+    /// How long sent bytes may stay unacknowledged before the kernel closes the connection, in ms
     /// (`TCP_USER_TIMEOUT`). Default: 2000.
     #[serde(default = "default_tcp_user_timeout_ms")]
     pub tcp_user_timeout_ms: u64,
 }
 
-// Where the derived reading ends: a port that is not written is that of a sentinel or that of a server.
+// The last step after the derived `Deserialize`: a missing port is that of a sentinel or that of a server.
 impl<'de> Deserialize<'de> for RedisConfig {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let mut config = RedisConfig::deserialize(input)?;
@@ -88,18 +92,18 @@ impl<'de> Deserialize<'de> for RedisConfig {
 }
 
 impl RedisConfig {
-    /// One server at `host` and `port`; everything else by default.
+    /// One server at `host` and `port`, with defaults for everything else.
     pub fn single(host: impl Into<String>, port: u16) -> Self {
         Self::of(RedisTopology::Single, vec![Address::new(host, port)])
     }
 
-    /// The master that these sentinels know by `service_name`; everything else by default.
+    /// The master that these sentinels know as `service_name`, with defaults for everything else.
     pub fn sentinel(sentinels: impl IntoIterator<Item = Address>, service_name: impl Into<String>) -> Self {
         let sentinels = sentinels.into_iter().collect();
         Self { service_name: Some(service_name.into()), ..Self::of(RedisTopology::Sentinel, sentinels) }
     }
 
-    /// The cluster that these nodes belong to; everything else by default.
+    /// The cluster of these nodes, with defaults for everything else.
     pub fn cluster(nodes: impl IntoIterator<Item = Address>) -> Self {
         Self::of(RedisTopology::Cluster, nodes.into_iter().collect())
     }
@@ -127,7 +131,7 @@ impl RedisConfig {
         }
     }
 
-    /// TLS to the sentinels.
+    /// Returns the TLS settings for sentinels.
     pub(crate) fn tls_to_sentinels(&self) -> Option<TlsConfig> {
         match &self.sentinel_tls {
             Some(own) => own.tls(),

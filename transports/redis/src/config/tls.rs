@@ -1,4 +1,4 @@
-//! TLS: its settings, and what rustls makes of them. The files are read; no server is asked.
+//! TLS settings, and the rustls configuration made from them. The files are read here; no server is asked.
 
 use std::{
     fs,
@@ -13,32 +13,32 @@ use rustls::{
 };
 use serde::Deserialize;
 
-/// TLS to servers and sentinels; certificates are always verified, and there is no way back to plain.
+/// TLS to servers and sentinels. Certificates are always verified, and a connection never falls back to plain TCP.
 ///
-/// The files are PEM, and read again at each connect, so certificates can be rotated. Those of the system are read once in
-/// a process.
+/// The files are in PEM format. They are read again at each connect, so certificates can be rotated. The system's
+/// certificates are read once per process.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// PEM file with the certificates of the authorities to trust. Default: those of the system.
+    /// PEM file with the certificates of the trusted authorities. Default: those of the system.
     #[serde(default)]
     pub ca: Option<PathBuf>,
-    /// PEM file with the client's certificate chain; needs `key`. Default: none.
+    /// PEM file with the client's certificate chain. Requires `key`. Default: none.
     #[serde(default)]
     pub cert: Option<PathBuf>,
-    /// PEM file with the client's private key; needs `cert`. Default: none.
+    /// PEM file with the client's private key. Requires `cert`. Default: none.
     #[serde(default)]
     pub key: Option<PathBuf>,
-    /// The name that the servers' certificates must bear. Default: the host of each address.
+    /// The name that the servers' certificates must have. Default: the host of each address.
     #[serde(default)]
     pub server_name: Option<String>,
 }
 
-/// TLS to the sentinels, where it is not that of the servers: other files and names, or none.
+/// TLS to the sentinels, if it differs from that of the servers: other files and names, or none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct SentinelTlsConfig {
-    /// Whether connections to the sentinels are plain. Nothing else is set then. Default: false.
+    /// Whether connections to the sentinels are plain. If so, no other field may be set. Default: false.
     #[serde(default)]
     pub plain: bool,
     /// As [`TlsConfig::ca`].
@@ -50,13 +50,13 @@ pub struct SentinelTlsConfig {
     /// As [`TlsConfig::key`].
     #[serde(default)]
     pub key: Option<PathBuf>,
-    /// The name that the sentinels' certificates must bear. Default: the host of each address.
+    /// The name that the sentinels' certificates must have. Default: the host of each address.
     #[serde(default)]
     pub server_name: Option<String>,
 }
 
 impl SentinelTlsConfig {
-    /// Plain connections to the sentinels, whatever the servers have.
+    /// Plain connections to the sentinels, whatever the servers use.
     pub fn plain() -> Self {
         Self { plain: true, ..Self::default() }
     }
@@ -78,16 +78,17 @@ impl From<TlsConfig> for SentinelTlsConfig {
 }
 
 impl TlsConfig {
-    /// Reads the files now. Blocks for as long as the file system does.
+    /// Reads the files now. It blocks for as long as the file system does.
     ///
     /// # Errors
-    /// A text that names the setting, its file and the remedy.
+    /// A text with the setting, its file and the remedy.
     pub(crate) fn read(&self) -> Result<ClientConfig, String> {
         let trusted = match &self.ca {
             Some(file) => Arc::new(trusted_by(file)?),
             None => trusted_by_the_system()?,
         };
-        // Named rather than the process's default provider, which another crate may have changed or left out.
+        // The provider is named explicitly. Another crate may have changed or left out the process's default
+        // provider.
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS cannot be used: {error}"))?
@@ -114,7 +115,7 @@ fn trusted_by(file: &Path) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-// A connection that is tried again and again must not parse the system's hundred each time.
+// A connection that is tried repeatedly must not parse about a hundred system certificates each time.
 fn trusted_by_the_system() -> Result<Arc<RootCertStore>, String> {
     static TRUSTED: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
     let mut trusted = TRUSTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +125,7 @@ fn trusted_by_the_system() -> Result<Arc<RootCertStore>, String> {
     Ok(trusted.insert(Arc::new(read_from_the_system()?)).clone())
 }
 
-// One bad file among them is no reason to trust none of them.
+// One invalid file does not make the other certificates unusable.
 fn read_from_the_system() -> Result<RootCertStore, String> {
     let (mut store, found) = (RootCertStore::empty(), rustls_native_certs::load_native_certs());
     store.add_parsable_certificates(found.certs);
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a certificate, its key, and what is neither.
+    /// A folder with a certificate, its key, and a file that is neither.
     struct Folder(tempfile::TempDir);
 
     impl Folder {

@@ -1,7 +1,7 @@
-//! The URLs that spell the most used settings, as fred spells them. Pure.
+//! URLs with the most common settings, in fred's format. Pure.
 //!
-//! They are read here rather than by fred, which loads the system's certificates as it reads `rediss://`, ignores what
-//! it does not know, and puts the first node last. A test holds the two equal where both read.
+//! They are not parsed by fred, because fred loads the system's certificates while it parses `rediss://`, ignores
+//! unknown parts, and puts the first node last. A test compares both parsers for URLs that both accept.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl RedisConfig {
-    /// Reads a URL:
+    /// Parses a URL:
     ///
     /// ```text
     /// redis://[[username]:password@]host[:port][/database]
@@ -23,12 +23,13 @@ impl RedisConfig {
     /// redis-cluster://[[username]:password@]host[:port][?node=host:port[&node=host:port]...]
     /// ```
     ///
-    /// `rediss` and its kin are the same over TLS with default settings; `valkey` stands for `redis` everywhere.
-    /// Characters with a meaning in URLs are written as `%XX`. A port that is left out is 6379, that of a sentinel
-    /// 26379.
+    /// The schemes with `rediss` in place of `redis` use TLS with default settings. Every `redis` may be written
+    /// `valkey`. Characters with a meaning in URLs are written as `%XX`. The default port is 6379, that of a
+    /// sentinel 26379.
     ///
     /// # Errors
-    /// What is wrong with the URL, without its passwords.
+    /// [`ConfigError`] if the URL is not valid, or its settings contradict each other. The text never contains a
+    /// password.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let read = Reading { url, parsed: Url::parse(url).map_err(|_| bad_url(url, SPELLING))? };
         let config = read.config()?;
@@ -125,9 +126,9 @@ fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
     ConfigError::new("url", without_credentials(url), remedy)
 }
 
-/// The URL with what stands before its last `@` and in its query taken out. Without an `@` it may have been forgotten,
-/// so everything is taken out that does not read as host and port. An `@` behind a `?` or `#` may end a password that
-/// holds one of them, or be part of a password in the query: then nothing is shown.
+/// Returns the URL without the parts that may be secret: everything before its last `@`, and its query. The `@` may
+/// have been forgotten, so without one only a valid host and port are shown. An `@` after a `?` or `#` may end a
+/// password that contains one of them, or may be part of a password in the query. In that case nothing is shown.
 pub(super) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let behind_scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };

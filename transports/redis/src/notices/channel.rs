@@ -1,4 +1,4 @@
-//! One channel: where it is subscribed, how far that is, and who is told of it.
+//! One channel: the node of its subscription, the state of that subscription, and the watches to notify.
 
 use leasehold::{
     clock::Instant,
@@ -7,27 +7,27 @@ use leasehold::{
 };
 use tokio::sync::watch;
 
-/// Its subscription, as one lane knows it.
+/// The subscription of one channel, as one lane knows it.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) slot: Slot,
     pub(super) seat: Option<NodeId>,
     pub(super) phase: Phase,
-    /// Only while somebody watches: a warm channel costs its name and little else.
+    /// Present only while a watch exists. An idle channel costs little more than its name.
     pub(super) state: Option<watch::Sender<WatchState>>,
     pub(super) watches: usize,
     pub(super) idle_since: Instant,
     pub(super) queued: bool,
 }
 
-/// How far its subscription is.
+/// The state of the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// To be handed out.
+    /// Not sent to the server yet.
     Wanted,
-    /// Sent.
+    /// Sent to the server.
     Asked,
-    /// Confirmed.
+    /// Confirmed by the server.
     InForce,
 }
 
@@ -49,7 +49,7 @@ impl Channel {
         self.state.get_or_insert_with(|| watch::Sender::new(state)).subscribe()
     }
 
-    /// Its subscription is gone, and messages may have been.
+    /// Resets the subscription, because it has ended and messages may have been lost.
     pub(super) fn unsettle(&mut self) {
         self.phase = Phase::Wanted;
         self.tell(|state| {

@@ -1,4 +1,4 @@
-//! Who is told that a hold has ended: the channels, and the connection that listens to them.
+//! Notices that a hold has ended: the watched channels, and the connections that subscribe to them.
 
 mod channel;
 mod subscriber;

@@ -1,14 +1,15 @@
-//! The subscriber connections of the calls lane, one for each node: subscribes what is wanted, confirms it by a ping behind it, and hands
-//! messages to the watches.
+//! The subscriber connections of the calls lane, one for each node. Each connection subscribes to the wanted
+//! channels, confirms that with a ping, and passes messages to the watches.
 //!
-//! fred drops the server's confirmations, and an error reply to SUBSCRIBE (no right to the channel) would be taken for
-//! the reply to whatever waits next. So every ping carries a number of its own, and a connection that answers with
-//! another one is given up.
+//! fred drops the server's confirmations. It would also take an error reply to `SUBSCRIBE` (no right to the
+//! channel) for the reply to the next waiting request. So every ping carries its own number, and a connection that
+//! answers with another number is closed.
 //!
-//! Nor can it be seen here that a server has ended sharded subscriptions by itself, as it does when their slot leaves:
-//! fred 10 drops its `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event for it. The map tells
-//! (`Notices::reseat`). A slot that is back before anybody has looked at the map leaves its watches in force although
-//! nothing will come: until their channel is subscribed again the engine's safety poll alone finds the lock free.
+//! fred 10 does not show either that a server has ended sharded subscriptions itself, as it does when their slot
+//! moves away: it drops the server's `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event
+//! for it. The routes show the move (`Notices::reseat`). If a slot moves away and back before the routes change,
+//! its watches stay in force although no message will come. Until their channel is subscribed again, only the
+//! engine's safety poll finds the lock free.
 
 use std::{
     any::Any,
@@ -47,7 +48,7 @@ use crate::{
     wire::{names::lock_channel, reply, shown::shown},
 };
 
-/// The watches of one lane, and the connections that serve them: one for each node.
+/// The watches of one lane, and the connections that serve them, one for each node.
 pub(crate) struct Subscriber {
     lane: OpenLane,
     deployment: Arc<Deployment>,
@@ -55,7 +56,7 @@ pub(crate) struct Subscriber {
     wakers: Mutex<HashMap<NodeId, Arc<Notify>>>,
 }
 
-/// A subscriber connection that was checked.
+/// A subscriber connection after its handshake.
 pub(crate) struct Subscribed {
     link: Arc<Link>,
     node: NodeId,
@@ -64,12 +65,12 @@ pub(crate) struct Subscribed {
     pings: AtomicU64,
 }
 
-/// Why a subscriber connection is given up.
+/// Why a subscriber connection is closed.
 #[derive(Debug)]
 enum End {
-    /// It is dead, or not in step.
+    /// The connection is dead, or its replies do not match its requests.
     Lost,
-    /// The server refuses, for example the right to the channels.
+    /// The server refuses, for example because the right to the channels is missing.
     Refused(Str),
 }
 
@@ -95,21 +96,22 @@ impl Subscriber {
         key: &LockKey,
     ) -> (watch::Receiver<WatchState>, bool, Option<NodeId>) {
         let mut notices = self.lock();
-        // Read under the lock: whoever follows a newer map either has done so before, and then this one is as new, or
-        // moves this channel too. A seat read before could stay with a server that was left.
+        // Read under the lock. A concurrent change of the routes has either been followed before, and then these
+        // routes are as new, or will move this channel too. A node that was read before locking could be one that
+        // was left.
         let seat = self.deployment.map().serving(key.slot());
         let (state, is_new) = notices.watch(channel, key.slot(), seat);
         (state, is_new, seat)
     }
 
-    /// Connects to a server and checks it.
+    /// Connects to a server, and runs the handshake.
     pub(crate) async fn connect(&self, server: &Server) -> Result<Subscribed, TransportError> {
         let (link, run, checked) = server.connect(LinkKind::Notices, self.lane).await?;
         let kinds = checked.features.kinds(server.config());
         Ok(Subscribed { link, node: server.id, epoch: run.epoch, kinds, pings: AtomicU64::new(0) })
     }
 
-    /// Follows another map: who serves a slot serves its channels.
+    /// Follows changed routes: a channel belongs to the node that serves its slot.
     pub(crate) fn follow(&self, map: &Routes) {
         let mut notices = self.lock();
         notices.reseat(|slot| map.serving(slot));
@@ -120,7 +122,7 @@ impl Subscriber {
         wakers.values().for_each(|waker| waker.notify_one());
     }
 
-    /// Serves the channels of one node for ever, over one connection after the other.
+    /// Serves the channels of one node, over one connection after the other. It never returns.
     pub(crate) async fn keep_subscribed(self: Arc<Self>, server: Arc<Server>, first: Option<Subscribed>) {
         let mut subscribed = match first {
             Some(subscribed) => subscribed,
@@ -203,7 +205,7 @@ impl Subscriber {
         }
     }
 
-    /// `elsewhere`: the node does not serve these, so the map is old.
+    /// Records the result. The node does not serve the channels in `elsewhere`, so the routes are out of date.
     async fn settle(&self, node: NodeId, wanted: &[Str], elsewhere: Vec<Str>) {
         let is_elsewhere = !elsewhere.is_empty();
         {
@@ -231,7 +233,7 @@ impl Subscriber {
         }
     }
 
-    /// Hands messages to the watches until there can be no more.
+    /// Passes messages to the watches until the connection has ended.
     async fn hand_out(&self, subscribed: &Subscribed) {
         let mut messages = subscribed.link.messages();
         loop {
@@ -246,7 +248,7 @@ impl Subscriber {
     fn hand_out_all(&self, node: NodeId, first: Message, messages: &mut broadcast::Receiver<Message>) {
         let notices = self.lock();
         notices.notice(&first.channel);
-        // A gap ends this round too; `recv` does not tell it twice, so it is told here.
+        // A gap ends this round too. `recv` would not report it again, so it is counted here.
         for _ in 0..ROUND_MAX {
             match messages.try_recv() {
                 Ok(message) => notices.notice(&message.channel),
@@ -260,7 +262,7 @@ impl Subscriber {
         self.lane.clock
     }
 
-    /// Rung when there is something to do for a node.
+    /// Notified when there is something to do for a node.
     fn waker(&self, node: NodeId) -> Arc<Notify> {
         self.wakers().entry(node).or_default().clone()
     }
@@ -275,15 +277,16 @@ impl Subscriber {
 }
 
 impl Subscribed {
-    /// Ends some subscriptions, begins others, and waits until the server has done all of it. Which of them another node
-    /// serves.
+    /// Ends some subscriptions, starts others, and waits until the server has done both. Returns the channels that
+    /// another node serves.
     async fn change(&self, changes: Changes, step: Duration) -> Result<Vec<Str>, Failure> {
         let Changes { wanted, ended, left } = changes;
         self.end(ended, left, step).await?;
         self.begin(wanted, step).await
     }
 
-    /// `left`: their slot has moved. Sharded subscriptions have ended with it, and the server would answer MOVED.
+    /// Ends subscriptions. The slots of the channels in `left` have moved: their sharded subscriptions have ended
+    /// with that, and the server would answer `MOVED`.
     async fn end(&self, ended: Vec<Str>, left: Vec<Str>, step: Duration) -> Result<(), Failure> {
         let sharded = if self.kinds.sharded { ended.clone() } else { Vec::new() };
         let classic = if self.kinds.classic { [ended, left].concat() } else { Vec::new() };
@@ -298,9 +301,9 @@ impl Subscribed {
         self.ping_behind_redirects(redirects_max, step).await
     }
 
-    /// The slot of a channel may have moved although no map has told so yet. `SUNSUBSCRIBE` is answered `MOVED` then, and
-    /// fred, which waits for no answer to it, gives that to the ping behind it. The number of a further ping tells
-    /// whether the connection is in step again.
+    /// The slot of a channel may have moved before the routes show it. `SUNSUBSCRIBE` is then answered with
+    /// `MOVED`. fred does not wait for an answer to it, and gives that answer to the following ping. The number of
+    /// a further ping shows whether the replies match the requests again.
     async fn ping_behind_redirects(&self, redirects_max: usize, step: Duration) -> Result<(), Failure> {
         for _ in 0..redirects_max {
             match self.ping(step).await {
@@ -343,7 +346,7 @@ impl Probe for Subscribed {
     }
 }
 
-/// Ends a watch's interest.
+/// Ends the interest of one watch.
 struct Interest {
     subscriber: Arc<Subscriber>,
     channel: Str,
@@ -359,17 +362,17 @@ impl Drop for Interest {
     }
 }
 
-/// A watch of a lane without notices: never in force.
+/// Returns a watch for a lane without notices. It is never in force.
 pub(crate) fn no_watch() -> Watch {
     let sender = tokio::sync::watch::Sender::default();
     let interest: Box<dyn Any + Send + Sync> = Box::new(sender.clone());
     Watch::new(sender.subscribe(), interest)
 }
 
-// About 1 ms of the server's time.
+// One batch takes about 1 ms of the server's time.
 const BATCH_MAX: usize = 1_000;
 const ROUND_MAX: usize = 256;
-/// Until the map has been looked at again.
+/// The pause in which the routes are refreshed.
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

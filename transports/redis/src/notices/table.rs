@@ -1,10 +1,10 @@
-//! Which channels are watched, where they are subscribed, and who is told. No I/O; `now` is passed in.
+//! The watched channels, the nodes of their subscriptions, and the watches to notify. No I/O; `now` is passed in.
 //!
-//! One subscription per key, shared by all its watches, kept warm for a while after the last of them. A channel has its
-//! *seat* at the node that serves its slot: there it is *wanted* until it was handed out to be subscribed, *asked* until
-//! the server has confirmed it, and then *in force*. With a connection all subscriptions of its node end: every watched
-//! channel is wanted again and counts a gap, every other one is forgotten. A channel whose slot moves takes its watches
-//! along to the other node, and counts a gap too.
+//! All watches of a key share one subscription. It is kept for a while after its last watch has ended. A channel's
+//! *seat* is the node that serves its slot. There the subscription is *wanted* until it is sent to the server,
+//! *asked* until the server has confirmed it, and then *in force*. When a connection ends, all subscriptions of its
+//! node end: every watched channel is wanted again and counts a gap, and all other channels are forgotten. When a
+//! slot moves, its channels move with their watches to the other node, and count a gap too.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,14 +25,14 @@ use super::channel::{Channel, Phase};
 #[derive(Debug)]
 pub(crate) struct Notices {
     channels: HashMap<Str, Channel>,
-    /// To be subscribed, in this order: one that is refused waits behind all others.
+    /// Channels to subscribe, in this order. A refused channel goes to the end.
     wanted: HashMap<NodeId, VecDeque<Str>>,
-    /// To be ended: nobody has watched them for a while.
+    /// Subscriptions to end, because their channels had no watch for a while.
     ended: HashMap<NodeId, Vec<Str>>,
-    /// Their slot has moved to another node.
+    /// Channels whose slots have moved to another node.
     left: HashMap<NodeId, Vec<Str>>,
-    /// Channels that were idle when they were put here, with that moment, each at most once. Not their own last idle
-    /// moment: a busy one at the front would keep all behind it for ever.
+    /// Channels without a watch, each at most once, with the moment at which they were put here. This is not the
+    /// moment at which they last became idle: a busy channel at the front would block all channels behind it.
     idle: VecDeque<(Str, Instant)>,
     idle_count: usize,
     warm: Duration,
@@ -61,7 +61,8 @@ impl Notices {
         }
     }
 
-    /// One more watch of a channel; `seat` is who serves its slot now. Whether there is something to subscribe.
+    /// Adds a watch of a channel. `seat` is the node that serves its slot now. Returns whether there is a new
+    /// channel to subscribe.
     pub(crate) fn watch(
         &mut self,
         name: &Str,
@@ -86,7 +87,7 @@ impl Notices {
         }
     }
 
-    /// One watch less. Whether somebody must look for expired subscriptions earlier than known so far.
+    /// Removes a watch. Returns whether expired subscriptions must be looked for earlier than known so far.
     pub(crate) fn unwatch(&mut self, name: &Str, now: Instant) -> bool {
         let Some(channel) = self.channels.get_mut(name) else { return false };
         channel.watches -= 1;
@@ -94,7 +95,7 @@ impl Notices {
             return false;
         }
         if channel.seat.is_none() && !channel.queued {
-            // Subscribed nowhere, and there may be no node whose connection would look for it later.
+            // The channel is subscribed nowhere, and there may be no node whose connection would look for it later.
             self.channels.remove(name);
             return false;
         }
@@ -107,7 +108,7 @@ impl Notices {
         self.idle.len() == 1 || self.idle_count > self.warm_max
     }
 
-    /// What `node` has to do now, at most `max` subscriptions of it.
+    /// Returns what `node` has to do now, with at most `max` new subscriptions.
     pub(crate) fn take_changes(&mut self, node: NodeId, max: usize, now: Instant) -> Changes {
         self.expire(now);
         Changes {
@@ -132,7 +133,7 @@ impl Notices {
         taken
     }
 
-    /// `node` has confirmed these.
+    /// Takes in that `node` has confirmed these subscriptions.
     pub(crate) fn confirm(&mut self, node: NodeId, names: &[Str]) {
         for name in names {
             let Some(channel) = self.channels.get_mut(name) else { continue };
@@ -143,7 +144,8 @@ impl Notices {
         }
     }
 
-    /// `node` does not serve the slots of these: they are asked for again, here or elsewhere.
+    /// Takes in that `node` does not serve the slots of these channels. They are wanted again, here or at another
+    /// node.
     pub(crate) fn refuse(&mut self, node: NodeId, names: Vec<Str>) {
         for name in names {
             let Some(channel) = self.channels.get_mut(&name) else { continue };
@@ -154,21 +156,21 @@ impl Notices {
         }
     }
 
-    /// A message came, whatever it says.
+    /// Takes in a message, whatever its content.
     pub(crate) fn notice(&self, name: &Str) {
         if let Some(channel) = self.channels.get(name) {
             channel.tell(|state| state.notices += 1);
         }
     }
 
-    /// Messages of `node` may have been missed on any channel.
+    /// Counts a gap for all channels of `node`, because messages may have been lost.
     pub(crate) fn gap(&self, node: NodeId) {
         for channel in self.channels.values().filter(|channel| channel.seat == Some(node)) {
             channel.tell(|state| state.gaps += 1);
         }
     }
 
-    /// The connection of `node` is gone.
+    /// Takes in that the connection of `node` has ended.
     pub(crate) fn lose(&mut self, node: NodeId) {
         self.channels.values_mut().filter(|channel| channel.seat == Some(node)).for_each(Channel::unsettle);
         self.ended.remove(&node);
@@ -176,7 +178,7 @@ impl Notices {
         self.stay_lost(node);
     }
 
-    /// `node` has no connection, and an attempt has failed: only what is watched will be wanted of it, each once.
+    /// Takes in that `node` still has no connection. After this only its watched channels are wanted, each once.
     pub(crate) fn stay_lost(&mut self, node: NodeId) {
         self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
         let here = self.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
@@ -187,7 +189,7 @@ impl Notices {
         }
     }
 
-    /// Slots may be served by others now.
+    /// Moves channels whose slots are served by another node now.
     pub(crate) fn reseat(&mut self, serving: impl Fn(Slot) -> Option<NodeId>) {
         let mut moved = Vec::new();
         for (name, channel) in &mut self.channels {
@@ -207,7 +209,7 @@ impl Notices {
         }
     }
 
-    /// Only these nodes are in use.
+    /// Forgets the work for nodes that are not in use any more.
     pub(crate) fn retain_nodes(&mut self, is_in_use: impl Fn(NodeId) -> bool) {
         self.wanted.retain(|node, _| is_in_use(*node));
         for names in [&mut self.ended, &mut self.left] {
@@ -222,9 +224,10 @@ impl Notices {
         self.idle_count = self.channels.values().filter(|channel| channel.watches == 0).count();
     }
 
-    /// Subscriptions that have been idle for long enough, or are too many, are forgotten and to be ended.
+    /// Forgets channels that have been idle for long enough, or are too many, and marks their subscriptions to be
+    /// ended.
     fn expire(&mut self, now: Instant) {
-        // Each entry is looked at once: one that has to wait goes to the back of the queue.
+        // Each entry is looked at once: an entry that has to wait goes to the end of the queue.
         for _ in 0..self.idle.len() {
             if self.next_expiry().is_none_or(|at| at > now) && self.idle_count <= self.warm_max {
                 break;
@@ -233,7 +236,7 @@ impl Notices {
             if self.expires(&name, now) {
                 self.idle_count -= 1;
                 let channel = self.channels.remove(&name);
-                // One that was never sent out needs no end.
+                // A subscription that was never sent needs no command to end it.
                 let seat =
                     channel.filter(|channel| channel.phase != Phase::Wanted).and_then(|channel| channel.seat);
                 if let Some(node) = seat {
@@ -243,14 +246,14 @@ impl Notices {
         }
     }
 
-    /// When to look for expired subscriptions next, at the earliest.
+    /// Returns the earliest moment at which a subscription can expire.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let (_, since) = self.idle.front()?;
         Some(*since + self.warm)
     }
 
-    /// Whether a channel that left the queue is to be forgotten. One that is watched again leaves the queue, one that
-    /// was watched in between waits once more.
+    /// Whether to forget a channel that was taken from the queue. A watched channel leaves the queue, and a channel
+    /// that was watched in the meantime waits again.
     fn expires(&mut self, name: &Str, now: Instant) -> bool {
         let Some(channel) = self.channels.get_mut(name) else { return false };
         channel.queued = false;
@@ -258,7 +261,8 @@ impl Notices {
             return false;
         }
         let over = channel.idle_since + self.warm <= now || self.idle_count > self.warm_max;
-        // An end that overtakes its own confirmation would leave a subscription that nobody knows.
+        // An unsubscribe that is sent before the confirmation of its subscribe could leave a subscription that the
+        // table does not know.
         let waits = !over || channel.phase == Phase::Asked;
         if waits {
             channel.queued = true;
@@ -270,7 +274,7 @@ impl Notices {
     }
 }
 
-/// How soon to look again for a channel whose subscription was not confirmed yet, at the earliest.
+/// The shortest pause before an unconfirmed channel is looked at again.
 const CONFIRMED_WITHIN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

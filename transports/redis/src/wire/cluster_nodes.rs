@@ -1,7 +1,7 @@
-//! What a node of a cluster says about it: the text of `CLUSTER NODES`, with the addresses of `CLUSTER SLOTS`. Pure.
+//! A node's view of its cluster: the text of `CLUSTER NODES`, with the addresses of `CLUSTER SLOTS`. Pure.
 //!
-//! `CLUSTER NODES` is the only answer that carries configuration epochs, and every version has it. Which of a node's
-//! names clients should use (`cluster-preferred-endpoint-type`) only `CLUSTER SLOTS` knows.
+//! `CLUSTER NODES` is the only reply with configuration epochs, and every version has it. Only `CLUSTER SLOTS`
+//! gives the address of each node that clients should use (`cluster-preferred-endpoint-type`).
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
@@ -11,28 +11,28 @@ use leasehold::routing::slot::SLOTS;
 use super::{host_port::plain, reply};
 use crate::config::Address;
 
-/// One node as another one describes it.
+/// One node, as another node describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) id: String,
-    /// Where clients should go.
+    /// The address for clients.
     pub(crate) address: Address,
-    /// Where the nodes themselves see it.
+    /// The address that the nodes themselves use.
     pub(crate) line: Address,
-    /// Whether `CLUSTER SLOTS` names the address; otherwise it is a guess.
+    /// Whether `CLUSTER SLOTS` gives the address. Otherwise the address is a guess.
     pub(crate) is_preferred: bool,
     pub(crate) is_myself: bool,
     pub(crate) is_master: bool,
-    /// Failed, unreachable by anybody, or not yet a member.
+    /// Failed, not reachable for any node, or not a member yet.
     pub(crate) is_out: bool,
-    /// Failed, by the word of most masters.
+    /// Failed, according to a majority of masters.
     pub(crate) is_failed: bool,
     pub(crate) epoch: u64,
     pub(crate) slots: Vec<RangeInclusive<u16>>,
 }
 
-/// Reads both answers of the node at `asked`. `None`: another shape than Redis's. Nodes without any address are left
-/// out.
+/// Parses both replies of the node at `asked`. Nodes without any address are left out. `None`: the format is not
+/// that of Redis.
 pub(crate) fn read(nodes: &Frame, slots: Option<&Frame>, asked: &Address) -> Option<Vec<Described>> {
     let text = reply::text(nodes)?;
     let endpoints = slots.map(|slots| endpoints(slots, asked)).unwrap_or_default();
@@ -43,16 +43,16 @@ pub(crate) fn read(nodes: &Frame, slots: Option<&Frame>, asked: &Address) -> Opt
     (claimed(&described) <= usize::from(SLOTS)).then_some(described)
 }
 
-/// How many slots the nodes serve together. Each slot has one master, so more than there are make no sense; they would
-/// keep a thread busy for as long as a hostile node likes.
+/// Returns how many slots the nodes claim together. Each slot has one master, so a sum above the number of slots is
+/// not valid. Such a view from a hostile node could keep a thread busy without a limit.
 fn claimed(nodes: &[Described]) -> usize {
     nodes.iter().flat_map(|node| &node.slots).map(|slots| slots.clone().count()).sum()
 }
 
-/// What `CLUSTER SLOTS` says of addresses.
+/// The addresses in `CLUSTER SLOTS`.
 struct Preferred<'a> {
     endpoints: HashMap<&'a str, Address>,
-    /// The kind of the cluster's choice, which those that it leaves out share.
+    /// Whether the cluster prefers host names. Nodes that are left out share that preference.
     uses_names: bool,
 }
 
@@ -71,7 +71,7 @@ fn uses_names(text: &str, endpoints: &HashMap<&str, Address>) -> bool {
     })
 }
 
-// <id> <ip:port@bus[,hostname[,...]]> <flags> <master> <ping> <pong> <epoch> <link> <slot> ...
+// Format: `<id> <ip:port@bus[,hostname[,...]]> <flags> <master> <ping> <pong> <epoch> <link> <slot> ...`
 fn describe(line: &str, preferred: &Preferred<'_>, asked: &Address) -> Option<Option<Described>> {
     let words: Vec<&str> = line.split(' ').collect();
     let [id, endpoint, flags, _, _, _, epoch, _, slots @ ..] = words.as_slice() else { return None };
@@ -93,12 +93,12 @@ fn describe(line: &str, preferred: &Preferred<'_>, asked: &Address) -> Option<Op
     }))
 }
 
-/// The hostname that the node has announced. Other fields behind it carry their names.
+/// Returns the hostname that the node announces. Further fields have the form `name=value`.
 fn name(endpoint: &str) -> Option<&str> {
     endpoint.split(',').nth(1).filter(|name| !name.is_empty() && !name.contains('='))
 }
 
-// A node that does not know its own address yet is where we have asked it.
+// A node that does not know its own address yet has the address at which it was asked.
 fn address(endpoint: &str, asked: &Address) -> Option<Address> {
     let place = endpoint.split(['@', ',']).next()?;
     let (host, port) = place.rsplit_once(':')?;
@@ -107,7 +107,7 @@ fn address(endpoint: &str, asked: &Address) -> Option<Address> {
     Some(Address::new(host, port))
 }
 
-/// `7` or `0-5460`; a slot on its way is written `[7->-id]` and belongs to whom it belonged to.
+/// Parses `7` or `0-5460`. A slot that is being moved is written `[7->-id]`, and still belongs to its old node.
 fn range(text: &str) -> Option<RangeInclusive<u16>> {
     if text.starts_with('[') {
         return None;
@@ -116,7 +116,7 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
     Some(plain(first)?..=plain(last)?)
 }
 
-/// [[first, last, [endpoint, port, id, ...], ...], ...]: node id to the address that clients should use.
+/// Parses `[[first, last, [endpoint, port, id, ...], ...], ...]` into the client address of each node id.
 fn endpoints<'a>(slots: &'a Frame, asked: &Address) -> HashMap<&'a str, Address> {
     let entries = reply::array(slots).unwrap_or_default().iter().filter_map(reply::array);
     entries.flat_map(|entry| entry.iter().skip(2)).filter_map(|node| endpoint(node, asked)).collect()
@@ -125,7 +125,8 @@ fn endpoints<'a>(slots: &'a Frame, asked: &Address) -> HashMap<&'a str, Address>
 fn endpoint<'a>(node: &'a Frame, asked: &Address) -> Option<(&'a str, Address)> {
     let [host, port, id, ..] = reply::array(node)? else { return None };
     let port = u16::try_from(reply::number(port)?).ok().filter(|port| *port > 0)?;
-    // Null or empty: as we have reached the one that answers. `?`: a hostname that nobody has set.
+    // Null or empty: the host at which the answering node was asked. `?`: the node should have a hostname, but none
+    // is set.
     let host = reply::text(host).filter(|host| !host.is_empty()).unwrap_or(&asked.host);
     (host != "?").then(|| Some((reply::text(id)?, Address::new(host, port))))?
 }

@@ -1,24 +1,24 @@
-//! How deep replies are nested. Pure.
+//! Limits the nesting depth of replies. Pure.
 //!
-//! The client library decodes a reply by one call of itself for each level, without a limit, and a stack that overflows
-//! ends the process. So replies are looked at before it sees them. No reply to anything that is asked here has more than
-//! four levels. RESP2 only: that is what is spoken. What is read here must be what that library reads: a line ends at
-//! `\r\n` and nowhere else, and a number that could be read in two ways is refused.
+//! fred decodes a reply with one recursive call per level, without a limit, and a stack overflow ends the process.
+//! So replies are checked before fred sees them. No reply to this transport's requests has more than four levels.
+//! Only RESP2 is checked, because only RESP2 is used. The check must read replies exactly as fred does: a line ends
+//! at `\r\n` and nowhere else, and a number that can be read in two ways is refused.
 
-/// Follows a stream of replies, however it is cut into pieces.
+/// Follows a stream of replies, however it is split into pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Depth {
-    /// How many elements are still to come, of each array that is open.
+    /// The number of missing elements of each open array.
     open: Vec<u64>,
     place: Place,
 }
 
-/// Why a stream cannot be handed on.
+/// Why a stream cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// Deeper than [`LEVELS_MAX`].
+    /// The nesting is deeper than [`LEVELS_MAX`].
     TooDeep,
-    /// No RESP2.
+    /// The stream is not RESP2.
     Strange,
 }
 
@@ -27,11 +27,11 @@ enum Place {
     /// Before the first byte of an element.
     #[default]
     Start,
-    /// In a line that only its end ends; whether its last byte so far was `\r`.
+    /// Inside a line. `is_ending`: its last byte so far was `\r`.
     Line { is_ending: bool },
-    /// In the number behind `$` or `*`.
+    /// Inside the number after `$` or `*`.
     Number(Number),
-    /// In a text, with its line end, of which so many bytes are to come.
+    /// Inside a text, with the number of missing bytes, including its line end.
     Text(u64),
 }
 
@@ -50,7 +50,10 @@ enum Counted {
 }
 
 impl Depth {
-    /// Takes the next piece in.
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// The stream is nested too deep, or is not RESP2.
     pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), Unreadable> {
         while let Some(&byte) = piece.first() {
             let passed = match self.place {
@@ -113,7 +116,7 @@ impl Depth {
     fn end_number(&mut self, Number { of, digits, is_negative, .. }: Number) -> Result<(), Unreadable> {
         let count = digits.ok_or(Unreadable::Strange)?;
         match of {
-            // The one negative number is that of a null.
+            // The only negative number is -1, which means null.
             _ if is_negative && count != 1 => return Err(Unreadable::Strange),
             _ if is_negative => self.end_element(),
             Counted::Bytes => self.place = Place::Text(count + LINE_END),
@@ -140,7 +143,7 @@ impl Depth {
 }
 
 impl Number {
-    /// One byte more.
+    /// Takes one more byte.
     fn with(self, byte: u8) -> Result<Self, Unreadable> {
         match byte {
             b'0'..=b'9' => self.with_digit(byte - b'0'),
@@ -156,10 +159,10 @@ impl Number {
     }
 }
 
-/// Twice as many as any reply has.
+/// Twice the depth of any reply that is expected.
 pub(crate) const LEVELS_MAX: usize = 8;
 const LINE_END: u64 = 2;
-/// The largest text of a server.
+/// The largest text that a server sends.
 const COUNT_MAX: u64 = 512 * 1024 * 1024;
 
 #[cfg(test)]
@@ -195,8 +198,8 @@ mod tests {
         }
     }
 
-    /// The client library ends a line at `\r\n` alone: what it takes for one text must not be taken for two here, of which
-    /// the second hides what follows.
+    /// fred ends a line only at `\r\n`. A text that fred reads as one must not be read as two here, because the
+    /// second one could hide the bytes after it.
     #[test]
     fn a_line_ends_where_the_decoder_ends_it() {
         for hidden in ["+a\n$99999\n\r\n", "-a\n$99999\n\r\n", "+a\r\r\n", "+\n\r\n"] {

@@ -1,26 +1,26 @@
-//! From what a server or fred says to what a caller can do next. Pure.
+//! Maps errors of a server or of fred to what a caller can do. Pure.
 //!
-//! Two sources are kept apart. A *refusal* is an error reply to exactly this request: the table below says which of
-//! them prove that nothing was executed; a text that is not in it proves nothing. A *failure* is everything else (no
-//! answer, a lost connection, an error that fred made up): never a proof.
+//! Two kinds are kept apart. A *refusal* is an error reply to exactly this request. The tables below list the
+//! refusals that prove that the request was not executed; a text that is not listed proves nothing. A *failure* is
+//! everything else (no answer, a lost connection, an error of fred itself), and never proves anything.
 //!
-//! fred answers every outstanding request of a connection with the `CLUSTERDOWN` reply that one of them got, so that
-//! text arrives as a failure and stays unknown.
+//! fred answers every outstanding request of a connection with the `CLUSTERDOWN` reply to one of them. So that text
+//! arrives as a failure, and the effect stays unknown.
 
 use leasehold::transport::{ErrorKind, TransportError};
 
 use super::shown::shown;
 
-/// What a refusal proves: certainly nothing was executed, and this is the trouble.
+/// A refusal that proves that the request was not executed, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ErrorReply {
-    /// The code or phrase of the table by which it was known.
+    /// The code or phrase in the table that matched.
     pub(crate) code: &'static str,
     pub(crate) kind: ErrorKind,
     pub(crate) remedy: &'static str,
 }
 
-/// Looks a server's error text up. `None`: it proves nothing.
+/// Looks up a server's error text. `None`: the text proves nothing.
 pub(crate) fn refusal(text: &str) -> Option<ErrorReply> {
     let bare = without_script_position(text);
     let code = bare.split(' ').next().unwrap_or_default();
@@ -30,13 +30,14 @@ pub(crate) fn refusal(text: &str) -> Option<ErrorReply> {
     Some(ErrorReply { code, kind, remedy })
 }
 
-/// An error reply that proves that nothing was executed, as the caller sees it.
+/// Returns the caller's error for a refusal that proves that the request was not executed.
 pub(crate) fn refused(address: &str, refusal: ErrorReply, text: &str) -> TransportError {
     let detail = format!("redis {address} refused: {}; {}", shown(text), refusal.remedy);
     TransportError::without_effect(refusal.kind, None, detail)
 }
 
-/// An error reply to a login, which may repeat the password anywhere: only what the table knows of it is shown.
+/// Returns the error for a refused login. Its text may repeat the password anywhere, so only the matching phrase of
+/// the table is shown.
 pub(crate) fn refused_login(address: &str, text: &str, credentials: &str) -> TransportError {
     let unknown =
         ErrorReply { code: "in words of its own", kind: ErrorKind::NotReady, remedy: "see its log" };
@@ -50,7 +51,7 @@ fn login_refusal(text: &str) -> Option<ErrorReply> {
     Some(ErrorReply { code: row.0, kind: row.1, remedy: row.2 })
 }
 
-/// Redis 6.2 puts the place in the script before the text that a pcall caught, and a dash.
+/// Redis 6.2 puts the position in the script, and a dash, before an error text that a `pcall` has caught.
 fn without_script_position(text: &str) -> &str {
     let behind = text.strip_prefix("@user_script:").and_then(|rest| rest.split_once(": "));
     let bare = behind.map_or(text, |(_, rest)| rest);
@@ -96,7 +97,7 @@ const BY_CODE: &[Row] = &[
 
 /// By a phrase anywhere in the text.
 const BY_PHRASE: &[Row] = &[
-    // Inside scripts: the first until 7.0, for a command, a key or a channel; the second since.
+    // Inside scripts. The first phrase is used before 7.0, for a command, a key or a channel, the second one since.
     (
         "The user executing the script can't",
         ErrorKind::Denied,
@@ -105,7 +106,7 @@ const BY_PHRASE: &[Row] = &[
     ("ACL failure in script", ErrorKind::Denied, "grant the rights that the README of leasehold-redis lists"),
     ("max number of clients reached", ErrorKind::NotReady, "see maxclients"),
     ("access a non local key in a cluster node", ErrorKind::NotReady, "a slot is being moved; ask again"),
-    // CLUSTERDOWN as a script hears it.
+    // `CLUSTERDOWN` inside a script.
     ("while the cluster is down", ErrorKind::NotReady, "see CLUSTER INFO"),
     (
         "unknown command",

@@ -1,4 +1,4 @@
-//! What is on the wire: names, scripts, and what their replies mean. Pure.
+//! The wire format: names, scripts, and the meaning of their replies. Pure.
 
 pub(crate) mod cluster_nodes;
 pub(crate) mod depth;

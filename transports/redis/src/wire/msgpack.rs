@@ -1,5 +1,5 @@
-//! Lists in MessagePack, which every server unpacks and packs without Lua's help: one argument for a whole batch, and one
-//! reply. Pure.
+//! Lists in MessagePack: one argument for a whole batch, and one reply. Every server packs and unpacks them in C,
+//! without Lua code. Pure.
 
 use rmp::{
     Marker,
@@ -7,12 +7,12 @@ use rmp::{
     encode::{write_array_len, write_str},
 };
 
-/// A list of texts on its way to a script.
+/// A list of texts, as an argument of a script.
 #[derive(Debug)]
 pub(crate) struct Pack(Vec<u8>);
 
 impl Pack {
-    /// One that will have exactly `len` texts of about `text_bytes` each.
+    /// Starts a list of exactly `len` texts, with about `text_bytes` bytes each.
     pub(crate) fn of(len: usize, text_bytes: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_MAX + len * (HEADER_MAX + text_bytes));
         write_array_len(&mut bytes, u32::try_from(len).expect("a batch is small")).expect(NEVER_FULL);
@@ -28,14 +28,15 @@ impl Pack {
     }
 }
 
-/// What a script has packed: numbers, and texts where something was refused.
+/// An item that a script has packed: a number, or a text for a refused member.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     Number(i64),
     Text(&'a str),
 }
 
-/// Gives each item of a packed list to `take`, if there are `len`. `None`: it is no such list, or `take` refuses one.
+/// Parses a packed list of exactly `len` items, and passes each item to `take`. `None`: it is not such a list, or
+/// `take` refuses an item.
 pub(crate) fn unpack<T>(
     mut bytes: &[u8],
     len: usize,
@@ -62,7 +63,7 @@ fn next<'a>(bytes: &mut &'a [u8]) -> Option<Item<'a>> {
     }
 }
 
-/// The longest that stands before a text or a list.
+/// The longest header of a text or a list, in bytes.
 const HEADER_MAX: usize = 5;
 const NEVER_FULL: &str = "a vector takes what is written to it";
 

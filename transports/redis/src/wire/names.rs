@@ -1,24 +1,24 @@
-//! The names of a lock on the server, byte for byte Redisson's. Pure.
+//! The names of a lock on the server, byte for byte those of Redisson. Pure.
 //!
-//! Source: Redisson's `RedissonObject.prefixName` and `suffixName`. A name that contains `{` has a hash tag of its own
-//! (or is meant to), so it is never wrapped a second time.
+//! Source: Redisson's `RedissonObject.prefixName` and `suffixName`. A name that contains `{` has its own hash tag
+//! (or is meant to), so it is never wrapped in braces.
 
-/// `p:{L}`, or `p:L` when `L` contains `{`.
+/// Returns `p:{L}`, or `p:L` if `L` contains `{`.
 pub fn prefix(p: &str, lock: &str) -> String {
     if lock.contains('{') { [p, ":", lock].concat() } else { [p, ":{", lock, "}"].concat() }
 }
 
-/// `{L}:s`, or `L:s` when `L` contains `{`.
+/// Returns `{L}:s`, or `L:s` if `L` contains `{`.
 pub fn suffix(lock: &str, s: &str) -> String {
     if lock.contains('{') { [lock, ":", s].concat() } else { ["{", lock, "}:", s].concat() }
 }
 
-/// The channel on which the end of a hold is told.
+/// Returns the channel on which the end of a hold is published.
 pub fn lock_channel(lock: &str) -> String {
     prefix(LOCK_CHANNEL, lock)
 }
 
-/// The first part of every lock's channel; for ACL rules: `&redisson_lock__channel:*`.
+/// The first part of every lock's channel. For ACL rules: `&redisson_lock__channel:*`.
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
 
 #[cfg(test)]

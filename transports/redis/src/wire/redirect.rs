@@ -5,7 +5,7 @@ use leasehold::routing::slot::Slot;
 use super::host_port::{place, plain};
 use crate::config::Address;
 
-/// Where a node of a cluster sends a request to.
+/// A redirect by a cluster node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) kind: RedirectKind,
@@ -15,15 +15,15 @@ pub(crate) struct Redirect {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RedirectKind {
-    /// From now on.
+    /// The slot has moved, for all further requests.
     Moved,
-    /// This once: the key is there, the slot not yet.
+    /// For this request only: the key has moved, the slot has not yet.
     Ask,
 }
 
 impl Redirect {
-    /// Reads an error reply of the node at `asked`: `MOVED 3999 host:port`. A host that is left out, or
-    /// `?` (clients shall use its name, and it has none), is that of the node itself.
+    /// Parses an error reply of the node at `asked`, such as `MOVED 3999 host:port`. An empty host, or `?` (the
+    /// node should have a hostname, but none is set), is the host of `asked`.
     pub(crate) fn read(text: &str, asked: &Address) -> Option<Self> {
         let mut words = text.split(' ');
         let kind = match words.next()? {

@@ -1,5 +1,5 @@
-//! The shapes of the scripts' replies. Pure. `None`: the reply has another shape, so the connection is out of step or
-//! the server is no Redis, and nothing that it says can be trusted.
+//! The formats of the scripts' replies. Pure. `None`: the reply has another format. Then the replies do not match
+//! the requests any more, or the server is not Redis, and no reply can be trusted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold::transport::{Hold, Remaining};
 
 use super::msgpack::{Item, unpack};
 
-/// What acquire answered, with the server's time in µs.
+/// The reply to acquire, with the server time in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Granted { now: u64 },
@@ -16,31 +16,31 @@ pub(crate) enum Acquired {
     TooLate { now: u64 },
 }
 
-/// What release and force_release answered.
+/// The reply to release and force_release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
     Yes { listeners: Option<u32>, now: u64 },
     No { now: u64 },
 }
 
-/// What renew answered.
+/// The reply to renew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     Each { found: Vec<Found>, now: u64 },
     TooLate { now: u64 },
 }
 
-/// What renew answered for one lock.
+/// The result of renew for one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Left(Duration),
-    /// It had no expiry, and has one now.
+    /// The lock had no expiry, and has one now.
     NoExpiry,
     NotYours,
     Refused(String),
 }
 
-/// What inspect answered.
+/// The reply to inspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) holds: Vec<Hold>,
@@ -86,7 +86,7 @@ impl Freed {
 }
 
 impl Renewed {
-    /// Reads the reply to a batch of `members`.
+    /// Parses the reply to a batch of `members`.
     pub(crate) fn read(frame: &Frame, members: usize) -> Option<Self> {
         match array(frame)? {
             [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
@@ -120,31 +120,31 @@ impl Seen {
         let [now, left, fields] = array(frame)? else { return None };
         let pairs = array(fields)?.chunks(2);
         let holds = pairs.map(hold).collect::<Option<_>>()?;
-        // A free lock has no holds, and whatever "remaining" says means nothing.
+        // A free lock has no holds, and its `remaining` has no meaning.
         let remaining = if number(left)? == -2 { Remaining::NotKnown } else { remaining(number(left)?)? };
         Some(Self { holds, remaining, now: micros(now)? })
     }
 }
 
-/// The reply to `TIME`, in µs.
+/// Parses the reply to `TIME`, in µs.
 pub(crate) fn server_micros(frame: &Frame) -> Option<u64> {
     let [seconds, micros] = array(frame)? else { return None };
     let seconds: u64 = text(seconds)?.parse().ok()?;
     sane(seconds.checked_mul(1_000_000)?.checked_add(text(micros)?.parse().ok()?)?)
 }
 
-/// The role in a reply to `ROLE`.
+/// Returns the role in a reply to `ROLE`.
 pub(crate) fn role(frame: &Frame) -> Option<&str> {
     text(array(frame)?.first()?)
 }
 
-/// The value of `field` in a reply to `INFO`.
+/// Returns the value of `field` in a reply to `INFO`.
 pub(crate) fn info_field<'a>(frame: &'a Frame, field: &str) -> Option<&'a str> {
     let mut lines = text(frame)?.lines();
     lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The payload that a `PING` brought back; a subscribed RESP2 connection wraps it.
+/// Returns the payload that a `PING` has brought back. On a subscribed RESP2 connection it is wrapped in an array.
 pub(crate) fn pong(frame: &Frame) -> Option<&str> {
     match array(frame) {
         Some([_, payload]) => text(payload),
@@ -155,7 +155,8 @@ pub(crate) fn pong(frame: &Frame) -> Option<&str> {
 
 fn hold(pair: &[Frame]) -> Option<Hold> {
     let [owner, count] = pair else { return None };
-    // Foreign fields may hold anything (Redisson's read/write lock has `mode`): their count is not ours to judge.
+    // Fields of other clients may have any value (Redisson's read/write lock has `mode`), so their count is not
+    // validated.
     let count = text(count).and_then(|count| count.parse().ok()).unwrap_or(0);
     Some(Hold { owner: String::from_utf8_lossy(bytes(owner)?).into_owned(), count })
 }
@@ -186,7 +187,7 @@ fn micros(frame: &Frame) -> Option<u64> {
     sane(u64::try_from(number(frame)?).ok()?)
 }
 
-/// A server's time in µs, if it can be one. Scripts reckon with doubles, which are exact up to here: the year 2255.
+/// Checks a server time in µs. Scripts compute with doubles, which are exact up to this value, in the year 2255.
 fn sane(micros: u64) -> Option<u64> {
     (micros <= 1 << 53).then_some(micros)
 }

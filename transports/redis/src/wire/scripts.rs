@@ -1,4 +1,4 @@
-//! The scripts: constant text; names and values travel only as KEYS and ARGV.
+//! The scripts. Their text is constant; names and values are passed only as `KEYS` and `ARGV`.
 
 use std::sync::{
     LazyLock,
@@ -7,14 +7,14 @@ use std::sync::{
 
 use fred::bytes_utils::Str;
 
-/// A script with its digest, both ready to be sent without copying.
+/// A script with its digest. Sending either copies nothing.
 pub(crate) struct Script {
     pub(crate) source: Str,
     pub(crate) sha: Str,
     bit: u8,
 }
 
-/// Which scripts a connection has carried by their text already.
+/// The scripts whose text was already sent on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Told(AtomicU8);
 
@@ -25,7 +25,8 @@ impl Script {
 }
 
 impl Told {
-    /// Whether this is the first use. By then the text is on its way: whatever is written behind it finds it known.
+    /// Returns whether this is the first use, and records it. The caller then sends the text, and every later
+    /// command on the connection finds the script known.
     pub(crate) fn is_first_use(&self, script: &Script) -> bool {
         self.0.fetch_or(script.bit, Ordering::Relaxed) & script.bit == 0
     }
@@ -45,7 +46,7 @@ pub(crate) static FORCE_RELEASE: LazyLock<Script> =
 pub(crate) static RENEW_ACROSS_SLOTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../scripts/renew_across_slots.lua"), 1 << 5));
 
-/// For the audit; sent by its text only.
+/// For the audit. It is only sent as text.
 pub(crate) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../scripts/rights.lua"), 1 << 6));
 

@@ -1,5 +1,5 @@
-//! What a sentinel says: `SENTINEL MASTER`, `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL SENTINELS`, `+switch-master`.
-//! Pure.
+//! The replies and messages of a sentinel: `SENTINEL MASTER`, `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL
+//! SENTINELS`, `+switch-master`. Pure.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use fred::types::Resp3Frame as Frame;
 use super::{host_port::place, reply};
 use crate::config::Address;
 
-/// The master as one sentinel knows it.
+/// The master, according to one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MasterWord {
     pub(crate) address: Address,
-    /// Rises with every failover.
+    /// The configuration epoch, which rises with every failover.
     pub(crate) epoch: u64,
 }
 
-/// A failover that a sentinel has told.
+/// A failover, according to a sentinel's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) service: String,
@@ -24,19 +24,19 @@ pub(crate) struct Switch {
     pub(crate) to: Address,
 }
 
-/// How a sentinel watches over the master.
+/// A sentinel's settings for the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentinelSettings {
-    /// The silence that counts as a failure.
+    /// How long the master must be silent to count as failed.
     pub(crate) down_after: Duration,
-    /// How many sentinels must agree on it.
+    /// How many sentinels must agree that it has failed.
     pub(crate) quorum: usize,
-    /// How many there are beside the one that says so.
+    /// How many other sentinels this one knows.
     pub(crate) others: usize,
 }
 
 impl SentinelSettings {
-    /// Reads the reply to `SENTINEL MASTER`.
+    /// Parses the reply to `SENTINEL MASTER`.
     pub(crate) fn read(frame: &Frame) -> Option<Self> {
         let number = |name| field(frame, name)?.parse::<u64>().ok();
         Some(Self {
@@ -47,14 +47,15 @@ impl SentinelSettings {
     }
 }
 
-/// How many sentinels there are, and how many must agree.
+/// Returns the number of sentinels, and how many of them must agree.
 pub(crate) fn quorum(settings: &SentinelSettings) -> (usize, usize) {
     (settings.others + 1, settings.quorum)
 }
 
 impl MasterWord {
-    /// Reads the reply to `SENTINEL MASTER`, names and values by turns, and that to `GET-MASTER-ADDR-BY-NAME`, given
-    /// later. Both are needed: towards the end of a failover the first has the new epoch, but the old address still.
+    /// Parses the reply to `SENTINEL MASTER`, in which names and values alternate, and the later reply to
+    /// `GET-MASTER-ADDR-BY-NAME`. Both are needed: near the end of a failover the first one has the new epoch, but
+    /// still the old address.
     pub(crate) fn read(master: &Frame, address: &Frame) -> Option<Self> {
         let [host, port] = reply::array(address)? else { return None };
         let address = place(reply::text(host)?, reply::text(port)?)?;
@@ -62,15 +63,15 @@ impl MasterWord {
     }
 }
 
-/// Reads the reply to `SENTINEL SENTINELS`: those that have an address.
+/// Parses the reply to `SENTINEL SENTINELS`. Entries without an address are left out.
 pub(crate) fn sentinels(frame: &Frame) -> Vec<Address> {
     reply::array(frame).unwrap_or_default().iter().filter_map(address).collect()
 }
 
 impl Switch {
-    /// Reads the payload of `+switch-master`: `<name> <old ip> <old port> <new ip> <new port>`.
+    /// Parses the payload of `+switch-master`: `<name> <old ip> <old port> <new ip> <new port>`.
     pub(crate) fn read(payload: &str) -> Option<Self> {
-        // A service name has no blanks, hosts neither.
+        // Neither service names nor hosts contain blanks.
         let words: Vec<&str> = payload.split(' ').collect();
         let [service, from, from_port, to, to_port] = words.as_slice() else { return None };
         let (from, to) = (place(from, from_port)?, place(to, to_port)?);

@@ -1,6 +1,7 @@
-//! What a server says, as it may be shown in an error or a log line. Pure.
+//! Makes a server's text safe to show in an error or a log line. Pure.
 
-/// One line without control characters, without the arguments that a server repeats, and not endless.
+/// Returns one line of at most `SHOWN_MAX` characters, without control characters, and without the arguments that a
+/// server repeats.
 pub(crate) fn shown(text: &str) -> String {
     let told = without_arguments(text);
     match told.char_indices().nth(SHOWN_MAX) {
@@ -9,7 +10,7 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// A server that does not know a command repeats its first arguments; those of a login are the password.
+/// A server that does not know a command repeats its first arguments. For a login these contain the password.
 fn without_arguments(text: &str) -> &str {
     text.find(REPEATED).map_or(text, |at| text[..at].trim_end_matches([' ', ',']))
 }

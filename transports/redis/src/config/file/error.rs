@@ -1,14 +1,14 @@
-//! What is wrong with a configuration file.
+//! The error for a configuration file.
 
 use std::{fmt, io};
 
-/// Why a configuration file cannot be used: file, line, column, key, value and remedy. A password is never shown, nor
-/// what a `${NAME}` stands for.
+/// Why a configuration file cannot be used: file, line, column, key, value and remedy. The error never shows a
+/// password or the value of a `${NAME}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFileError {
-    // Boxed texts: an error is returned through many hands, and is to be small.
+    // Boxed texts keep the error small, because it is returned through many functions.
     pub(super) file: Box<str>,
-    /// Line and column, from 1.
+    /// Line and column, both from 1.
     pub(super) spot: Option<(usize, usize)>,
     pub(super) key: Option<Box<str>>,
     pub(super) value: Option<Box<str>>,
@@ -23,22 +23,22 @@ impl ConfigFileError {
         Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
     }
 
-    /// The line, from 1. `None`: the file could not be read.
+    /// Returns the line, from 1. `None`: the file could not be read.
     pub fn line(&self) -> Option<usize> {
         self.spot.map(|(line, _)| line)
     }
 
-    /// The column, in characters from 1. `None`: the file could not be read.
+    /// Returns the column, in characters from 1. `None`: the file could not be read.
     pub fn column(&self) -> Option<usize> {
         self.spot.map(|(_, column)| column)
     }
 
-    /// The key with its sections: `redis.tls.ca`. `None` where the syntax leaves it open.
+    /// Returns the key with its sections, such as `redis.tls.ca`. `None`: the error belongs to no key.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// What to do.
+    /// Returns what to do.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }

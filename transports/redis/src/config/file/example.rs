@@ -1,4 +1,4 @@
-//! `leasehold.example.toml` is complete and tells the truth about the defaults.
+//! Tests that `leasehold.example.toml` has every setting, with its real default.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ fn parse(text: &str) -> ConfigFile {
     ConfigFile::parse(text, "leasehold.example.toml").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The setting that a line shows, commented or not.
+/// Returns the setting in a line, whether it is commented out or not.
 fn setting(line: &str) -> Option<&str> {
     let bare = line.strip_prefix('#').unwrap_or(line);
     let is_setting = bare.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
     (is_setting || bare.starts_with('[')).then_some(bare)
 }
 
-/// The text with the settings of some paragraphs in force.
+/// Returns the text with the commented settings of some paragraphs in force.
 fn with_settings(of: impl Fn(&str) -> bool) -> String {
     let text = example();
     let paragraphs = text.split("\n\n").map(|paragraph| {
@@ -51,7 +51,7 @@ fn it_has_every_key_of_every_section_and_no_other() {
         keys.iter().map(move |key| (section, *key)).collect::<Vec<_>>()
     };
     let mut all: Vec<_> = keys::sections().into_iter().flat_map(keys).collect();
-    // They are shown as sections of their own.
+    // The file shows them as separate sections.
     all.retain(|key| ![("redis", "tls"), ("redis", "sentinel_tls")].contains(key));
     shown.sort();
     all.sort();

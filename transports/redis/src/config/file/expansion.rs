@@ -1,18 +1,21 @@
-//! `${NAME}`: the one rule of substitution. Pure.
+//! The substitution of `${NAME}`. Pure.
 //!
-//! It is applied once to each text: what a variable holds is not looked at again.
+//! It is applied once to each text. The value of a variable is not expanded again.
 
 use super::Variables;
 
-/// A text with its variables put in.
+/// A text after substitution.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// Whether a variable is in it: then it is not to be shown.
+    /// Whether the text contains the value of a variable. If so, it must not be shown.
     pub(super) from_variables: bool,
 }
 
-/// Puts the variables in; `$${` becomes `${`. The error says what to do, and names the variable, never a value.
+/// Substitutes the variables. `$${` becomes `${`.
+///
+/// # Errors
+/// A text that says what to do. It names the variable, never a value.
 pub(super) fn expand(text: &str, variables: Variables<'_>) -> Result<Expanded, String> {
     let mut expanded = Expanded { text: String::new(), from_variables: false };
     let mut rest = text;
@@ -37,7 +40,7 @@ pub(super) fn expand(text: &str, variables: Variables<'_>) -> Result<Expanded, S
     Ok(expanded)
 }
 
-// Others are no names to a shell; what was written there may be anything, a password too.
+// Other characters are not valid in a shell variable. Such a text may be anything, even a password.
 fn is_name(text: &str) -> bool {
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts_well && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

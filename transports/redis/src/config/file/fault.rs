@@ -1,4 +1,4 @@
-//! What is wrong at one place of a file, as it is found; becomes an error when the file's name and text are known. Pure.
+//! A problem at one place of a file. It becomes an error when the file's name and text are known. Pure.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use serde::de::{self, Expected, Unexpected};
 
 use super::{error::ConfigFileError, keys, node::Node, spot::spot};
 
-/// Something is wrong.
+/// A problem in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
-    /// Not yet known where serde's derived code finds it.
+    /// Unknown at first if serde's derived code finds the problem.
     subject: Option<Subject>,
     against: Option<Other>,
     what: What,
 }
 
-/// What something is wrong with.
+/// The place of a problem.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// Its first byte in the file.
+    /// The offset of its first byte in the file.
     pub(super) offset: usize,
     pub(super) key: Option<Box<str>>,
     pub(super) value: Option<Box<str>>,
 }
 
-/// The other side of a contradiction; without an offset it is not in the file.
+/// The other setting of a contradiction. It is not in the file if it has no offset.
 #[derive(Clone, Debug)]
 struct Other {
     offset: Option<usize>,
@@ -34,11 +34,11 @@ struct Other {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// The remedy tells it all.
+    /// The remedy is the complete text.
     Remedy(Box<str>),
-    /// These are the keys that there are.
+    /// The key is unknown. These are the known keys.
     NoSuchKey(&'static [&'static str]),
-    /// The key that is missing.
+    /// This key is missing.
     Missing(&'static str),
 }
 
@@ -57,7 +57,7 @@ impl Fault {
         Fault { subject: None, against: None, what }
     }
 
-    /// The other key of a contradiction, with its value by default.
+    /// Adds the other key of a contradiction, with its default value.
     pub(super) fn but(self, root: &Node, other: Option<(String, String)>) -> Self {
         let against = other.map(|(key, value)| match root.find(&key) {
             Some(node) => Other { offset: Some(node.offset), key: key.into(), value: node.shown().into() },
@@ -66,7 +66,7 @@ impl Fault {
         Fault { against, ..self }
     }
 
-    /// It was found while this value was read.
+    /// Sets the place, for a problem that was found while this value was parsed.
     pub(super) fn at(self, node: &Node) -> Self {
         match (&self.subject, &self.what) {
             (Some(_), _) => self,
@@ -80,7 +80,7 @@ impl Fault {
         }
     }
 
-    /// It was found while the key of this value was read.
+    /// Sets the place, for a problem that was found while the key of this value was parsed.
     pub(super) fn at_key(self, node: &Node) -> Self {
         let What::NoSuchKey(known) = self.what else { return self.at(node) };
         let nearest = nearest(node.name(), known);
@@ -126,20 +126,20 @@ fn no_such_key(name: &str, known: &[&str], nearest: Option<&'static str>) -> Str
     }
 }
 
-/// What was probably meant: few letters are wrong.
+/// Returns the known key that was probably meant: the nearest one, if few letters differ.
 fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
     let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
     let nearest = known.iter().min_by_key(wrong_letters)?;
     (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)
 }
 
-/// The names that serde gives to what it finds.
+/// The constructors that serde calls for problems.
 impl de::Error for Fault {
     fn custom<T: fmt::Display>(remedy: T) -> Self {
         Fault::unplaced(remedy.to_string())
     }
 
-    // Without the value: it is shown where it may be.
+    // The value is left out here. It is shown later, if it may be shown.
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Fault::unplaced(format!("give {expected}"))
     }

@@ -1,4 +1,4 @@
-//! Which keys there are: asked of the settings themselves, so that nothing has to be kept equal by hand. Pure.
+//! The known keys. They are taken from the settings types, so no second list has to be kept equal. Pure.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{
 
 use super::super::{RedisConfig, SentinelTlsConfig, TlsConfig};
 
-/// The keys of each section.
+/// Returns the keys of each section.
 pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 4] {
     [
         ("engine", fields_of::<EngineConfig>()),
@@ -20,7 +20,7 @@ pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 4] {
     ]
 }
 
-/// Whether it is the key of some section.
+/// Whether this is a key of any section.
 pub(super) fn is_known(key: &str) -> bool {
     sections().iter().any(|(section, keys)| *section == key || keys.contains(&key))
 }
@@ -32,7 +32,7 @@ fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     }
 }
 
-/// Gives no value; hears which fields a struct has.
+/// Provides no value; it only receives the field names of a struct.
 struct AsksForFields;
 
 #[derive(Debug)]

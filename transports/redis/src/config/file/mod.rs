@@ -18,7 +18,7 @@ use self::node::Node;
 use super::{ConfigError, RedisConfig};
 use crate::RedisTransport;
 
-/// What a `leasehold.toml` says: the settings of the engine and of this transport.
+/// The content of a `leasehold.toml`: the settings of the engine and of this transport.
 ///
 /// ```toml
 /// [engine]
@@ -34,12 +34,12 @@ use crate::RedisTransport;
 /// ca = "/etc/ssl/redis-ca.pem"
 /// ```
 ///
-/// Every key is in `leasehold.example.toml`, at the root of the repository. Unknown keys are refused.
+/// `leasehold.example.toml`, at the root of the repository, shows every key. Unknown keys are refused.
 ///
-/// `${NAME}` inside a text stands for that environment variable, which must be set; `$${` stands for `${` itself. This
-/// happens once, when the file is read, and after its syntax was understood: no value can break it. Where a number is
-/// wanted, a text with a `${NAME}` in it is read as one: `database = "${DATABASE}"`. A password that is to be read again
-/// at each connect is `{ env = "NAME" }` or `{ file = "path" }`.
+/// `${NAME}` inside a text is replaced by that environment variable, which must be set. `$${` stands for `${`
+/// itself. This happens once, when the file is read, after its syntax was parsed, so no value can break the syntax.
+/// A text with a `${NAME}` in it may be given where a number is expected: `database = "${DATABASE}"`. A password
+/// that should be read again at each connect is written `{ env = "NAME" }` or `{ file = "path" }`.
 ///
 /// # Examples
 /// ```no_run
@@ -54,7 +54,7 @@ use crate::RedisTransport;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// The section `[engine]`. Default: everything by default.
+    /// The section `[engine]`. Default: the default of every setting.
     #[serde(default)]
     pub engine: EngineConfig,
     /// The section `[redis]`. No default.
@@ -62,11 +62,11 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads and checks a file. Relative paths in it begin at the working directory of the process.
+    /// Reads and checks a file. Relative paths in it start at the working directory of the process.
     ///
     /// # Errors
-    /// The first thing that is wrong: file, line, column, key, value and remedy. Never a password, nor what a `${NAME}`
-    /// stands for.
+    /// The first problem, with file, line, column, key, value and remedy. The error never shows a password or the
+    /// value of a `${NAME}`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigFileError> {
         let (path, name) = (path.as_ref(), path.as_ref().display().to_string());
         let text =
@@ -74,7 +74,7 @@ impl ConfigFile {
         Self::parse(&text, &name)
     }
 
-    /// Reads and checks the text of a file; errors call it `name`.
+    /// Parses and checks the text of a file. `name` is the file name for errors.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -102,7 +102,7 @@ fn from_engine(root: &Node, error: Invalid) -> fault::Fault {
     root.subject(&format!("engine.{}", error.field), None, error.value).refused(error.remedy)
 }
 
-/// The environment; `None`: not set, or no UTF-8.
+/// The environment. `None`: the variable is not set, or not UTF-8.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A value of the file: where it stands, under which key, and how it may be shown. Pure.
+//! A value of the file, with its place, its key, and how it may be shown. Pure.
 
 use toml::{
     Spanned,
@@ -17,15 +17,15 @@ use super::{
 /// A value with its place.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// With its sections: `redis.tls.ca`. Empty for the whole file.
+    /// The key with its sections, such as `redis.tls.ca`. Empty for the whole file.
     path: String,
-    /// The last part of the path, which may have dots of its own.
+    /// The last part of the path, which may contain dots.
     name: String,
-    /// The first byte of the key.
+    /// The offset of the first byte of the key.
     pub(super) key_offset: usize,
-    /// The first byte of the value.
+    /// The offset of the first byte of the value.
     pub(super) offset: usize,
-    /// As it stands in the file.
+    /// The text of the value in the file.
     written: String,
     pub(super) content: Content,
 }
@@ -36,10 +36,10 @@ pub(super) enum Content {
         text: String,
         from_variables: bool,
     },
-    /// TOML's integers have 64 bits with a sign; `None` is beyond them.
+    /// A TOML integer has 64 bits with a sign. `None`: the number does not fit.
     Integer(Option<i64>),
     Boolean(bool),
-    /// A float, a date, a time: no setting is one.
+    /// A float, a date or a time. No setting has such a value.
     #[default]
     Other,
     List(Vec<Node>),
@@ -47,24 +47,24 @@ pub(super) enum Content {
 }
 
 impl Node {
-    /// Understands the file's syntax and puts its variables in.
+    /// Parses the file's syntax, and substitutes its variables.
     pub(super) fn parse(text: &str, variables: Variables<'_>) -> Result<Node, Fault> {
         let table = DeTable::parse(text).map_err(|error| syntax_fault(text, &error))?;
         let content = Builder { text, variables }.table("", table.into_inner())?;
         Ok(Node { content, ..Node::default() })
     }
 
-    /// The last part of its key.
+    /// Returns the last part of the key.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The full key of a key in this table.
+    /// Returns the full key of a key in this table.
     pub(super) fn key_of(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
-    /// The value under a full key.
+    /// Returns the value of a full key.
     pub(super) fn find(&self, path: &str) -> Option<&Node> {
         match &self.content {
             _ if self.path == path => Some(self),
@@ -83,7 +83,8 @@ impl Node {
         self.itself().refused(remedy)
     }
 
-    /// What a check has refused: the value under this key, or an entry of it. `value` is what it has by default.
+    /// Returns the place of a setting that a check has refused: the value of this key, or one of its entries. If
+    /// the file does not have the key, `value` is its default.
     pub(super) fn subject(&self, path: &str, entry: Option<usize>, value: String) -> Subject {
         if let Some(node) = self.find(path) {
             return node.entry(entry).itself();
@@ -100,12 +101,14 @@ impl Node {
         }
     }
 
-    /// As it stands in the file, so that what a variable holds is not shown. Without passwords, and on one line.
+    /// Returns the value as it is written in the file, on one line, without passwords and without the values of
+    /// variables.
     pub(super) fn shown(&self) -> String {
         self.shown_as(&self.name)
     }
 
-    /// The same, under the key that was meant. What stands behind a key that nobody knows may be a password.
+    /// Returns the value as [`shown`](Self::shown) does, for the key that was probably meant. The value of an
+    /// unknown key may be a password, so it is hidden.
     pub(super) fn shown_as(&self, name: &str) -> String {
         let is_known = keys::is_known(name) || self.path.starts_with(ADDRESS_MAP);
         let is_hidden = is_secret(&self.path) || is_secret(name) || !is_known;
@@ -125,7 +128,7 @@ impl Node {
     }
 }
 
-/// Makes nodes of what the parser has understood.
+/// Builds the nodes from the parser's result.
 struct Builder<'a> {
     text: &'a str,
     variables: Variables<'a>,
@@ -139,7 +142,7 @@ impl Builder<'_> {
                 (join(path, key.get_ref()), key.get_ref().to_string(), key.span().start);
             members.push(self.filled(Node { path, name, key_offset, ..Node::default() }, value)?);
         }
-        // The parser sorts by name; the first fault of the file is to be told.
+        // The parser sorts by name, but the first problem in the file should be reported.
         members.sort_by_key(|member| member.key_offset);
         Ok(Content::Table(members))
     }
@@ -178,12 +181,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether the values of a key, or of what stands below it, are not to be shown.
+/// Whether the values of this key, and of the keys below it, must be hidden.
 pub(super) fn is_secret(path: &str) -> bool {
     path.ends_with("password")
 }
 
-// What stands there may be a password, so nothing of it is shown but a key that is known.
+// An invalid line may contain a password, so only a known key in it is shown.
 fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
     let offset = error.span().map_or(0, |span| span.start);
     let before_equals = line_of(text, offset).split('=').next().unwrap_or_default().trim();
@@ -196,9 +199,9 @@ fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
 fn join(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
-        // Who writes the password as a key below it is not to read it in an error.
+        // If the password was written as a key below this one, no error may show that key.
         _ if is_secret(path) => path.to_owned(),
-        // An address that is a URL may have a password in it.
+        // An address that is a URL may contain a password.
         _ if path == ADDRESS_MAP && name.contains(['@', '/']) => format!("{path}.***"),
         _ => format!("{path}.{name}"),
     }
@@ -212,6 +215,6 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Its keys are addresses.
+/// The keys of this table are addresses.
 const ADDRESS_MAP: &str = "redis.address_map";
 const SHOWN_MAX: usize = 80;

@@ -1,4 +1,4 @@
-//! Gives the values of the file to serde, and says what was wanted where something else stands. Pure.
+//! Gives the values of the file to serde, and reports which type was expected if a value has another one. Pure.
 
 use serde::{
     de::{

@@ -1,13 +1,13 @@
-//! From a byte of a text to line and column. Pure.
+//! Converts a byte offset in a text to line and column. Pure.
 
-/// Line and column in characters, both from 1, of the byte at `offset`.
+/// Returns line and column (in characters) of the byte at `offset`, both from 1.
 pub(super) fn spot(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The line in which the byte at `offset` stands.
+/// Returns the line that contains the byte at `offset`.
 pub(super) fn line_of(text: &str, offset: usize) -> &str {
     text.lines().nth(spot(text, offset).0 - 1).unwrap_or_default()
 }

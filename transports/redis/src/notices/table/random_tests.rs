@@ -1,22 +1,24 @@
-//! The table beside servers that do what they are told: whatever happens in whatever order, what it says of a
-//! subscription is true, and in the end every watched channel is subscribed at its node and nothing else is.
+//! The table next to servers that execute its commands. The properties: after any sequence of events, what the
+//! table says about a subscription is true, and in the end every watched channel is subscribed at its node, and no
+//! other channel is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::test_rng::TestRng;
 
-/// A table, the servers, and what really is.
+/// The table, the servers, and the truth.
 struct World {
     test_rng: TestRng,
     notices: Notices,
     now: Instant,
-    /// Who serves a slot, on the servers.
+    /// The node of each slot, on the servers.
     served: [Option<NodeId>; SLOTS],
-    /// The same as the table was told.
+    /// The node of each slot, as the table was told.
     told: [Option<NodeId>; SLOTS],
     servers: BTreeMap<NodeId, Server>,
-    /// Sharded subscriptions end with the move of their slot, and begin only where it is; classic ones do neither.
+    /// Sharded subscriptions end when their slot moves, and start only at its node. Classic subscriptions do
+    /// neither.
     sharded: bool,
     watches: Vec<(Str, watch::Receiver<WatchState>)>,
 }
@@ -26,7 +28,7 @@ struct World {
 struct Server {
     subscribed: BTreeSet<Str>,
     changes: Option<Changes>,
-    /// It takes no connection.
+    /// The server accepts no connection.
     is_down: bool,
 }
 
@@ -89,7 +91,7 @@ impl World {
         }
     }
 
-    /// Half a round of a node's connection: takes what is to do, or has done it.
+    /// Half a round of a node's connection: it takes the changes, or has executed them.
     fn serve(&mut self, node: NodeId) {
         if !self.is_in_use(node) {
             return;
@@ -146,8 +148,8 @@ impl World {
         self.notices.lose(node);
     }
 
-    /// Subscriptions of the sharded kind end with it. A slot that comes back before anybody has looked is another
-    /// story: nobody can see that.
+    /// Sharded subscriptions end with the move. A slot that comes back before the table was told is not tested
+    /// here, because the table cannot see that.
     fn move_slot(&mut self) {
         let slot = self.test_rng.below(SLOTS);
         if self.served[slot] == self.told[slot] {
@@ -162,7 +164,7 @@ impl World {
         }
     }
 
-    /// Without any node nothing is ever looked at.
+    /// Without any node, no connection looks at the table.
     fn serve_again(&mut self, node: NodeId) {
         if self.served == [None; SLOTS] {
             self.served[0] = Some(node);
@@ -230,7 +232,7 @@ impl World {
         assert!(nodes.all(|node| self.is_in_use(*node)), "names of a node that has left");
     }
 
-    /// All is told and done, while one busy name comes and goes.
+    /// All events are told and executed, while one busy name is watched and unwatched.
     fn settle(&mut self) {
         (0..NODES).for_each(|node| self.come_up(NodeId(node)));
         self.follow();
@@ -276,7 +278,7 @@ fn is_busy(name: &Str) -> bool {
 fn l2_l6_what_is_said_of_a_subscription_is_true_and_in_the_end_all_are_as_watched() {
     let mut world = World::new(TestRng::from_env(), true);
     for round in 0..60 {
-        // Nothing stands at the end of a round but what is watched, so the kind may change.
+        // At the end of a round only watched channels are subscribed, so the kind may change.
         world.sharded = round % 2 == 0;
         for _ in 0..100 {
             world.step();

@@ -1,4 +1,4 @@
-//! The life of channels, one case after the other.
+//! The life of channels, case by case.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ fn churn_on_one_key_leaves_one_entry() {
         notices.unwatch(&name("a"), at(millis));
     }
     assert_eq!((notices.idle.len(), notices.wanted[&X].len(), notices.idle_count), (1, 1, 1));
-    // Never sent out: forgotten without a command.
+    // The subscription was never sent, so it is forgotten without a command.
     assert!(take_ended(&mut notices, at(60_000)).is_empty());
     assert!(notices.channels.is_empty() && take_wanted(&mut notices).is_empty());
 }

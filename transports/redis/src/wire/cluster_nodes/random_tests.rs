@@ -1,4 +1,5 @@
-//! Real answers with damage: never a panic, and never a node, an epoch or a slot that the answer does not show.
+//! Real replies with damage: parsing never panics, and never returns a node, an epoch or a slot that is not in the
+//! reply.
 
 use fred::types::Resp3Frame as Frame;
 
@@ -49,7 +50,7 @@ fn shows(words: &[&str], range: &RangeInclusive<u16>) -> bool {
         || (first == last && words.contains(&format!("{first}").as_str()))
 }
 
-/// From Redis 6.2, 7.0 and Valkey 9, with a migration, a failed node and one without an address.
+/// From Redis 6.2, 7.0 and Valkey 9, with a migration, a failed node, and a node without an address.
 const ANSWERS: [&str; 3] = [
     "07c37dfeb235213a872192d90877d0cd55635b91 127.0.0.1:30004@31004 slave e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca 0 1426238317239 4 connected\n67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1 127.0.0.1:30002@31002 master - 0 1426238316232 2 connected 5461-10922\n292f8b365bb7edb5e285caf0b7e6ddc7265d2f4f 127.0.0.1:30003@31003 master - 0 1426238318243 3 connected 10923-16383\ne7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca 127.0.0.1:30001@31001 myself,master - 0 0 1 connected 0-5460 [93->-292f8b365bb7edb5e285caf0b7e6ddc7265d2f4f]\n",
     "6ec23923021cf3ffec47632106199cb7f496ce01 127.0.0.1:30005@31005,hostname5 slave 67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1 0 1426238316232 5 connected\n824fe116063bc5fcf9f4ffd895bc17aee7731ac3 127.0.0.1:30006@31006,hostname6,shard-id=69bc master,fail - 1426238317741 1426238316232 6 disconnected 7 9 11-12\ne7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca :30001@31001,,shard-id=69bd myself,master - 0 0 1 connected 0-6\n",
