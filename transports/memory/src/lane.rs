@@ -1,5 +1,5 @@
-//! A lane to the table. Each request is executed when the call is made, so the order is that of the calls, and its
-//! future is ready at once. Dropping the future therefore gives up the answer and never the request.
+//! A lane to the table. Each request is executed when the call is made, so requests are executed in the order of
+//! the calls, and the future is ready at once. Dropping the future gives up the reply, never the request.
 
 use std::{
     future::ready,
@@ -22,7 +22,7 @@ use crate::{
     watchers::{Watches, notify},
 };
 
-/// A lane of either purpose; they do not differ.
+/// A lane of either purpose. Both purposes behave the same.
 #[derive(Debug)]
 pub(crate) struct MemoryLane {
     server: Arc<Server>,
@@ -112,7 +112,7 @@ impl Lane for MemoryLane {
     }
 }
 
-/// Dropped with its watch, after the watch's receiver.
+/// Dropped with its watch, after the receiver of the watch.
 #[derive(Debug)]
 struct Interest {
     server: Weak<Server>,

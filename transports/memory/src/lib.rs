@@ -20,14 +20,14 @@ pub use table::PeerHold;
 
 use crate::{lane::MemoryLane, server::Server};
 
-/// Locks kept in the memory of this process.
+/// Locks in the memory of this process.
 ///
-/// Clones share one table: two engines on clones exclude each other as two processes on one server do. They must use
-/// the same clock, since the table takes its time from the lane that asks: all engines on clones with threads of
-/// their own, or all on the caller's runtime.
+/// Clones share one table: two engines on clones exclude each other like two processes with one server. They must
+/// use the same clock, because the table takes its time from the lane of each call. So either all engines on clones
+/// have their own threads, or all of them run on the caller's runtime.
 ///
-/// The table keeps its holds until the last clone, lane and engine is gone. Fencing tokens rise for as long as the
-/// table lives; those of another table or of an earlier life of the process cannot be compared.
+/// The table keeps its holds until the last clone, lane and engine is dropped. Fencing tokens rise as long as the
+/// table exists. Tokens of another table, or of an earlier process, cannot be compared.
 ///
 /// # Examples
 /// ```
@@ -43,43 +43,43 @@ pub struct MemoryTransport {
 }
 
 impl MemoryTransport {
-    /// A transport with an empty table of its own.
+    /// Creates a transport with its own empty table.
     pub fn new() -> Self {
         Self { server: Arc::new(Server::new()) }
     }
 
-    /// Changes the server's clock at once, as an administrator or a bad time source would; for tests. Holds keep the
-    /// server time at which they run out. Our own clock, and with it `execute_by`, is not touched.
+    /// Steps the server's clock, as an administrator or a bad time source would. For tests. Holds keep the server
+    /// time at which they expire. The clock of the lanes, and with it `execute_by`, does not change.
     pub fn step_server_clock(&self, step: ClockStep) {
         self.server.lock().clock.step(step);
     }
 
-    /// Restarts the server, for tests: the node gets a new epoch, is up since now, and every watch counts a gap.
+    /// Restarts the server, for tests. The node gets a new epoch, is up since now, and every watch counts a gap.
     ///
     /// # Panics
-    /// If the lanes are on tokio's clock and the call is made outside of a tokio runtime.
+    /// If the lanes use tokio's clock and the call is made outside of a tokio runtime.
     pub fn restart(&self, restart: Restart) {
         self.server.restart(restart);
     }
 
-    /// Puts the hold of a peer in the place of whatever is there, for tests of what Leasehold itself never leaves
-    /// behind: no expiry, a count above 1, an owner that is not spelled like ours. Nobody is notified.
+    /// Replaces any hold of the key with a peer's hold. For tests of holds that Leasehold itself never writes:
+    /// without an expiry, with a count above 1, or with an owner in another format. No watch is notified.
     ///
     /// # Panics
-    /// If the lanes are on tokio's clock and the call is made outside of a tokio runtime.
+    /// If the lanes use tokio's clock and the call is made outside of a tokio runtime.
     pub fn put_peer_hold(&self, key: &Arc<LockKey>, peer: PeerHold) {
         let mut state = self.server.lock();
         let at = state.server_now();
         state.table.put_peer(key.clone(), peer, at);
     }
 
-    /// How many holds are in memory: those that live, and at most as many again plus 1,024 that ran out and were
-    /// not swept yet.
+    /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
+    /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
         self.server.lock().table.stored()
     }
 
-    /// How many keys are watched.
+    /// Returns the number of watched keys.
     pub fn watched_keys(&self) -> usize {
         self.server.lock().watchers.keys()
     }
@@ -115,5 +115,5 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
 
-/// A hundred years; longer than any process, and its microseconds are far from the end of an `u64`.
+/// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -1,6 +1,6 @@
-//! What plays the server: the table, its clock, the watches, behind one mutex that all clones share.
+//! The simulated server: the table, its clock and the watches, behind one mutex that all clones share.
 //!
-//! The present moment is read *under* the lock, so server time never runs backwards from one operation to the next
+//! The current moment is read *under* the lock. So server time never runs backwards from one operation to the next,
 //! unless a test steps the clock. Watches are notified after unlocking.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     watchers::{Watchers, count_gap},
 };
 
-/// The one node there is.
+/// The id of the only node.
 pub(crate) const NODE: NodeId = NodeId(0);
 
 #[derive(Debug)]
@@ -34,33 +34,33 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) watchers: Watchers,
     pub(crate) clock: ServerClock,
-    /// The clock of the lanes: the first one opened names it for all.
+    /// The clock of all lanes. The first lane that is opened sets it.
     lanes: Option<Clock>,
     up_since: Option<Instant>,
 }
 
-/// The server's clock: that of the lanes, at a fixed distance that tests can change.
+/// The server's clock: the clock of the lanes plus a fixed offset, which tests can change.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock {
     epoch: u32,
     stepped_micros: i64,
 }
 
-/// A sudden change of the server's clock.
+/// A step of the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockStep {
-    /// Holds run out earlier than their owners believe.
+    /// Holds expire earlier than their owners expect.
     Forward(Duration),
-    /// Holds run out later than their owners believe.
+    /// Holds expire later than their owners expect.
     Back(Duration),
 }
 
-/// What a restarted server still knows.
+/// The data that a restarted server still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// Every hold, with its expiry: a server that writes each change to its disk.
+    /// Every hold, with its expiry, like a server that writes each change to its disk.
     DataKept,
-    /// Nothing: a server without persistence.
+    /// Nothing, like a server without persistence.
     DataLost,
 }
 
@@ -71,7 +71,8 @@ impl Server {
         Self { state: Mutex::new(state), topology }
     }
 
-    /// The state, locked. A panic inside a pure function leaves nothing half done that would matter here.
+    /// Locks the state. A poisoned lock is used: the pure functions under it leave no state half changed that would
+    /// matter here.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,7 +81,7 @@ impl Server {
         self.topology.subscribe()
     }
 
-    /// Takes a lane's clock as everybody's, or says which one it is already. The server is up since the first lane.
+    /// Sets the clock of all lanes, or returns the one that is set already. The server is up since the first lane.
     pub(crate) fn join(&self, clock: Clock) -> Result<(), Clock> {
         let mut state = self.lock();
         let agreed = *state.lanes.get_or_insert(clock);
@@ -91,7 +92,7 @@ impl Server {
         if agreed == clock { Ok(()) } else { Err(agreed) }
     }
 
-    /// A new run of the server: the topology says so before any command meets it.
+    /// Starts a new run of the server. The topology shows it before any command reaches it.
     pub(crate) fn restart(&self, restart: Restart) {
         let mut state = self.lock();
         if restart == Restart::DataLost {
@@ -107,18 +108,19 @@ impl Server {
 }
 
 impl State {
-    /// The present moment on both clocks.
+    /// Returns the current moment on both clocks.
     pub(crate) fn moment(&self, clock: Clock) -> Moment {
         let ours = clock.now();
         Moment { ours, server: self.clock.at(ours) }
     }
 
-    /// The present moment for a call that came over no lane; the origin if there was never a lane.
+    /// Returns the current server time for a call without a lane. Before the first lane, this is the origin.
     pub(crate) fn server_now(&self) -> ServerTime {
         self.clock.at(self.lanes.map(Clock::now).unwrap_or_default())
     }
 
-    // Each restart changes the clock's epoch and nothing else changes the topology but the first lane.
+    // The version of the topology follows from the two events that change it: a restart, which raises the clock's
+    // epoch, and the first lane.
     fn topology(&self) -> Arc<Topology> {
         let clock = self.clock.id();
         let epoch = 2 * u64::from(clock.epoch) + u64::from(self.up_since.is_some());
@@ -156,8 +158,8 @@ impl ServerClock {
     }
 }
 
-/// Far from our clock's own numbers, so that code which takes the one clock for the other is found out at once.
+/// Far from the values of the lanes' clock, so that code which confuses the two clocks fails at once.
 const ORIGIN_MICROS: u64 = 1_000_000_000_000_000;
 
-/// Bounds how long one batch keeps the table locked, to about a tenth of a millisecond.
+/// Limits the time for which one batch keeps the table locked to about 0.1 ms.
 const BATCH_LEASES_MAX: usize = 1000;

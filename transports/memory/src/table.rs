@@ -1,11 +1,12 @@
-//! The table of holds. Pure: it knows keys, holds and the moment it is told, and no lane, lock or notice.
+//! The table of holds. Pure: it has keys, holds and the given moment, but no lanes, locks or notices.
 //!
-//! Rules, each of them the transport contract's:
-//! - At most one hold a key. A hold of ours always has an expiry; only a peer's may have none.
-//! - A hold is there while `now < expires_at`. What has run out counts as absent and is removed when it is met, or
-//!   by a sweep before the map would grow.
-//! - No acquire and no renewal brings an expiry forward. Nothing is executed after its `execute_by`.
-//! - Tokens rise strictly over the whole table, also inside one microsecond and when the server's clock steps back.
+//! It keeps these rules of the transport contract:
+//! - A key has at most one hold. A hold of ours always has an expiry; only a peer's hold may have none.
+//! - A hold exists while `now < expires_at`. An expired hold counts as absent. It is replaced or removed by the
+//!   next write to its key, or by a sweep before the map would grow.
+//! - No acquire and no renewal shortens a hold. Nothing is executed after its `execute_by`.
+//! - Tokens rise strictly over the whole table, also within one microsecond, and when the server's clock steps
+//!   back.
 
 use std::{collections::HashMap, hash::BuildHasherDefault, sync::Arc, time::Duration};
 
@@ -20,7 +21,7 @@ use leasehold::{
     },
 };
 
-/// A map keyed by lock, which uses the hash that the key carries.
+/// A map by lock, which uses the hash that the key carries.
 pub(crate) type ByKey<V> = HashMap<Arc<LockKey>, V, BuildHasherDefault<PrehashedHasher>>;
 
 /// The moment of execution, on both clocks.
@@ -35,7 +36,7 @@ pub(crate) struct Moment {
 pub(crate) struct Table {
     holds: ByKey<Hold>,
     last_token_micros: u64,
-    /// Holds that were left by the last sweep; the next one is due at twice as many.
+    /// How many holds the last sweep has left. The next sweep is due at twice as many, plus `LEFTOVERS_MAX`.
     swept: usize,
 }
 
@@ -46,7 +47,7 @@ enum Hold {
 }
 
 impl Table {
-    /// The answer to an acquire, and its effect.
+    /// Executes an acquire, and returns the reply.
     pub(crate) fn acquire(&mut self, request: Acquire, now: Moment) -> AcquireReply {
         let at = now.server;
         if now.ours > request.execute_by {
@@ -63,7 +64,7 @@ impl Table {
         AcquireReply::Granted { token: self.next_token(at), at }
     }
 
-    /// Ends the owner's hold; `false`, and no change, if it has none.
+    /// Ends the owner's hold. Returns `false`, and changes nothing, if the owner has none.
     pub(crate) fn release(&mut self, request: &Release, at: ServerTime) -> bool {
         let own = self.live_of(&request.key, request.owner, at).is_some();
         if own {
@@ -72,7 +73,7 @@ impl Table {
         own
     }
 
-    /// The answer to one renewal, and its effect.
+    /// Executes one renewal, and returns the answer.
     pub(crate) fn renew(&mut self, member: &Renewal, now: Moment) -> RenewalAnswer {
         let at = now.server;
         if now.ours > member.execute_by {
@@ -86,7 +87,7 @@ impl Table {
         RenewalAnswer::Renewed { found, at }
     }
 
-    /// Who holds the lock.
+    /// Returns the holder of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
         match self.holds.get(key).filter(|hold| hold.lives(at)) {
             Some(hold) => Inspection { holds: vec![hold.seen()], remaining: hold.remaining(at), at },
@@ -94,24 +95,24 @@ impl Table {
         }
     }
 
-    /// Ends whatever hold there is; `false` if there was none.
+    /// Ends any hold of the key. Returns `false` if there was none.
     pub(crate) fn force_release(&mut self, key: &Arc<LockKey>, at: ServerTime) -> bool {
         self.holds.remove(key).is_some_and(|hold| hold.lives(at))
     }
 
-    /// Puts a peer's hold in the place of whatever is there.
+    /// Replaces any hold of the key with a peer's hold.
     pub(crate) fn put_peer(&mut self, key: Arc<LockKey>, peer: PeerHold, at: ServerTime) {
         let expires_at = peer.ttl.map(|ttl| expiry(at, ttl));
         self.insert(key, Hold::Peer { owner: peer.owner, count: peer.count, expires_at }, at);
     }
 
-    /// Forgets every hold, as a server without persistence does. Tokens go on rising.
+    /// Forgets every hold, like a server without persistence. Tokens continue to rise.
     pub(crate) fn lose_all(&mut self) {
         self.holds = ByKey::default();
         self.swept = 0;
     }
 
-    /// Holds in memory, those that ran out and were not met yet included.
+    /// Returns the number of holds in memory, including expired ones that were not removed yet.
     pub(crate) fn stored(&self) -> usize {
         self.holds.len()
     }
@@ -134,7 +135,7 @@ impl Table {
         self.holds.insert(key, hold);
     }
 
-    // Costs what the map's own growth to twice its size costs, and comes as rarely.
+    // It costs as much as the map's growth to twice its size, and is as rare.
     fn sweep(&mut self, at: ServerTime) {
         self.holds.retain(|_, hold| hold.lives(at));
         self.swept = self.holds.len();
@@ -147,14 +148,14 @@ impl Table {
     }
 }
 
-/// A hold that another kind of client left, for [`MemoryTransport::put_peer_hold`](crate::MemoryTransport::put_peer_hold).
+/// A hold by another kind of client, for [`MemoryTransport::put_peer_hold`](crate::MemoryTransport::put_peer_hold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerHold {
-    /// Who holds it: opaque text.
+    /// The owner: opaque text.
     pub owner: String,
-    /// How often. A peer may count re-entries on the server; Leasehold's own count there is always 1.
+    /// The re-entry count. A peer may count re-entries on the server; Leasehold's own count there is always 1.
     pub count: u64,
-    /// For how long from now; `None`: it has no expiry.
+    /// The time to live from now on. `None`: no expiry.
     pub ttl: Option<Duration>,
 }
 
@@ -190,8 +191,8 @@ fn left(expires_at: u64, at: ServerTime) -> Duration {
     Duration::from_micros(expires_at.saturating_sub(at.micros))
 }
 
-/// Holds that ran out may outnumber those that live by this many before they are swept. Small enough that 8 KiB names
-/// cost 8 MiB, large enough that a sweep of few holds is rare.
+/// The number of expired holds, above the number of live ones, at which they are swept. It is small enough that
+/// names of 8 KiB cost 8 MiB, and large enough that sweeps of few holds are rare.
 const LEFTOVERS_MAX: usize = 1024;
 
 #[cfg(test)]

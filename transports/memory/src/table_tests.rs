@@ -144,7 +144,7 @@ fn a_sweep_takes_no_hold_that_lives() {
     assert!((0..5_000).all(|n| remaining(&table, &format!("long-{n}"), 100).is_some()));
 }
 
-/// The same operations on the table and on the simplest thing that could be right: a list of (key, owner, expiry).
+/// Runs the same operations on the table and on the simplest correct model: a list of (key, owner, expiry).
 #[test]
 fn the_table_agrees_with_a_model() {
     for seed in 0..64_u64 {

@@ -1,6 +1,6 @@
-//! Who watches which key. It hands out what is to be notified; the caller notifies after unlocking.
+//! The watches, by key. Pure: it returns the watches to notify, and the caller notifies them after unlocking.
 //!
-//! A key is in here while at least one `Watch` of it lives.
+//! A key is in the map while at least one `Watch` of it exists.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::table::ByKey;
 
-/// The watches of one key, as the side that notifies sees them.
+/// The sender side of all watches of one key.
 pub(crate) type Watches = watch::Sender<WatchState>;
 
 #[derive(Debug, Default)]
@@ -18,40 +18,40 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// One more watch of `key`, in force at once: there is no subscription that a server would have to confirm.
+    /// Adds a watch of `key`. It is in force at once, because no server has to confirm a subscription.
     pub(crate) fn watch(&mut self, key: &Arc<LockKey>) -> watch::Receiver<WatchState> {
         self.by_key.entry(key.clone()).or_insert_with(in_force).subscribe()
     }
 
-    /// To be called after a watch was dropped: forgets the key if that was the last.
+    /// Removes the key if its last watch was dropped. Called after a watch was dropped.
     pub(crate) fn forget_unwatched(&mut self, key: &Arc<LockKey>) {
         if self.of(key).is_some_and(|watches| watches.receiver_count() == 0) {
             self.by_key.remove(key);
         }
     }
 
-    /// The watches of `key`, if there are any.
+    /// Returns the watches of `key`, if there are any.
     pub(crate) fn of(&self, key: &Arc<LockKey>) -> Option<&Watches> {
         self.by_key.get(key)
     }
 
-    /// The watches of every key.
+    /// Returns the watches of every key.
     pub(crate) fn all(&self) -> Vec<Watches> {
         self.by_key.values().cloned().collect()
     }
 
-    /// How many keys are watched.
+    /// Returns the number of watched keys.
     pub(crate) fn keys(&self) -> usize {
         self.by_key.len()
     }
 }
 
-/// Tells the watches that a hold of their key ended.
+/// Notifies the watches that a hold of their key has ended.
 pub(crate) fn notify(watches: &Watches) {
     watches.send_modify(|state| state.notices += 1);
 }
 
-/// Tells the watches that they may have missed a notice.
+/// Counts a gap: the watches may have missed a notice.
 pub(crate) fn count_gap(watches: &Watches) {
     watches.send_modify(|state| state.gaps += 1);
 }

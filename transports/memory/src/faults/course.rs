@@ -1,6 +1,6 @@
-//! The course of one request that a fault meets.
+//! The execution of one request with a fault.
 //!
-//! It runs as a task of its own, since it outlives its caller: the caller is answered in time whatever happens, and a
+//! It runs as a separate task, because it outlives its caller: the caller gets an answer in time in any case, and a
 //! late request is still on its way then.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{Answer, Fault, Rule, line::Line, probe::Probe, request::Request};
 
-/// Sends `request` on its course, and returns where its caller is told the answer, or in time that there is none.
+/// Starts `request`, and returns the receiver of its answer. The receiver gets an answer in time in any case.
 pub(super) fn start(
     line: &Arc<Line>,
     fault: Fault,
@@ -25,7 +25,7 @@ pub(super) fn start(
 
 struct Course {
     line: Arc<Line>,
-    /// How many operations had gone by when the call was made.
+    /// How many operations had passed when the call was made.
     passed_before: u64,
     rule: Option<Rule>,
     request: Request,
@@ -59,7 +59,8 @@ impl Course {
         }
     }
 
-    /// `arrive` is where an answer goes. Dropped without one, the caller waits for its timeout.
+    /// Applies the fault. `arrive` takes the answer. If it is dropped without one, the caller waits for its
+    /// timeout.
     async fn go(self, fault: Fault, probe: Probe, arrive: oneshot::Sender<Answer>) {
         match fault {
             Fault::DelayRequest(time) => {
@@ -106,7 +107,7 @@ impl Course {
 
     async fn hold(mut self, probe: Probe, arrive: oneshot::Sender<Answer>) {
         let (go, gone) = oneshot::channel();
-        // Not kept: when the last handle of the rule is gone, so is the request.
+        // The rule is not kept: when its last handle is dropped, the held request is dropped too.
         if let Some(rule) = self.rule.take() {
             rule.keep_back(go);
             rule.count_fired();
@@ -137,7 +138,7 @@ impl Course {
     }
 }
 
-// Whoever waited may have left.
+// The receiver may have been dropped.
 fn send(tell: oneshot::Sender<Answer>, answer: Answer) {
     let _ = tell.send(answer);
 }

@@ -1,4 +1,4 @@
-//! Which lanes are cut off, and how often each was.
+//! The lanes that are cut off, and how often each was.
 
 use leasehold::transport::LanePurpose;
 
@@ -13,7 +13,7 @@ pub(super) struct Cuts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CutState {
     pub(super) now: Option<Cut>,
-    /// Counts on, so that a cut which was healed before anybody looked still leaves its gap.
+    /// A counter, so that a cut that ended before the watch looked still leaves its gap.
     pub(super) begun: u64,
 }
 

@@ -2,65 +2,67 @@ use std::time::Duration;
 
 use leasehold::transport::ErrorKind;
 
-/// What a rule applies to.
+/// The operations to which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Asking for a lock.
+    /// Acquiring a lock.
     Acquire,
-    /// Giving it back.
+    /// Releasing a lock.
     Release,
-    /// One renewal batch. A rule with a key applies to the members of that key, and the others are renewed as ever;
-    /// the batch is answered when all its members are.
+    /// One renewal batch. A rule with a key applies to the members with that key, and the others are renewed as
+    /// usual. The batch is answered once all its members are.
     Renew,
-    /// Reading who holds a lock.
+    /// Reading the holder of a lock.
     Inspect,
-    /// Ending whatever hold there is.
+    /// Ending any hold of a lock.
     ForceRelease,
-    /// A notice on its way to one watch. A delay delays it, a repetition doubles it, anything else loses it.
+    /// A notice to one watch. Delays delay it, repetitions double it, and all other faults lose it.
     Notice,
 }
 
 /// What happens to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is executed this much later than it was sent.
+    /// The request is executed after this delay.
     DelayRequest(Duration),
-    /// It is executed at once, and the answer comes this much later.
+    /// The request is executed at once, and the reply arrives after this delay.
     DelayReply(Duration),
-    /// It is never executed, and the caller learns nothing.
+    /// The request is never executed, and the caller gets no reply.
     LoseRequest,
-    /// It is executed, and the caller learns nothing.
+    /// The request is executed, and the caller gets no reply.
     LoseReply,
-    /// Of a renewal batch the first half of the members (rounded down) is executed and the rest is not, and the caller
-    /// learns nothing. Any other operation: as [`LoseReply`](Self::LoseReply).
+    /// The first half of a renewal batch (rounded down) is executed, the rest is not, and the caller gets no reply.
+    /// For any other operation as [`LoseReply`](Self::LoseReply).
     LoseHalf,
-    /// It is executed twice, one right after the other. The caller gets the *second* answer.
+    /// The request is executed twice, one directly after the other. The caller gets the *second* reply.
     Repeat,
-    /// It is executed and answered as ever, and a copy is executed this much later. The caller gets the *first* answer.
+    /// The request is executed and answered as usual, and a copy is executed after this delay. The caller gets the
+    /// *first* reply.
     RepeatLater(Duration),
-    /// It is executed after this many later operations of its lane went by unharmed.
+    /// The request is executed after this many later operations of its lane have passed without a fault.
     Reorder(u64),
-    /// It is kept back until [`Rule::deliver`](super::Rule::deliver).
+    /// The request is held until [`Rule::deliver`](super::Rule::deliver).
     Hold,
-    /// It is never executed, and the caller learns just that, at once: this kind, `Effect::None`.
+    /// The request is never executed, and the caller is told so at once: an error of this kind, with
+    /// `Effect::None`.
     Refuse(ErrorKind),
-    /// It is never executed, and the connection breaks at once: `Unreachable`, `Effect::Unknown`.
+    /// The request is never executed, and the connection breaks at once: `Unreachable`, `Effect::Unknown`.
     Reset,
 }
 
-/// How a lane is cut off from its servers. Requests that were on their way when the cut came are not touched.
+/// How a lane is cut off from its servers. Requests that were on their way before the cut are not affected.
 ///
-/// While it lasts, no rule counts anything, no notice arrives, every watch is out of force after one gap, and no
-/// lane opens.
+/// During a cut no rule counts operations, no notice arrives, every watch counts one gap and is out of force, and
+/// no lane opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Every call fails at once: `Unreachable`, `Effect::None`.
     Refused,
-    /// Every call fails at once without being executed: `Unreachable`, `Effect::Unknown`.
+    /// Every call fails at once and is not executed: `Unreachable`, `Effect::Unknown`.
     Reset,
-    /// No call is executed, none is answered in time: `TimedOut`, `Effect::Unknown`.
+    /// No call is executed, and none is answered in time: `TimedOut`, `Effect::Unknown`.
     BlackHole,
-    /// Every call is executed, none is answered in time: `TimedOut`, `Effect::Unknown`.
+    /// Every call is executed, and none is answered in time: `TimedOut`, `Effect::Unknown`.
     RepliesLost,
 }
 

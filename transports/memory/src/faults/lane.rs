@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Answer, Operation, Rule, course, line::Line, request::Request, watch as relay};
 
-/// A lane that asks its rules about every call, when it is made.
+/// A lane that checks every call against the rules, when the call is made.
 pub(super) struct FaultyLane {
     line: Arc<Line>,
 }
@@ -42,7 +42,7 @@ impl FaultyLane {
         })
     }
 
-    /// The members that a rule is about go their own way; the whole batch is answered when all are.
+    /// Sends the members that the rule applies to separately. The whole batch is answered once all members are.
     fn split(&self, rule: Rule, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
         let (hit, spared): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|member| rule.is_about(&member.key));
@@ -126,7 +126,7 @@ fn renewals(answer: Answer) -> Vec<Renewal> {
     members
 }
 
-// A course answers its caller in any case, unless its runtime is gone, and the caller's with it.
+// A course always answers, unless its runtime has ended, and with it the caller's.
 fn answer_of(told: oneshot::Receiver<Answer>) -> BoxFuture<'static, Answer> {
     Box::pin(async move {
         match told.await {

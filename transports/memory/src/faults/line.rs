@@ -1,4 +1,4 @@
-//! What lies between a lane that fails on demand and the lane it wraps.
+//! The connection between a [`Faulty`](super::Faulty) lane and the lane that it wraps.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,10 +15,10 @@ pub(super) struct Line {
     pub(super) faults: Faults,
     pub(super) purpose: LanePurpose,
     pub(super) clock: Clock,
-    /// The runtime that opened the lane, on which late requests go on when nobody waits for them.
+    /// The runtime that has opened the lane. Late requests run on it after their callers have gone.
     pub(super) runtime: Handle,
     command_timeout: Duration,
-    /// Operations that went by unharmed.
+    /// How many operations have passed without a fault.
     passed: watch::Sender<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Line {
         Self { inner, faults, purpose, clock, runtime: Handle::current(), command_timeout, passed }
     }
 
-    /// When the caller of `request` must have an answer.
+    /// Returns the moment by which the caller of `request` must have an answer.
     pub(super) fn answer_by(&self, request: &Request) -> Instant {
         request.execute_by().unwrap_or_else(|| self.clock.now() + self.command_timeout)
     }
@@ -39,7 +39,7 @@ impl Line {
         let sent = self.clock.now();
         let Some(key) = request.first_key() else { return Err(empty_batch()) };
         let seen = self.inner.inspect(key).await;
-        // The request itself was not sent, whatever became of the inspection.
+        // The request itself was not sent, whatever happened to the inspection.
         let at = seen.map_err(|error| TransportError { effect: Effect::None, ..error })?.at;
         Ok(Probe::new(sent, at))
     }
@@ -52,10 +52,10 @@ impl Line {
         *self.passed.borrow()
     }
 
-    /// Waits until so many operations went by unharmed in the line's life.
+    /// Waits until at least `enough` operations in total have passed without a fault.
     pub(super) async fn until_passed(&self, enough: u64) {
         let mut passed = self.passed.subscribe();
-        // The sender lives in `self`, so the wait cannot fail.
+        // `self` owns the sender, so this wait cannot fail.
         let _ = passed.wait_for(|passed| *passed >= enough).await;
     }
 

@@ -2,7 +2,7 @@ use leasehold::transport::LanePurpose;
 
 use super::{Fault, Faults, Operation, Rule, conditions::Conditions};
 
-/// Which operations a rule is for. Without conditions: the next one of its kind, once.
+/// The operations to which a rule applies. Without conditions: the next operation of its kind, once.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before a fault is injected"]
 pub struct Matching {
@@ -22,36 +22,36 @@ impl Matching {
         Self { faults, conditions: Conditions::of(operation) }
     }
 
-    /// Only of the lock with this name, as the user wrote it, without prefix. Default: any.
+    /// Only the lock with this name, as the user wrote it, without the prefix. Default: any lock.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.conditions.key = Some(name.into());
         self
     }
 
-    /// Only over lanes of this purpose. Default: any.
+    /// Only lanes of this purpose. Default: any lane.
     pub fn lane(mut self, purpose: LanePurpose) -> Self {
         self.conditions.lane = Some(purpose);
         self
     }
 
-    /// Beginning with the n-th operation that matches, counted from now. Default: 1, the next.
+    /// Starts with the n-th matching operation, counted from the injection. Default: 1, the next one.
     pub fn nth(mut self, n: u64) -> Self {
         self.conditions.first = n;
         self
     }
 
-    /// For this many operations in a row. Default: 1.
+    /// Applies to this many consecutive operations. Default: 1.
     pub fn times(mut self, times: u64) -> Self {
         self.conditions.times = times;
         self
     }
 
-    /// For every operation, until [`Rule::remove`] or [`Faults::clear`].
+    /// Applies to every operation, until [`Rule::remove`] or [`Faults::clear`].
     pub fn always(self) -> Self {
         self.times(u64::MAX)
     }
 
-    /// Puts the rule in force, behind those that are in force already.
+    /// Adds the rule, after the rules that exist already.
     pub fn inject(self, fault: Fault) -> Rule {
         self.faults.inject(self.conditions, fault)
     }

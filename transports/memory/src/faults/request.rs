@@ -12,7 +12,7 @@ use leasehold::{
 
 use super::{Operation, probe::Probe};
 
-/// A call of a lane, as a value that can be kept, repeated and sent later.
+/// A call of a lane as a value, which can be stored, repeated and sent later.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Acquire(Acquire),
@@ -22,23 +22,23 @@ pub(super) enum Request {
     ForceRelease(Arc<LockKey>),
 }
 
-/// The server's answer to a request that was kept back, by the kind of the request.
+/// The server's reply to a held request, by the kind of the request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// To an acquire.
+    /// The reply to an acquire.
     Acquire(Result<AcquireReply, TransportError>),
-    /// To a release.
+    /// The reply to a release.
     Release(Result<ReleaseReply, TransportError>),
-    /// To a renewal batch: its members, each with its answer.
+    /// The members of a renewal batch, each with its answer.
     Renew(Vec<Renewal>),
-    /// To an inspection.
+    /// The reply to an inspection.
     Inspect(Result<Inspection, TransportError>),
-    /// To a forced release.
+    /// The reply to a forced release.
     ForceRelease(Result<bool, TransportError>),
 }
 
 impl Request {
-    /// Calls the lane, now; the future is for the answer only.
+    /// Calls the lane now. The future only returns the reply.
     pub(super) fn send(self, lane: &dyn Lane) -> BoxFuture<'_, Answer> {
         match self {
             Request::Acquire(request) => answer(lane.acquire(request), Answer::Acquire),
@@ -59,7 +59,7 @@ impl Request {
         }
     }
 
-    /// The keys it touches; none only for an empty batch.
+    /// Returns the keys of the request. Only an empty batch has none.
     pub(super) fn keys(&self) -> Vec<&LockKey> {
         match self {
             Request::Renew(_, batch) => batch.iter().map(|member| &*member.key).collect(),
@@ -78,7 +78,7 @@ impl Request {
         }
     }
 
-    /// The earliest moment after which a part of it must not be executed; `None`: it names none.
+    /// Returns the earliest `execute_by` in the request. `None`: it has none.
     pub(super) fn execute_by(&self) -> Option<Instant> {
         match self {
             Request::Acquire(request) => Some(request.execute_by),
@@ -87,7 +87,7 @@ impl Request {
         }
     }
 
-    /// Leaves the first half of a batch; any other request stays whole.
+    /// Keeps the first half of a batch. Any other request stays whole.
     pub(super) fn halved(self) -> Request {
         match self {
             Request::Renew(node, mut batch) => {
@@ -98,7 +98,7 @@ impl Request {
         }
     }
 
-    /// The answer "came too late", if this kind of request knows it.
+    /// Returns the reply "too late", if this kind of request has it.
     pub(super) fn too_late(self, at: ServerTime) -> Option<Answer> {
         match self {
             Request::Acquire(_) => Some(Answer::Acquire(Ok(AcquireReply::TooLate { at }))),
@@ -107,7 +107,8 @@ impl Request {
         }
     }
 
-    /// The answer that says what `error` says of a request with this `execute_by` (a release and the like: `None`).
+    /// Returns the reply with this error. `error` gets the `execute_by` of the request, or `None` if this kind of
+    /// request has none.
     pub(super) fn failed(self, error: impl Fn(Option<Instant>) -> TransportError) -> Answer {
         match self {
             Request::Acquire(request) => Answer::Acquire(Err(error(Some(request.execute_by)))),
@@ -120,14 +121,15 @@ impl Request {
         }
     }
 
-    /// The answer of a request of which the caller learns nothing; `probe` was taken before it was sent.
+    /// Returns the reply for a caller that gets no reply from the server. `probe` was taken before the request was
+    /// sent.
     pub(super) fn unknown(self, kind: ErrorKind, probe: Probe) -> Answer {
         self.failed(|limit| {
             TransportError::unknown(kind, probe.not_after(limit), "injected fault: no answer")
         })
     }
 
-    /// The answer of a request that was certainly not executed.
+    /// Returns the reply for a request that was certainly not executed.
     pub(super) fn refused(self, kind: ErrorKind) -> Answer {
         self.failed(|_| TransportError::without_effect(kind, None, "injected fault: refused"))
     }

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Answer, Cut, Fault, Operation, conditions::Conditions, cuts::Cuts};
 
-/// The handle that makes a [`Faulty`](super::Faulty) transport misbehave. Clones are the same handle.
+/// The handle that injects faults into a [`Faulty`](super::Faulty) transport. Clones are the same handle.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     shared: Arc<Shared>,
@@ -28,17 +28,17 @@ impl Faults {
         self.cut_lane(LanePurpose::Renewals, cut);
     }
 
-    /// Cuts the lanes of one purpose off, until [`heal`](Self::heal).
+    /// Cuts off the lanes of one purpose, until [`heal`](Self::heal).
     pub fn cut_lane(&self, purpose: LanePurpose, cut: Cut) {
         self.shared.cuts.send_modify(|cuts| cuts.begin(purpose, cut));
     }
 
-    /// Ends every cut. Watches come back into force.
+    /// Ends every cut. Watches are in force again.
     pub fn heal(&self) {
         self.shared.cuts.send_modify(Cuts::heal);
     }
 
-    /// Takes every rule back and ends every cut. What is delayed or held already stays so.
+    /// Removes every rule and ends every cut. Requests that are delayed or held already stay so.
     pub fn clear(&self) {
         self.rules().clear();
         self.heal();
@@ -59,7 +59,7 @@ impl Faults {
         self.shared.cuts.borrow().of(purpose).now
     }
 
-    /// The rule that decides about an operation that touches `keys`, if one does. Counts it.
+    /// Returns the rule for an operation on `keys`, if a rule applies, and counts the operation.
     pub(super) fn decide(
         &self,
         purpose: LanePurpose,
@@ -82,7 +82,7 @@ impl Faults {
     }
 }
 
-/// A rule in force. Dropping it leaves the rule in force; clones are the same rule.
+/// An injected rule. Dropping the handle leaves the rule in force; clones are the same rule.
 #[derive(Clone)]
 pub struct Rule {
     faults: Faults,
@@ -92,38 +92,38 @@ pub struct Rule {
 struct State {
     conditions: Conditions,
     fault: Fault,
-    /// Operations that matched so far.
+    /// How many operations have matched so far.
     seen: Mutex<u64>,
     fired: watch::Sender<u64>,
     held: Mutex<VecDeque<Held>>,
 }
 
-/// A request that is kept back: send it the place where its answer is to go.
+/// A held request. Sending it the receiver's sender releases it, and its reply goes there.
 pub(super) type Held = oneshot::Sender<oneshot::Sender<Answer>>;
 
 impl Rule {
-    /// How often the fault has happened. It has when the request was taken off its way; where the request is executed
-    /// first, after that; for [`Fault::RepeatLater`], when the copy was executed.
+    /// Returns how often the fault has happened. It counts when the request was stopped, or, if the request is
+    /// executed first, after its execution. [`Fault::RepeatLater`] counts when the copy was executed.
     pub fn fired(&self) -> u64 {
         *self.state.fired.borrow()
     }
 
-    /// Waits until the fault has happened at least so many times.
+    /// Waits until the fault has happened at least `times` times.
     ///
     /// # Cancel safety
-    /// Dropping it changes nothing.
+    /// Dropping the future changes nothing.
     pub async fn until_fired(&self, times: u64) {
         let mut fired = self.state.fired.subscribe();
-        // The sender lives in `self`, so the wait cannot fail.
+        // `self` owns the sender, so this wait cannot fail.
         let _ = fired.wait_for(|fired| *fired >= times).await;
     }
 
-    /// Lets the request that [`Fault::Hold`] has kept back for the longest time go, and returns the server's answer to
-    /// it; `None` if none is kept back. The caller gets the answer too, if it still waits. If the last handle of the
-    /// rule is dropped instead, what it keeps back is lost.
+    /// Sends the request that [`Fault::Hold`] has held for the longest time, and returns the server's reply.
+    /// `None`: no request is held. The caller gets the reply too, if it still waits. If the last handle of the rule
+    /// is dropped instead, its held requests are lost.
     ///
     /// # Cancel safety
-    /// Once polled, the request is on its way; dropping the future gives up the answer.
+    /// Once the future was polled, the request is on its way. Dropping the future gives up the reply.
     pub async fn deliver(&self) -> Option<Answer> {
         let held = self.held().pop_front()?;
         let (tell, told) = oneshot::channel();
@@ -131,12 +131,12 @@ impl Rule {
         told.await.ok()
     }
 
-    /// How many requests are kept back.
+    /// Returns the number of held requests.
     pub fn held_requests(&self) -> usize {
         self.held().len()
     }
 
-    /// Takes the rule back. What it delays or holds already stays so.
+    /// Removes the rule. Requests that it delays or holds already stay so.
     pub fn remove(&self) {
         self.faults.rules().retain(|rule| !Arc::ptr_eq(rule, &self.state));
     }

@@ -20,9 +20,9 @@ const MS: Duration = Duration::from_millis(1);
 struct Ground {
     transport: Faulty<MemoryTransport>,
     faults: Faults,
-    /// The lane that fails.
+    /// The lane with faults.
     lane: Arc<dyn Lane>,
-    /// A lane that does not.
+    /// A lane without faults.
     sound: Arc<dyn Lane>,
 }
 
@@ -244,7 +244,8 @@ async fn a_held_request_does_not_outlive_its_rule() {
     assert!(ground.held_by("a").await.is_empty());
 }
 
-/// The server's clock jumps past the limit that the caller was told: executing now would make that a lie.
+/// The server's clock jumps past the limit that was reported to the caller. An execution now would contradict that
+/// report.
 #[tokio::test(start_paused = true)]
 async fn a_held_request_is_not_executed_past_the_server_time_that_was_told() {
     let ground = ground().await;

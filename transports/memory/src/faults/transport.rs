@@ -6,7 +6,7 @@ use leasehold::transport::{
 
 use super::{Cut, Faults, lane::FaultyLane, line::Line};
 
-/// A transport that misbehaves on demand, around any other.
+/// A wrapper around any transport that injects faults.
 #[derive(Clone, Debug)]
 pub struct Faulty<T> {
     inner: T,
@@ -14,17 +14,17 @@ pub struct Faulty<T> {
 }
 
 impl<T: Transport> Faulty<T> {
-    /// Wraps `inner`. Without a rule or a cut it changes nothing but the cost.
+    /// Wraps `inner`. Without a rule or a cut it changes nothing except the cost.
     pub fn new(inner: T) -> Self {
         Self { inner, faults: Faults::default() }
     }
 
-    /// The handle that tells it how to misbehave, now and while lanes are open.
+    /// Returns the handle that injects faults, before and while lanes are open.
     pub fn faults(&self) -> Faults {
         self.faults.clone()
     }
 
-    /// The transport inside.
+    /// Returns the wrapped transport.
     pub fn inner(&self) -> &T {
         &self.inner
     }

@@ -1,4 +1,4 @@
-//! Notices on their way from the wrapped lane's watch to the watch that the user sees.
+//! Passes notices from the wrapped lane's watch to the user's watch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 
 type Shown = watch::Sender<WatchState>;
 
-/// A watch of `key` that shows what the wrapped lane's shows, less what the faults take.
+/// Returns a watch of `key` that shows the state of the wrapped lane's watch, changed by the faults.
 pub(super) fn start(line: &Arc<Line>, key: &Arc<LockKey>) -> Watch {
     let mut inner = line.inner.watch(key);
     let seen = inner.observe();
@@ -41,7 +41,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// Until nobody sees the watch any more; then the wrapped watch is dropped too.
+    /// Runs until the user's watch is dropped. Then the wrapped watch is dropped too.
     async fn run(mut self, mut cuts: watch::Receiver<Cuts>) {
         loop {
             let cut = cuts.borrow_and_update().of(self.line.purpose);
@@ -49,7 +49,7 @@ impl Relay {
             tokio::select! {
                 () = self.shown.closed() => return,
                 () = self.inner.changed() => {}
-                // The sender lives in `self.line`.
+                // `self.line` owns the sender, so this never fails.
                 _ = cuts.changed() => {}
             }
         }
@@ -69,7 +69,7 @@ impl Relay {
         });
     }
 
-    /// How many of one notice arrive now.
+    /// Returns how many copies of one notice arrive now.
     fn survivors(&self) -> u64 {
         let line = &self.line;
         let Some(rule) = line.faults.decide(line.purpose, Operation::Notice, &[&self.key]) else { return 1 };

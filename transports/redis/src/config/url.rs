@@ -34,7 +34,7 @@ impl RedisConfig {
         let read = Reading { url, parsed: Url::parse(url).map_err(|_| bad_url(url, SPELLING))? };
         let config = read.config()?;
         if config.username.is_some() && config.password.is_none() {
-            return Err(bad_url(url, NO_PASSWORD)); // the name may be the password, at the place of the name
+            return Err(bad_url(url, NO_PASSWORD)); // hidden: it may be a password in the wrong place
         }
         config.check().map_err(ConfigError::without_name)?;
         Ok(config)

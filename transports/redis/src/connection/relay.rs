@@ -174,7 +174,7 @@ async fn pass_replies(
         heard.note();
         depth.take(&bytes[..count]).map_err(unreadable)?;
         if fred.write_all(&bytes[..count]).await.is_err() {
-            return Ok(()); // fred has closed it, and knows why
+            return Ok(()); // fred has closed its end, and knows the reason
         }
     }
 }

@@ -125,7 +125,7 @@ impl Node {
     fn lose(&self, connection: &Connection) {
         connection.kill();
         if connection.has_lost_role() {
-            self.server.handle_lost_role(self.now()); // before anybody is told that it is not connected
+            self.server.handle_lost_role(self.now()); // before the node is published as not connected
         }
         *self.lock() = Present::Broken("the connection was lost".into());
         self.server.lost(connection.clock_id().epoch, self.now());

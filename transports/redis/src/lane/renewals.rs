@@ -82,7 +82,7 @@ impl Nodes {
         let is_sure = form.declares_one_key(members.len());
         let is_open = |member: &Renewal| is_open(&member.answer, is_sure);
         let Some(first) = members.iter().position(is_open) else {
-            return members; // as nearly always
+            return members; // the usual case
         };
         let mut done = None;
         // If the server refused the whole batch, it may refuse each member as well. One member is tried first to

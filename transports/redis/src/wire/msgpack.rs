@@ -96,9 +96,9 @@ mod tests {
         for wrong in [
             &[][..],             // nothing
             &[0x07],             // no list
-            &[0x91],             // shorter than it says
+            &[0x91],             // shorter than its length
             &[0x92, 7, 7],       // too many
-            &[0x91, 7, 7],       // longer than it says
+            &[0x91, 7, 7],       // longer than its length
             &[0x91, 0xc0],       // nil
             &[0x91, 0x90],       // a list in it
             &[0x91, 0xa2, b'x'], // half a text
