@@ -98,7 +98,7 @@ async fn every_node_of_a_cluster_is_looked_at() {
     let roles = report.findings().iter().filter(|finding| finding.subject == "role").count();
     assert_eq!(roles, 3, "{report}");
     assert_eq!(about(&report, "cluster"), (AuditLevel::Info, "every slot has a master".to_owned()));
-    assert_eq!(about(&report, "notices").1, "told by spublish");
+    assert_eq!(about(&report, "notices").1, "published by spublish");
     assert!(about(&report, "batching").1.contains("across slots"), "{report}");
     assert_eq!(about(&report, "detection").0, AuditLevel::Warn);
     assert_eq!(about(&report, "rights").1, "all that are needed");

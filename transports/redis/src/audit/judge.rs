@@ -17,7 +17,12 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         replicas(facts, config),
         rights(facts),
         idle_timeout(facts),
-        Finding::new(AuditLevel::Info, "notices", format!("told by {}", facts.publishes), "see `notices`"),
+        Finding::new(
+            AuditLevel::Info,
+            "notices",
+            format!("published by {}", facts.publishes),
+            "see `notices`",
+        ),
         batching(facts),
     ];
     findings.extend(replica_clocks(facts, terms));
@@ -69,7 +74,7 @@ fn error(subject: &'static str, found: impl Into<String>, remedy: &str) -> Findi
 
 fn version(facts: &Facts) -> Finding {
     match facts.version() {
-        None => warn("version", "the server does not tell", "grant +info"),
+        None => warn("version", "the server does not report it", "grant +info"),
         Some((product, version)) => {
             let found = format!("{product} {version}");
             match major(version) {
@@ -87,7 +92,7 @@ fn role(facts: &Facts) -> Finding {
         Some(role) => error("role", role, "point `addresses` at the master"),
         None => warn(
             "role",
-            "the server does not tell",
+            "the server does not report it",
             "grant +info or +role: a replica must not be taken for a master",
         ),
     }
@@ -100,7 +105,7 @@ fn eviction(facts: &Facts) -> Finding {
         (Some("noeviction"), _) => info("eviction", "noeviction", "nothing to do"),
         (Some(policy), Some("0")) => warn("eviction", format!("{policy}, without a maxmemory"), remedy),
         (Some(policy), _) => error("eviction", policy, remedy),
-        (None, _) => warn("eviction", "the server does not tell", "grant +info; see maxmemory-policy"),
+        (None, _) => warn("eviction", "the server does not report it", "grant +info; see maxmemory-policy"),
     }
 }
 
@@ -120,12 +125,12 @@ fn persistence(facts: &Facts, terms: &AuditContext) -> Finding {
         ),
         (None, _) => warn(
             "persistence",
-            format!("the server does not tell; {by_grace}"),
+            format!("the server does not report it; {by_grace}"),
             "see what its provider says of a restart: if it may forget, set restart_grace_ms to the longest ttl",
         ),
         (Some("1"), how) => warn(
             "persistence",
-            format!("appendonly, fsync {}; {by_grace}", how.unwrap_or("not told (grant +config|get)")),
+            format!("appendonly, fsync {}; {by_grace}", how.unwrap_or("not reported (grant +config|get)")),
             "a crash may forget the locks of the last second: set appendfsync always, or restart_grace_ms to the longest ttl",
         ),
         _ => warn(
@@ -143,7 +148,7 @@ fn replicas(facts: &Facts, config: &RedisConfig) -> Finding {
         RedisTopology::Sentinel | RedisTopology::Cluster => true,
     };
     if needs_one && found == "0" {
-        return warn("replicas", "none", "add one: nobody can take over when this server fails");
+        return warn("replicas", "none", "add one: no server can take over when this one fails");
     }
     info(
         "replicas",
@@ -168,8 +173,8 @@ fn rights(facts: &Facts) -> Finding {
 // A database that several regions write to does not report that.
 fn regions(facts: &Facts) -> Option<Finding> {
     (facts.host() == Host::RedisEnterprise).then(|| {
-        let remedy = "an Active-Active one grants each lock once in each region: use a database of one region for locks";
-        info("regions", "Redis Enterprise does not tell whether the database is Active-Active", remedy)
+        let remedy = "an Active-Active database grants each lock once in each region: use a database of one region for locks";
+        info("regions", "Redis Enterprise does not report whether the database is Active-Active", remedy)
     })
 }
 
@@ -188,13 +193,15 @@ fn idle_timeout(facts: &Facts) -> Finding {
         Some(Ok(0)) => info("timeout", "idle clients are kept", "nothing to do"),
         Some(Ok(seconds)) if seconds < IDLE_SECONDS_MIN => warn(
             "timeout",
-            format!("idle clients are cut after {seconds} s"),
+            format!("idle clients are closed after {seconds} s"),
             "set timeout 0, or at least 10",
         ),
         Some(Ok(seconds)) => {
-            info("timeout", format!("idle clients are cut after {seconds} s"), "nothing to do")
+            info("timeout", format!("idle clients are closed after {seconds} s"), "nothing to do")
         }
-        Some(Err(_)) | None => info("timeout", "the server does not tell", "grant +config|get to see it"),
+        Some(Err(_)) | None => {
+            info("timeout", "the server does not report it", "grant +config|get to see it")
+        }
     }
 }
 
@@ -236,14 +243,18 @@ fn clocks(servers: &[Facts], terms: &AuditContext) -> Option<Finding> {
 fn detection(watchers: &Watchers, terms: &AuditContext) -> Finding {
     let wanted = terms.ttl + terms.margin + Duration::from_secs(1);
     let Some(found) = watchers.detection else {
-        return warn("detection", "the time after which a failover begins is not told", "grant +config|get");
+        return warn(
+            "detection",
+            "the time after which a failover begins is not reported",
+            "grant +config|get",
+        );
     };
     let text = format!("a failover begins after {found:?}, a lease lasts {:?}", terms.ttl);
     if found > wanted {
         return info(
             "detection",
             text,
-            "whoever held a lock on a dead master knows before the next one gets it",
+            "a holder on a dead master knows about its loss before another client gets the lock",
         );
     }
     let remedy = "a failover may give a lock to a second holder while the first still believes in it: check fencing \
@@ -290,7 +301,11 @@ fn encryption(config: &RedisConfig) -> Finding {
     if config.addresses.iter().all(|address| is_local(&address.host)) {
         return info("tls", "not in use, this machine only", "nothing to do");
     }
-    warn("tls", "not in use", "anybody on the way can read the password and release locks: set [redis.tls]")
+    warn(
+        "tls",
+        "not in use",
+        "anyone on the network path can read the password and release locks: set [redis.tls]",
+    )
 }
 
 const IDLE_SECONDS_MIN: u64 = 10;
@@ -363,7 +378,7 @@ mod tests {
         };
         let unknown = judged("role:master");
         assert_eq!(level(&unknown, "persistence"), AuditLevel::Warn);
-        assert!(found(&unknown, "persistence").is_some_and(|found| found.contains("does not tell")));
+        assert!(found(&unknown, "persistence").is_some_and(|found| found.contains("does not report it")));
         let memory_db = Facts { info: "os:Amazon MemoryDB".into(), ..Facts::default() };
         assert_eq!(persistence(&memory_db, &terms()).level, AuditLevel::Info);
         assert_eq!(found(&unknown, "regions"), None);

@@ -114,7 +114,7 @@ impl Reading<'_> {
 
     fn decoded(&self, text: &str) -> Result<String, ConfigError> {
         let decoded = percent_decode_str(text).decode_utf8();
-        decoded.map(Into::into).map_err(|_| self.bad("what %XX stands for must be UTF-8"))
+        decoded.map(Into::into).map_err(|_| self.bad("the bytes written as %XX must be UTF-8"))
     }
 
     fn bad(&self, remedy: &'static str) -> ConfigError {
@@ -154,12 +154,12 @@ fn reads_as_server(text: &str) -> bool {
 
 const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
 const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
-const NO_PASSWORD: &str = "a user stands there without a password; spell a password alone redis://:password@host, with a user redis://user:password@host";
-const NODE: &str = "spell a further node as node=host:port";
+const NO_PASSWORD: &str = "the URL has a user but no password; write a password alone as redis://:password@host, with a user as redis://user:password@host";
+const NODE: &str = "write a further node as node=host:port";
 const NO_QUERY: &str = "leave the query out: one server has no options in its URL";
-const CLUSTER_QUERY: &str = "only node=host:port may stand behind the ?";
+const CLUSTER_QUERY: &str = "only node=host:port is allowed after the ?";
 const SENTINEL_QUERY: &str =
-    "only sentinelServiceName, sentinelUsername, sentinelPassword and node may stand behind the ?";
+    "only sentinelServiceName, sentinelUsername, sentinelPassword and node are allowed after the ?";
 
 #[cfg(test)]
 mod tests {
@@ -256,7 +256,7 @@ mod tests {
             ("redis://u:hun@ter2@", "spell it"),
             ("redis://u:hunter2", "spell it"),
             ("redis://u:%FFhunter2@h", "UTF-8"),
-            ("redis://hunter2@cache", "spell a password alone"),
+            ("redis://hunter2@cache", "write a password alone"),
             ("redis-sentinel://s1?sentinelServiceName=m&sentinelPassword=abc@hunter2&bad=1", "only sentinel"),
             ("redis-sentinel://s1?sentinelServiceName=m&sentinelUsername=hunter2", "give the password too"),
             ("redis://u:p?hunter2@cache", "spell it"),

@@ -71,10 +71,8 @@ impl Connection {
     /// their requests any more.
     pub(crate) fn misread(&self, limit: Limit) -> TransportError {
         self.kill();
-        let detail = format!(
-            "redis {} answered in a shape that makes no sense; the connection was closed",
-            self.terms.name
-        );
+        let detail =
+            format!("redis {} answered in an unexpected format; the connection was closed", self.terms.name);
         self.unknown(ErrorKind::Protocol, limit, detail)
     }
 

@@ -46,7 +46,7 @@ impl Connection {
     pub(crate) fn limit(&self, execute_by: Instant) -> Result<Limit, TransportError> {
         let now = self.now();
         if execute_by <= now {
-            return Err(self.without_effect(ErrorKind::TimedOut, "its time was over before it was sent"));
+            return Err(self.without_effect(ErrorKind::TimedOut, "its deadline passed before it was sent"));
         }
         let not_after = self.at(self.translate(execute_by, now)?);
         Ok(Limit { until: execute_by, not_after })

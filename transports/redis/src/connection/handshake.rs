@@ -159,16 +159,16 @@ fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
             Some(refusal) => refused(address, refusal, &text),
             None => without_effect(
                 ErrorKind::NotReady,
-                format!("redis {address} refused its check: {}", shown(&text)),
+                format!("redis {address} refused the handshake: {}", shown(&text)),
             ),
         },
         Failure::TimedOut => without_effect(
             ErrorKind::TimedOut,
-            format!("redis {address}: no answer to its check within {} ms", step.as_millis()),
+            format!("redis {address}: no answer to the handshake within {} ms", step.as_millis()),
         ),
         Failure::Lost(error) => {
             let detail = format!(
-                "redis {address}: lost during its check: {}; a proxy that closes connections at commands it does not \
+                "redis {address}: lost during the handshake: {}; a proxy that closes connections at commands it does not \
                  know cannot be used (twemproxy): name the server behind it",
                 plain_error::shown(&error)
             );

@@ -131,7 +131,7 @@ impl Connection {
         if let Err(failure) = told {
             let server = self.terms.name.clone();
             log::line(Level::DEBUG, move || {
-                tracing::debug!(%server, ?failure, "the end of a hold could not be told");
+                tracing::debug!(%server, ?failure, "the end of a hold could not be published");
             });
         }
     }

@@ -101,7 +101,7 @@ pub(crate) async fn survey(
     };
     let view = cluster_nodes::read(&nodes, slots.as_ref(), address);
     view.ok_or_else(|| {
-        let detail = format!("redis {address} answered CLUSTER NODES in a shape that makes no sense");
+        let detail = format!("redis {address} answered CLUSTER NODES in an unexpected format");
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })
 }

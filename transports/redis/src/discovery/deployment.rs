@@ -123,7 +123,7 @@ impl Deployment {
             drop(state);
             let (from, to) = (switch.from.clone(), switch.to.clone());
             log::line(Level::WARN, move || {
-                tracing::warn!(%from, %to, "a sentinel tells a failover: leaving the old master");
+                tracing::warn!(%from, %to, "a sentinel reports a failover: leaving the old master");
             });
         }
     }

@@ -234,7 +234,7 @@ async fn keep_hearing(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Addres
                 if !std::mem::replace(&mut is_told, true) {
                     let sentinel = sentinel.clone();
                     log::line(Level::WARN, move || {
-                        tracing::warn!(%sentinel, %error, "a sentinel refuses its messages: it is only asked every 5 s");
+                        tracing::warn!(%sentinel, %error, "a sentinel refuses the subscription: it is only polled, every 5 s");
                     });
                 }
                 tokio::time::sleep(refusals.next_pause(sentinel_monitor.lane.clock.now())).await;
@@ -362,7 +362,7 @@ fn another_sentinel(sentinel: &Address) -> TransportError {
 /// Adds the missing rights to the error: the server's refusal does not name the channel.
 fn deaf(error: TransportError) -> TransportError {
     let detail =
-        format!("{}; to hear of failovers it takes +subscribe, +ping, &+switch-master", error.detail);
+        format!("{}; for messages about failovers grant +subscribe, +ping, &+switch-master", error.detail);
     TransportError { detail: detail.into(), ..error }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn find_master(deployment: &Deployment, lane: OpenLane) -> Resu
             tracing::warn!(
                 silent,
                 configured,
-                "the master is that of a minority of the configured sentinels, whose word may be old: look at the others"
+                "only a minority of the configured sentinels names the master, and its answer may be old: check the others"
             );
         });
     }
@@ -168,7 +168,9 @@ pub(super) async fn ask(
     .await;
     let told = |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
     let mut word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
-        let detail = format!("sentinel {sentinel} named its master in a shape that makes no sense");
+        let detail = format!(
+            "sentinel {sentinel} answered SENTINEL MASTER or GET-MASTER-ADDR-BY-NAME in an unexpected format"
+        );
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
     word.address = deployment.config.reachable(&word.address);

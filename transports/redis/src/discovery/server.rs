@@ -102,7 +102,7 @@ impl Server {
         let link = Arc::new(Link::open(target, kind, clock, step).await?);
         let mut links = self.links();
         if links.left != left_before {
-            let why = format!("redis {} was left while it was connected to", self.name);
+            let why = format!("redis {} was taken out of use while connecting; ask again", self.name);
             return Err(TransportError::without_effect(ErrorKind::NotReady, None, why));
         }
         links.standing.retain(|link| link.strong_count() > 0);

@@ -285,7 +285,7 @@ impl Nodes {
     fn nobody(&self, slot: Slot) -> TransportError {
         let detail = match self.deployment.config.topology {
             RedisTopology::Cluster => {
-                format!("redis: slot {} is served by nobody at the moment; see CLUSTER INFO", slot.number())
+                format!("redis: no node serves slot {} at the moment; see CLUSTER INFO", slot.number())
             }
             RedisTopology::Single | RedisTopology::Sentinel => {
                 "redis: there is no master at the moment; see SENTINEL MASTERS".to_owned()

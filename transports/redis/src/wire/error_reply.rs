@@ -39,8 +39,7 @@ pub(crate) fn refused(address: &str, refusal: ErrorReply, text: &str) -> Transpo
 /// Returns the error for a refused login. Its text may repeat the password anywhere, so only the matching phrase of
 /// the table is shown.
 pub(crate) fn refused_login(address: &str, text: &str, credentials: &str) -> TransportError {
-    let unknown =
-        ErrorReply { code: "in words of its own", kind: ErrorKind::NotReady, remedy: "see its log" };
+    let unknown = ErrorReply { code: "unknown error text", kind: ErrorKind::NotReady, remedy: "see its log" };
     let ErrorReply { code, kind, remedy } = login_refusal(text).or(refusal(text)).unwrap_or(unknown);
     let detail = format!("redis {address} refused the login ({credentials}): {code}; {remedy}");
     TransportError::without_effect(kind, None, detail)
