@@ -10,7 +10,7 @@ use leasehold::{
 };
 use tokio::sync::{oneshot, watch};
 
-use super::{Answer, Operation, Rule, course, line::Line, request::Request, watch as relay};
+use super::{Answer, Operation, Rule, execution, line::Line, request::Request, watch as relay};
 
 /// A lane that checks every call against the rules, when the call is made.
 pub(super) struct FaultyLane {
@@ -25,10 +25,10 @@ impl FaultyLane {
     fn ask(&self, request: Request) -> BoxFuture<'_, Answer> {
         let line = &self.line;
         if let Some(cut) = line.faults.cut_of(line.purpose) {
-            return answer_of(course::start(line, cut.as_fault(), None, request));
+            return answer_of(execution::start(line, cut.as_fault(), None, request));
         }
         match line.faults.decide(line.purpose, request.operation(), &request.keys()) {
-            Some(rule) => answer_of(course::start(line, rule.fault(), Some(rule), request)),
+            Some(rule) => answer_of(execution::start(line, rule.fault(), Some(rule), request)),
             None => self.pass(request),
         }
     }
@@ -46,7 +46,7 @@ impl FaultyLane {
     fn split(&self, rule: Rule, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
         let (hit, spared): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|member| rule.is_about(&member.key));
-        let hit = course::start(&self.line, rule.fault(), Some(rule), Request::Renew(node, hit));
+        let hit = execution::start(&self.line, rule.fault(), Some(rule), Request::Renew(node, hit));
         let spared = (!spared.is_empty()).then(|| self.pass(Request::Renew(node, spared)));
         Box::pin(async move {
             let mut answered = match spared {
@@ -126,10 +126,10 @@ fn renewals(answer: Answer) -> Vec<Renewal> {
     members
 }
 
-// A course always answers, unless its runtime has ended, and with it the caller's.
-fn answer_of(told: oneshot::Receiver<Answer>) -> BoxFuture<'static, Answer> {
+// An execution always answers, unless its runtime has ended, and with it the caller's.
+fn answer_of(reply_rx: oneshot::Receiver<Answer>) -> BoxFuture<'static, Answer> {
     Box::pin(async move {
-        match told.await {
+        match reply_rx.await {
             Ok(answer) => answer,
             Err(_) => std::future::pending().await,
         }

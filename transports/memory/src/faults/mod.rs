@@ -30,6 +30,7 @@
 mod conditions;
 mod course;
 mod cuts;
+mod execution;
 mod fault;
 mod lane;
 mod line;

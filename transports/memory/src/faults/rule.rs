@@ -69,9 +69,9 @@ impl Faults {
         let mut rules = self.rules();
         let deciding = rules
             .iter()
-            .position(|rule| rule.conditions.apply(purpose, operation, keys) && rule.takes_turn())?;
+            .position(|rule| rule.conditions.apply(purpose, operation, keys) && rule.counts_in())?;
         let state = rules[deciding].clone();
-        if state.is_spent() {
+        if state.is_used_up() {
             rules.remove(deciding);
         }
         Some(Rule { faults: self.clone(), state })
@@ -126,9 +126,9 @@ impl Rule {
     /// Once the future was polled, the request is on its way. Dropping the future gives up the reply.
     pub async fn deliver(&self) -> Option<Answer> {
         let held = self.held().pop_front()?;
-        let (tell, told) = oneshot::channel();
-        held.send(tell).ok()?;
-        told.await.ok()
+        let (reply_tx, reply_rx) = oneshot::channel();
+        held.send(reply_tx).ok()?;
+        reply_rx.await.ok()
     }
 
     /// Returns the number of held requests.
@@ -163,13 +163,13 @@ impl Rule {
 }
 
 impl State {
-    fn takes_turn(&self) -> bool {
+    fn counts_in(&self) -> bool {
         let mut seen = self.seen();
         *seen += 1;
         self.conditions.begins_by(*seen)
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_used_up(&self) -> bool {
         self.conditions.ends_with(*self.seen())
     }
 

@@ -59,7 +59,7 @@ impl Relay {
         let now = self.inner.observe();
         let arrived = if cut.now.is_some() { 0 } else { now.notices - self.seen.notices };
         let gaps = now.gaps - self.seen.gaps + cut.begun - self.cuts_begun;
-        let notices = (0..arrived).map(|_| self.survivors()).sum::<u64>();
+        let notices = (0..arrived).map(|_| self.copies()).sum::<u64>();
         (self.seen, self.cuts_begun) = (now, cut.begun);
         let in_force = now.in_force && cut.now.is_none();
         self.shown.send_if_modified(|state| {
@@ -70,7 +70,7 @@ impl Relay {
     }
 
     /// Returns how many copies of one notice arrive now.
-    fn survivors(&self) -> u64 {
+    fn copies(&self) -> u64 {
         let line = &self.line;
         let Some(rule) = line.faults.decide(line.purpose, Operation::Notice, &[&self.key]) else { return 1 };
         rule.count_fired();

@@ -17,13 +17,13 @@ pub(super) fn start(
     rule: Option<Rule>,
     request: Request,
 ) -> oneshot::Receiver<Answer> {
-    let (tell, told) = oneshot::channel();
-    let course = Course { line: line.clone(), passed_before: line.passed(), rule, request };
-    line.runtime.spawn(course.run(fault, tell));
-    told
+    let (reply_tx, reply_rx) = oneshot::channel();
+    let execution = Execution { line: line.clone(), passed_before: line.passed(), rule, request };
+    line.runtime.spawn(execution.run(fault, reply_tx));
+    reply_rx
 }
 
-struct Course {
+struct Execution {
     line: Arc<Line>,
     /// How many operations had passed when the call was made.
     passed_before: u64,
@@ -31,91 +31,91 @@ struct Course {
     request: Request,
 }
 
-impl Course {
-    async fn run(self, fault: Fault, tell: oneshot::Sender<Answer>) {
+impl Execution {
+    async fn run(self, fault: Fault, reply_tx: oneshot::Sender<Answer>) {
         if let Fault::Refuse(kind) = fault {
-            self.fire();
-            return send(tell, self.request.refused(kind));
+            self.count_fired();
+            return send(reply_tx, self.request.refused(kind));
         }
         match self.line.probe(&self.request).await {
             Ok(probe) if fault == Fault::Reset => {
-                self.fire();
-                send(tell, self.request.unknown(ErrorKind::Unreachable, probe));
+                self.count_fired();
+                send(reply_tx, self.request.unknown(ErrorKind::Unreachable, probe));
             }
-            Ok(probe) => self.answer_in_time(fault, probe, tell).await,
-            Err(error) => send(tell, self.request.failed(|_| error.clone())),
+            Ok(probe) => self.answer_in_time(fault, probe, reply_tx).await,
+            Err(error) => send(reply_tx, self.request.failed(|_| error.clone())),
         }
     }
 
-    async fn answer_in_time(self, fault: Fault, probe: Probe, tell: oneshot::Sender<Answer>) {
+    async fn answer_in_time(self, fault: Fault, probe: Probe, reply_tx: oneshot::Sender<Answer>) {
         let (clock, answer_by) = (self.line.clock, self.line.answer_by(&self.request));
         let unknown = self.request.clone().unknown(ErrorKind::TimedOut, probe);
-        let (arrive, arrived) = oneshot::channel();
-        self.line.runtime.clone().spawn(self.go(fault, probe, arrive));
+        let (answer_tx, answer_rx) = oneshot::channel();
+        self.line.runtime.clone().spawn(self.apply(fault, probe, answer_tx));
         tokio::select! {
             biased;
-            Ok(answer) = arrived => send(tell, answer),
-            () = clock.sleep_until(answer_by) => send(tell, unknown),
+            Ok(answer) = answer_rx => send(reply_tx, answer),
+            () = clock.sleep_until(answer_by) => send(reply_tx, unknown),
         }
     }
 
-    /// Applies the fault. `arrive` takes the answer. If it is dropped without one, the caller waits for its
+    /// Applies the fault. `answer_tx` takes the answer. If it is dropped without one, the caller waits for its
     /// timeout.
-    async fn go(self, fault: Fault, probe: Probe, arrive: oneshot::Sender<Answer>) {
+    async fn apply(self, fault: Fault, probe: Probe, answer_tx: oneshot::Sender<Answer>) {
         match fault {
             Fault::DelayRequest(time) => {
-                self.fire();
+                self.count_fired();
                 self.line.sleep(time).await;
-                send(arrive, self.execute_late(probe).await);
+                send(answer_tx, self.execute_late(probe).await);
             }
             Fault::DelayReply(time) => {
                 let answer = self.execute().await;
-                self.fire();
+                self.count_fired();
                 self.line.sleep(time).await;
-                send(arrive, answer);
+                send(answer_tx, answer);
             }
-            Fault::LoseRequest => self.fire(),
+            Fault::LoseRequest => self.count_fired(),
             Fault::LoseReply => {
                 self.execute().await;
-                self.fire();
+                self.count_fired();
             }
             Fault::LoseHalf => {
                 self.request.clone().halved().send(&*self.line.inner).await;
-                self.fire();
+                self.count_fired();
             }
             Fault::Repeat => {
                 self.execute().await;
                 let second = self.execute().await;
-                self.fire();
-                send(arrive, second);
+                self.count_fired();
+                send(answer_tx, second);
             }
             Fault::RepeatLater(time) => {
-                send(arrive, self.execute().await);
+                send(answer_tx, self.execute().await);
                 self.line.sleep(time).await;
                 self.execute_late(probe).await;
-                self.fire();
+                self.count_fired();
             }
             Fault::Reorder(count) => {
-                self.fire();
+                self.count_fired();
                 self.line.until_passed(self.passed_before.saturating_add(count)).await;
-                send(arrive, self.execute_late(probe).await);
+                send(answer_tx, self.execute_late(probe).await);
             }
-            Fault::Hold => self.hold(probe, arrive).await,
+            Fault::Hold => self.hold(probe, answer_tx).await,
             Fault::Refuse(_) | Fault::Reset => unreachable!("answered before"),
         }
     }
 
-    async fn hold(mut self, probe: Probe, arrive: oneshot::Sender<Answer>) {
-        let (go, gone) = oneshot::channel();
+    async fn hold(mut self, probe: Probe, answer_tx: oneshot::Sender<Answer>) {
+        let (release_tx, release_rx) = oneshot::channel();
         // The rule is not kept: when its last handle is dropped, the held request is dropped too.
         if let Some(rule) = self.rule.take() {
-            rule.keep_back(go);
+            rule.keep_back(release_tx);
             rule.count_fired();
         }
-        let Ok(ask) = gone.await else { return };
+        let Ok(deliver_tx) = release_rx.await else { return };
         let answer = self.execute_late(probe).await;
-        send(arrive, answer.clone());
-        send(ask, answer);
+        send(answer_tx, answer.clone());
+        send(deliver_tx, answer);
     }
 
     async fn execute(&self) -> Answer {
@@ -131,7 +131,7 @@ impl Course {
         }
     }
 
-    fn fire(&self) {
+    fn count_fired(&self) {
         if let Some(rule) = &self.rule {
             rule.count_fired();
         }
@@ -139,6 +139,6 @@ impl Course {
 }
 
 // The receiver may have been dropped.
-fn send(tell: oneshot::Sender<Answer>, answer: Answer) {
-    let _ = tell.send(answer);
+fn send(reply_tx: oneshot::Sender<Answer>, answer: Answer) {
+    let _ = reply_tx.send(answer);
 }
