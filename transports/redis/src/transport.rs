@@ -51,7 +51,7 @@ impl Transport for RedisTransport {
         let transport = self.clone();
         Box::pin(async move {
             let opened = transport.open_lane(lane).await;
-            transport.tell(lane, opened.as_ref().err());
+            transport.log_outcome(lane, opened.as_ref().err());
             Ok(Arc::new(opened?) as Arc<dyn Lane>)
         })
     }
@@ -65,11 +65,11 @@ impl RedisTransport {
 
     // An engine that waits for its servers repeats this call. Its caller gets an error only at the end, or never,
     // so each failure is logged here.
-    fn tell(&self, lane: OpenLane, error: Option<&TransportError>) {
+    fn log_outcome(&self, lane: OpenLane, error: Option<&TransportError>) {
         let purpose = lane.purpose;
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
-            None => failures.over(),
+            None => failures.reset(),
             Some(error) if failures.is_due(lane.clock.now()) => {
                 tracing::warn!(transport = ?self, lane = ?purpose, %error, "cannot connect to redis");
             }

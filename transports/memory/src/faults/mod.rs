@@ -28,7 +28,7 @@
 //! ```
 
 mod conditions;
-mod course;
+
 mod cuts;
 mod execution;
 mod fault;

@@ -35,7 +35,7 @@ pub(crate) enum Host {
 
 /// The facts about failure detection: the sentinels, or the cluster.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watchers {
+pub(crate) struct DetectionFacts {
     /// How long a server must be silent before a failover begins.
     pub(crate) detection: Option<Duration>,
     /// The number of known sentinels, and how many of them must agree.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::transport::{AuditContext, AuditLevel, ErrorKind, Finding, TransportError};
 
-use super::facts::{Facts, Host, Watchers, major};
+use super::facts::{DetectionFacts, Facts, Host, major};
 use crate::config::{Address, RedisConfig, RedisTopology};
 
 /// Judges one server.
@@ -33,7 +33,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
 /// Judges the deployment as a whole.
 pub(crate) fn judge_deployment(
     servers: &[Facts],
-    watchers: &Watchers,
+    detection_facts: &DetectionFacts,
     config: &RedisConfig,
     terms: &AuditContext,
 ) -> Vec<Finding> {
@@ -41,8 +41,12 @@ pub(crate) fn judge_deployment(
     findings.extend(clocks(servers, terms));
     match config.topology {
         RedisTopology::Single => {}
-        RedisTopology::Sentinel => findings.extend([detection(watchers, terms), sentinels(watchers)]),
-        RedisTopology::Cluster => findings.extend([detection(watchers, terms), nodes(watchers)]),
+        RedisTopology::Sentinel => {
+            findings.extend([detection(detection_facts, terms), sentinels(detection_facts)])
+        }
+        RedisTopology::Cluster => {
+            findings.extend([detection(detection_facts, terms), nodes(detection_facts)])
+        }
     }
     findings
 }
@@ -240,9 +244,9 @@ fn clocks(servers: &[Facts], terms: &AuditContext) -> Option<Finding> {
     })
 }
 
-fn detection(watchers: &Watchers, terms: &AuditContext) -> Finding {
+fn detection(detection_facts: &DetectionFacts, terms: &AuditContext) -> Finding {
     let wanted = terms.ttl + terms.margin + Duration::from_secs(1);
-    let Some(found) = watchers.detection else {
+    let Some(found) = detection_facts.detection else {
         return warn(
             "detection",
             "the time after which a failover begins is not reported",
@@ -262,8 +266,8 @@ fn detection(watchers: &Watchers, terms: &AuditContext) -> Finding {
     warn("detection", text, remedy)
 }
 
-fn sentinels(watchers: &Watchers) -> Finding {
-    match watchers.sentinels {
+fn sentinels(detection_facts: &DetectionFacts) -> Finding {
+    match detection_facts.sentinels {
         None => warn("sentinels", "no sentinel answers", "check `addresses` and the sentinels' user"),
         Some((known, quorum)) if known < 3 => {
             let found = format!("{known} known, {quorum} must agree");
@@ -275,20 +279,20 @@ fn sentinels(watchers: &Watchers) -> Finding {
     }
 }
 
-fn nodes(watchers: &Watchers) -> Finding {
-    if !watchers.is_whole {
+fn nodes(detection_facts: &DetectionFacts) -> Finding {
+    if !detection_facts.is_whole {
         return error(
             "cluster",
             "a slot has no master that can be reached",
             "see CLUSTER INFO and CLUSTER NODES",
         );
     }
-    if watchers.failed.is_empty() {
+    if detection_facts.failed.is_empty() {
         return info("cluster", "every slot has a master", "nothing to do");
     }
     warn(
         "cluster",
-        format!("marked as failed: {}", watchers.failed.join(", ")),
+        format!("marked as failed: {}", detection_facts.failed.join(", ")),
         "restart them, or CLUSTER FORGET",
     )
 }
@@ -430,8 +434,9 @@ mod tests {
     #[test]
     fn the_detection_time_is_held_against_the_ttl() {
         let judged = |seconds| {
-            let watchers = Watchers { detection: Some(Duration::from_secs(seconds)), ..Watchers::default() };
-            detection(&watchers, &terms()).level
+            let detection_facts =
+                DetectionFacts { detection: Some(Duration::from_secs(seconds)), ..DetectionFacts::default() };
+            detection(&detection_facts, &terms()).level
         };
         assert_eq!(
             (judged(5), judged(32), judged(33)),
@@ -441,12 +446,13 @@ mod tests {
 
     #[test]
     fn who_watches_is_judged_by_the_topology() {
-        let watchers = Watchers { sentinels: Some((1, 1)), is_whole: false, ..Watchers::default() };
-        let findings = judge_deployment(&[], &watchers, &config(), &terms());
+        let detection_facts =
+            DetectionFacts { sentinels: Some((1, 1)), is_whole: false, ..DetectionFacts::default() };
+        let findings = judge_deployment(&[], &detection_facts, &config(), &terms());
         assert_eq!(level(&findings, "sentinels"), AuditLevel::Warn);
         assert_eq!(level(&findings, "tls"), AuditLevel::Warn);
         let cluster = RedisConfig::cluster([Address::new("127.0.0.1", 1)]);
-        let findings = judge_deployment(&[], &watchers, &cluster, &terms());
+        let findings = judge_deployment(&[], &detection_facts, &cluster, &terms());
         assert_eq!(level(&findings, "cluster"), AuditLevel::Error);
         assert_eq!(level(&findings, "tls"), AuditLevel::Info);
     }

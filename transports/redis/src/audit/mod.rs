@@ -16,7 +16,7 @@ use leasehold::{
 };
 
 use self::{
-    facts::{Facts, Watchers, failed},
+    facts::{DetectionFacts, Facts, failed},
     judge::{judge_deployment, judge_sentinel, judge_server},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         handshake::time,
         link::{Failure, Link},
     },
-    discovery::{ask_sentinels, survey, try_sentinels},
+    discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::Nodes,
     wire::{
         names::lock_channel,
@@ -42,16 +42,16 @@ pub(crate) async fn audit(nodes: &Nodes, lane: OpenLane, terms: AuditContext) ->
     let (connections, mut findings) = reachable(nodes);
     let config = &nodes.deployment().config;
     let facts = join_all(connections.iter().map(|connection| ask(connection, config, lane, &terms))).await;
-    let watchers = watchers(nodes, &connections, &facts, lane).await;
+    let detection_facts = detection_facts(nodes, &connections, &facts, lane).await;
     findings.extend(facts.iter().flat_map(|facts| judge_server(facts, config, &terms)));
-    findings.extend(judge_deployment(&facts, &watchers, config, &terms));
+    findings.extend(judge_deployment(&facts, &detection_facts, config, &terms));
     findings.extend(sentinels(nodes, lane).await);
     findings
 }
 
 fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
     let (mut connections, mut findings) = (Vec::new(), Vec::new());
-    for server in &nodes.deployment().map().servers {
+    for server in &nodes.deployment().routes().servers {
         match nodes.connection(server.id) {
             Ok(connection) => connections.push(connection),
             Err(error) => findings.push(
@@ -94,7 +94,7 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
 
 // One request per setting: before Redis 7 a request for several settings is refused.
 async fn settings(link: &Link, step: Duration) -> Vec<String> {
-    let ask = |name| link.request("CONFIG", 0, vec![word("GET"), word(name)], step);
+    let ask = |name| link.request("CONFIG", 0, vec![literal("GET"), literal(name)], step);
     let answers = join_all(SETTINGS.iter().map(|name| ask(name))).await;
     answers.iter().flatten().flat_map(texts).collect()
 }
@@ -119,7 +119,7 @@ async fn missing_rights(
         Value::Integer(0),
         text(lock),
         text(channel),
-        word(connection.publishes()),
+        literal(connection.publishes()),
         in_cluster,
     ];
     match connection.link().request("EVAL", 0, args, step).await {
@@ -151,59 +151,61 @@ async fn clock_offset(link: &Link, clock: Clock, step: Duration) -> Option<i64> 
     Some(time(link, clock, step).await.ok()?.offset_micros())
 }
 
-async fn watchers(
+async fn detection_facts(
     nodes: &Nodes,
     connections: &[Arc<Connection>],
     facts: &[Facts],
     lane: OpenLane,
-) -> Watchers {
+) -> DetectionFacts {
     match nodes.deployment().config.topology {
-        RedisTopology::Single => Watchers::default(),
-        RedisTopology::Sentinel => sentinel_watchers(nodes, lane).await,
-        RedisTopology::Cluster => cluster_watchers(nodes, connections, facts, lane).await,
+        RedisTopology::Single => DetectionFacts::default(),
+        RedisTopology::Sentinel => sentinel_detection(nodes, lane).await,
+        RedisTopology::Cluster => cluster_detection(nodes, connections, facts, lane).await,
     }
 }
 
-async fn sentinel_watchers(nodes: &Nodes, lane: OpenLane) -> Watchers {
+async fn sentinel_detection(nodes: &Nodes, lane: OpenLane) -> DetectionFacts {
     let answer = ask_sentinels(nodes.deployment(), lane).await;
     let settings = answer.as_ref().and_then(SentinelSettings::read);
-    Watchers {
+    DetectionFacts {
         detection: settings.as_ref().map(|settings| settings.down_after),
         sentinels: settings.as_ref().map(quorum),
-        ..Watchers::default()
+        ..DetectionFacts::default()
     }
 }
 
 async fn sentinels(nodes: &Nodes, lane: OpenLane) -> Vec<Finding> {
     match nodes.deployment().config.topology {
         RedisTopology::Sentinel => {
-            let troubles = try_sentinels(nodes.deployment(), lane).await;
-            troubles.iter().map(|(sentinel, last_error)| judge_sentinel(sentinel, last_error)).collect()
+            let failures = try_sentinels(nodes.deployment(), lane).await;
+            failures.iter().map(|(sentinel, last_error)| judge_sentinel(sentinel, last_error)).collect()
         }
         RedisTopology::Single | RedisTopology::Cluster => Vec::new(),
     }
 }
 
-async fn cluster_watchers(
+async fn cluster_detection(
     nodes: &Nodes,
     connections: &[Arc<Connection>],
     facts: &[Facts],
     lane: OpenLane,
-) -> Watchers {
+) -> DetectionFacts {
     let detection = facts.iter().find_map(|facts| facts.setting("cluster-node-timeout")?.parse().ok());
     let view = match connections.first() {
-        Some(connection) => survey(connection.link(), connection.address(), lane.command_timeout).await.ok(),
+        Some(connection) => {
+            fetch_view(connection.link(), connection.address(), lane.command_timeout).await.ok()
+        }
         None => None,
     };
-    Watchers {
+    DetectionFacts {
         detection: detection.map(Duration::from_millis),
         failed: view.as_deref().map(failed).unwrap_or_default(),
         is_whole: nodes.is_whole(),
-        ..Watchers::default()
+        ..DetectionFacts::default()
     }
 }
 
-fn word(text: &'static str) -> Value {
+fn literal(text: &'static str) -> Value {
     Value::from_static_str(text)
 }
 

@@ -14,11 +14,11 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The backoff after a connection that lasted for `stood`. After a connection of at least `STABLE` the first
+    /// The backoff after a connection that lasted for `lasted`. After a connection of at least `STABLE` the first
     /// attempt comes within 20 ms. After a shorter one it comes later, so connections that keep breaking at once
     /// are not retried without a delay.
-    pub(crate) fn after(stood: Duration) -> Self {
-        let next = if stood >= STABLE { Duration::ZERO } else { FIRST };
+    pub(crate) fn after(lasted: Duration) -> Self {
+        let next = if lasted >= STABLE { Duration::ZERO } else { FIRST };
         // The cause may have ended the connections of all clients at this moment, so the jitter is at least
         // `FIRST`.
         Self { next, longest: LONGEST, jitter_least: FIRST }
@@ -56,10 +56,10 @@ impl Backoff {
 }
 
 /// Returns the number of connections in a row that ended because the cluster is down: `before`, plus the last one,
-/// which lasted for `stood`. A connection that lasted longer than any delay was made while the cluster was up. Its
+/// which lasted for `lasted`. A connection that lasted longer than any delay was made while the cluster was up. Its
 /// end begins another outage, so the count starts again at 1.
-pub(crate) fn downs_in_a_row(before: u32, stood: Duration) -> u32 {
-    if stood > SLOW { 1 } else { before.saturating_add(1) }
+pub(crate) fn downs_in_a_row(before: u32, lasted: Duration) -> u32 {
+    if lasted > SLOW { 1 } else { before.saturating_add(1) }
 }
 
 /// Returns a jitter below `most`. The clocks of two processes on one machine are close to each other, so their
@@ -112,8 +112,8 @@ mod tests {
     fn another_outage_of_a_cluster_begins_with_the_shortest_delay() {
         let seconds = Duration::from_secs;
         let row = [1, 0, 2, 5, 86_400, 3].map(seconds);
-        let downs = row.iter().scan(0, |downs, stood| {
-            *downs = downs_in_a_row(*downs, *stood);
+        let downs = row.iter().scan(0, |downs, lasted| {
+            *downs = downs_in_a_row(*downs, *lasted);
             Some(*downs)
         });
         assert_eq!(downs.collect::<Vec<_>>(), [1, 2, 3, 4, 1, 2]);

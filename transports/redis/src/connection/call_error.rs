@@ -27,7 +27,7 @@ impl From<TransportError> for CallError {
 }
 
 impl Connection {
-    pub(super) fn deny(&self, failure: Failure, limit: Limit) -> CallError {
+    pub(super) fn classify_failure(&self, failure: Failure, limit: Limit) -> CallError {
         if let (Failure::Refused(text), true) = (&failure, self.terms.in_cluster) {
             if let Some(redirect) = Redirect::read(text, &self.terms.address) {
                 return CallError::Elsewhere(redirect);

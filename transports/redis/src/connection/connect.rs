@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     plain_error,
-    relay::{Cause, Heard, Relay},
+    relay::{Cause, LastReceived, Relay},
     tls_errors,
 };
 use crate::{
@@ -65,13 +65,14 @@ pub(super) async fn dial(
     target: &Target<'_>,
     kind: LinkKind,
     step: Duration,
-    heard: Heard,
+    last_received: LastReceived,
 ) -> Result<(Client, Router), TransportError> {
     let password = read_password(target.setting("password"), target.password(), step).await?;
     let tls =
         read_tls(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
-    let relay =
-        connect(target, tls, step, heard).await.map_err(|error| cannot_connect(target, &error, step))?;
+    let relay = connect(target, tls, step, last_received)
+        .await
+        .map_err(|error| cannot_connect(target, &error, step))?;
     let client = client(target, kind, (relay.path(), password), step);
     let mut up = client.reconnect_rx();
     let mut router = Router { task: client.connect(), relay };
@@ -91,15 +92,15 @@ async fn connect(
     target: &Target<'_>,
     tls: Option<ClientConfig>,
     step: Duration,
-    heard: Heard,
+    last_received: LastReceived,
 ) -> Result<Relay, FredError> {
     let late = |_| FredError::new(FredKind::Timeout, "no answer");
     let socket = timeout(step, connect_socket(target)).await.map_err(late)??;
-    let Some(tls) = tls else { return Ok(Relay::start(socket, heard)?) };
+    let Some(tls) = tls else { return Ok(Relay::start(socket, last_received)?) };
     let name = ServerName::try_from(target.server_name())?;
     let tls_errors = TlsConnector::from(Arc::new(tls)).connect(name, socket);
     let stream = timeout(step * SLOW_STEP, tls_errors).await.map_err(late)??;
-    Ok(Relay::start(stream, heard)?)
+    Ok(Relay::start(stream, last_received)?)
 }
 
 async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {

@@ -17,17 +17,17 @@ pub(crate) struct Features {
     /// `SPUBLISH` and `SSUBSCRIBE`.
     pub(crate) sharded: bool,
     /// Scripts with keys of several slots.
-    pub(crate) across_slots: Told,
+    pub(crate) across_slots: Support,
 }
 
 /// The server's answer to a question about a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Support {
     Yes,
     No,
     /// The server refused to answer, for now or for good.
     #[default]
-    Nothing,
+    Unknown,
 }
 
 /// The kinds of notices that a connection uses. At least one is `true`.
@@ -71,7 +71,7 @@ impl Features {
         match (config.batching, config.topology) {
             (Batching::BySlot, _) => Batches::BySlot,
             (Batching::Auto, RedisTopology::Single | RedisTopology::Sentinel) => Batches::Declared,
-            (Batching::Auto, RedisTopology::Cluster) if self.across_slots == Told::Yes => {
+            (Batching::Auto, RedisTopology::Cluster) if self.across_slots == Support::Yes => {
                 Batches::AcrossSlots
             }
             (Batching::Auto, RedisTopology::Cluster) => Batches::BySlot,
@@ -81,7 +81,7 @@ impl Features {
     /// Whether an answer would change how batches are sent, so that the server should be asked again.
     pub(crate) fn is_to_be_asked_again(self, config: &RedisConfig) -> bool {
         let decides = config.batching == Batching::Auto && config.topology == RedisTopology::Cluster;
-        decides && self.across_slots == Told::Nothing
+        decides && self.across_slots == Support::Unknown
     }
 }
 
@@ -107,20 +107,20 @@ impl Kinds {
 ///
 /// # Errors
 /// The server does not answer, or the connection is lost.
-pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Told, Failure> {
+pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Support, Failure> {
     let args = vec![Value::from_static_str(ACROSS_SLOTS_PROBE), Value::Integer(0)];
     match link.request("EVAL", 0, args, step).await {
-        Ok(_) => Ok(Told::Yes),
-        Err(Failure::Refused(text)) => Ok(told_by_refusal(&text)),
+        Ok(_) => Ok(Support::Yes),
+        Err(Failure::Refused(text)) => Ok(support_from_refusal(&text)),
         Err(failure) => Err(failure),
     }
 }
 
 // Before Redis 7 the first line is not valid Lua. Since Redis 7 the flag may be unknown. Any other refusal has
 // another cause.
-fn told_by_refusal(text: &str) -> Told {
+fn support_from_refusal(text: &str) -> Support {
     let is_about_flags = text.contains("Unexpected flag") || text.contains("Error compiling script");
-    if is_about_flags { Told::No } else { Told::Nothing }
+    if is_about_flags { Support::No } else { Support::Unknown }
 }
 
 /// The flags before the last one prevent refusals for what the server lacks at the moment: memory, replicas, a
@@ -133,8 +133,8 @@ mod tests {
     use super::*;
     use crate::config::Address;
 
-    const NEW: Features = Features { sharded: true, across_slots: Told::Yes };
-    const OLD: Features = Features { sharded: false, across_slots: Told::No };
+    const NEW: Features = Features { sharded: true, across_slots: Support::Yes };
+    const OLD: Features = Features { sharded: false, across_slots: Support::No };
 
     fn cluster() -> RedisConfig {
         RedisConfig::cluster([Address::new("a", 1)])
@@ -165,18 +165,21 @@ mod tests {
     #[test]
     fn only_a_refusal_of_the_flags_is_a_no() {
         for (text, expected) in [
-            ("ERR Unexpected flag in script shebang: allow-cross-slot-keys", Told::No),
+            ("ERR Unexpected flag in script shebang: allow-cross-slot-keys", Support::No),
             (
                 "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
-                Told::No,
+                Support::No,
             ),
-            ("NOREPLICAS Not enough good replicas to write.", Told::Nothing),
-            ("BUSY Redis is busy running a script.", Told::Nothing),
-            ("ERR for redis cluster, eval/evalsha number of keys can't be negative or zero", Told::Nothing),
+            ("NOREPLICAS Not enough good replicas to write.", Support::Unknown),
+            ("BUSY Redis is busy running a script.", Support::Unknown),
+            (
+                "ERR for redis cluster, eval/evalsha number of keys can't be negative or zero",
+                Support::Unknown,
+            ),
         ] {
-            assert_eq!(told_by_refusal(text), expected, "{text}");
+            assert_eq!(support_from_refusal(text), expected, "{text}");
         }
-        let unknown = Features { across_slots: Told::Nothing, ..NEW };
+        let unknown = Features { across_slots: Support::Unknown, ..NEW };
         assert!(unknown.is_to_be_asked_again(&cluster()) && !OLD.is_to_be_asked_again(&cluster()));
         assert!(!unknown.is_to_be_asked_again(&RedisConfig::single("a", 1)));
         assert_eq!(unknown.batches(&cluster()), Batches::BySlot);

@@ -61,7 +61,7 @@ pub(crate) async fn check(
 ) -> Result<Checked, Unfit> {
     let ask = |command, args: &[&'static str]| {
         let args = args.iter().map(|arg| Value::from_static_str(arg)).collect();
-        async move { told(link.request(command, 0, args, step).await) }
+        async move { optional(link.request(command, 0, args, step).await) }
     };
     let (named, role, replication, info, features, sample) = tokio::join!(
         ask("CLIENT", &["SETNAME", name]),
@@ -101,7 +101,7 @@ pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result
 }
 
 /// Turns a refusal into `None`: the fact is hidden, and the connection is usable.
-fn told(reply: Result<Frame, Failure>) -> Result<Option<Frame>, Failure> {
+fn optional(reply: Result<Frame, Failure>) -> Result<Option<Frame>, Failure> {
     match reply {
         Ok(frame) => Ok(Some(frame)),
         Err(Failure::Refused(_)) => Ok(None),

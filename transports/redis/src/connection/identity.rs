@@ -49,7 +49,7 @@ impl Identity {
             self.up_since = if first { None } else { Some(now.into()) };
         }
         self.run_id = findings.run_id;
-        self.trusted();
+        self.reinstated();
         self.master = true;
         self.up_since = self.up_since.or(findings.uptime.map(|uptime| started(now, uptime)));
         Run { epoch: self.epoch, up_since: self.up_since }
@@ -77,13 +77,13 @@ impl Identity {
     }
 
     /// Takes in that the server is named as a master again, which ends the pause after a lost role.
-    pub(crate) fn trusted(&mut self) {
+    pub(crate) fn reinstated(&mut self) {
         self.demoted_at = None;
     }
 
     /// Until this moment a server that lost its role is not asked.
-    pub(crate) fn doubted_until(&self) -> Option<Instant> {
-        self.demoted_at.map(|at| at + DOUBT)
+    pub(crate) fn paused_until(&self) -> Option<Instant> {
+        self.demoted_at.map(|at| at + DEMOTED_PAUSE)
     }
 
     pub(crate) fn epoch(&self) -> u32 {
@@ -99,7 +99,7 @@ fn started(now: Instant, uptime: Duration) -> UpSince {
 
 /// Far above the time in which a cluster or its sentinels report a finished failover, including the time to ask
 /// them.
-const DOUBT: Duration = Duration::from_secs(1);
+const DEMOTED_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -170,19 +170,19 @@ mod tests {
     fn l5_who_has_lost_its_role_is_left_alone_until_it_is_named_again_or_for_a_second() {
         let mut identity = Identity::default();
         identity.demoted(at(99));
-        assert_eq!(identity.doubted_until(), None, "it was none");
+        assert_eq!(identity.paused_until(), None, "it was none");
         for is_named in [true, false] {
             identity.adopt(run("a", 10), at(100));
-            assert_eq!(identity.doubted_until(), None);
+            assert_eq!(identity.paused_until(), None);
             identity.demoted(at(110));
             identity.demoted(at(111));
-            assert_eq!(identity.doubted_until(), Some(at(111)), "a second after it was seen first");
+            assert_eq!(identity.paused_until(), Some(at(111)), "a second after it was seen first");
             if is_named {
-                identity.trusted();
+                identity.reinstated();
             } else {
                 identity.adopt(run("a", 30), at(120));
             }
-            assert_eq!(identity.doubted_until(), None);
+            assert_eq!(identity.paused_until(), None);
         }
     }
 }

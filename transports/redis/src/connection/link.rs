@@ -37,7 +37,7 @@ use tokio::{
 
 use super::{
     connect::{LinkKind, Router, Target, dial},
-    relay::{Cause, Heard},
+    relay::{Cause, LastReceived},
 };
 
 /// One connection.
@@ -46,7 +46,7 @@ pub(crate) struct Link {
     clock: Clock,
     ends: [AbortHandle; 2],
     dead: watch::Sender<bool>,
-    heard: Heard,
+    last_received: LastReceived,
     /// The shortest round trip so far. `u64::MAX` before the first reply.
     round_trip_nanos: AtomicU64,
     outstanding: AtomicUsize,
@@ -83,16 +83,16 @@ impl Link {
         clock: Clock,
         step: Duration,
     ) -> Result<Link, TransportError> {
-        let heard = Heard::now(clock);
-        let (client, router) = dial(&target, kind, step, heard.clone()).await?;
-        Ok(Self::watched(client, clock, router, heard))
+        let last_received = LastReceived::now(clock);
+        let (client, router) = dial(&target, kind, step, last_received.clone()).await?;
+        Ok(Self::watched(client, clock, router, last_received))
     }
 
-    fn watched(client: Client, clock: Clock, router: Router, heard: Heard) -> Self {
+    fn watched(client: Client, clock: Clock, router: Router, last_received: LastReceived) -> Self {
         let (dead, ends, cause) = (watch::Sender::new(false), router.abort_handles(), router.cause());
         let cluster_down = Arc::new(AtomicBool::default());
         let end = End { errors: client.error_rx(), cluster_down: cluster_down.clone(), dead: dead.clone() };
-        tokio::spawn(end.tell(router));
+        tokio::spawn(end.signal(router));
         let (round_trip_nanos, outstanding) = (AtomicU64::new(u64::MAX), AtomicUsize::new(0));
         let queueing = RwLock::default();
         Self {
@@ -100,7 +100,7 @@ impl Link {
             clock,
             ends,
             dead,
-            heard,
+            last_received,
             round_trip_nanos,
             outstanding,
             queueing,
@@ -195,7 +195,7 @@ impl Link {
                 _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
             },
         };
-        self.sort(reply, sent)
+        self.classify(reply, sent)
     }
 
     /// Subscribes to sharded channels. Returns once the server has confirmed, with the channels that another node
@@ -263,8 +263,8 @@ impl Link {
     }
 
     /// Returns when the last byte was received.
-    pub(crate) fn heard(&self) -> Instant {
-        self.heard.at()
+    pub(crate) fn last_received(&self) -> Instant {
+        self.last_received.at()
     }
 
     /// Returns the shortest round trip so far, if there was a reply.
@@ -305,7 +305,7 @@ impl Link {
         }
     }
 
-    fn sort(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
+    fn classify(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
         let frame = reply.map_err(|error| self.failure(error))?;
         let took_nanos = u64::try_from((self.clock.now() - sent).as_nanos()).unwrap_or(u64::MAX);
         self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
@@ -333,7 +333,7 @@ struct End {
 }
 
 impl End {
-    async fn tell(mut self, mut router: Router) {
+    async fn signal(mut self, mut router: Router) {
         let _ = (&mut router.task).await;
         // fred ends the connection at a `CLUSTERDOWN` reply, and reports the error before its task ends.
         while let Ok((error, _)) = self.errors.try_recv() {

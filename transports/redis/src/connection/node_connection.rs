@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     batching::{BatchLimit, Batches, Inquiry},
-    features::{Kinds, Told, may_span_slots},
+    features::{Kinds, Support, may_span_slots},
     handshake,
     link::{Failure, Link},
     offset::{Offset, Sample},
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     pub(super) terms: Terms,
     offset: Mutex<Offset>,
     pub(super) in_flight: Semaphore,
-    pub(super) told: scripts::Told,
+    pub(super) sent_scripts: scripts::SentScripts,
     pub(super) lost_role: AtomicBool,
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
@@ -68,7 +68,7 @@ impl Connection {
             terms,
             offset: Mutex::new(offset),
             in_flight,
-            told: scripts::Told::default(),
+            sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
             lost_role: AtomicBool::default(),
         }
@@ -114,9 +114,9 @@ impl Connection {
             return;
         }
         match may_span_slots(&self.link, self.terms.command_timeout).await {
-            Ok(Told::Nothing) | Err(_) => {}
-            Ok(told) => {
-                self.spans_slots.store(told == Told::Yes, Ordering::SeqCst);
+            Ok(Support::Unknown) | Err(_) => {}
+            Ok(support) => {
+                self.spans_slots.store(support == Support::Yes, Ordering::SeqCst);
                 self.terms.inquiry.close();
             }
         }
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Returns the offset of the server's clock to ours, if the clock was read in the last minute.
-    pub(crate) fn clock_sighting(&self) -> Option<ClockReading> {
+    pub(crate) fn clock_reading(&self) -> Option<ClockReading> {
         let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
         Some(ClockReading { node: self.terms.clock_id.node, ahead_micros })
     }

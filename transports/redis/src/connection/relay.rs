@@ -29,18 +29,18 @@ use crate::wire::depth::{Depth, Unreadable};
 
 /// When a connection last received a byte.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct LastReceived {
     clock: Clock,
     nanos: Arc<AtomicU64>,
 }
 
-impl Heard {
+impl LastReceived {
     /// Starts with the current moment.
     pub(crate) fn now(clock: Clock) -> Self {
         Self { clock, nanos: Arc::new(AtomicU64::new(clock.now().as_nanos())) }
     }
 
-    pub(crate) fn note(&self) {
+    pub(crate) fn update(&self) {
         self.nanos.store(self.clock.now().as_nanos(), Ordering::Relaxed);
     }
 
@@ -72,17 +72,17 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Waits for fred at a local socket, then passes bytes in both directions.
-    pub(super) fn start<S>(server: S, heard: Heard) -> io::Result<Self>
+    pub(super) fn start<S>(server: S, last_received: LastReceived) -> io::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (listener, path) = listen()?;
         let cause = Arc::new(OnceLock::new());
-        let told = cause.clone();
+        let set_cause = cause.clone();
         let task = tokio::spawn(async move {
             match ours(listener).await {
-                Ok(fred) => pass(server, fred, &heard, &told).await,
-                Err(error) => drop(told.set(error)),
+                Ok(fred) => pass(server, fred, &last_received, &set_cause).await,
+                Err(error) => drop(set_cause.set(error)),
             }
         });
         Ok(Self { path, cause, task })
@@ -146,13 +146,13 @@ async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
 async fn pass<S: AsyncRead + AsyncWrite>(
     server: S,
     fred: UnixStream,
-    heard: &Heard,
+    last_received: &LastReceived,
     cause: &OnceLock<io::Error>,
 ) {
     let (mut from_server, mut to_server) = tokio::io::split(server);
     let (mut from_fred, mut to_fred) = fred.into_split();
     let passed = tokio::select! {
-        passed = pass_replies(&mut from_server, &mut to_fred, heard) => passed,
+        passed = pass_replies(&mut from_server, &mut to_fred, last_received) => passed,
         passed = pass_requests(&mut from_fred, &mut to_server) => passed,
     };
     if let Err(error) = passed {
@@ -163,15 +163,15 @@ async fn pass<S: AsyncRead + AsyncWrite>(
 async fn pass_replies(
     server: &mut (impl AsyncRead + Unpin),
     fred: &mut (impl AsyncWrite + Unpin),
-    heard: &Heard,
+    last_received: &LastReceived,
 ) -> io::Result<()> {
-    let (mut depth, mut bytes) = (Depth::default(), vec![0; ROOM_BYTES]);
+    let (mut depth, mut bytes) = (Depth::default(), vec![0; BUFFER_BYTES]);
     loop {
         let count = server.read(&mut bytes).await?;
         if count == 0 {
             return Ok(());
         }
-        heard.note();
+        last_received.update();
         depth.take(&bytes[..count]).map_err(unreadable)?;
         if fred.write_all(&bytes[..count]).await.is_err() {
             return Ok(()); // fred has closed its end, and knows the reason
@@ -183,7 +183,7 @@ async fn pass_requests(
     fred: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    let mut bytes = vec![0; ROOM_BYTES];
+    let mut bytes = vec![0; BUFFER_BYTES];
     loop {
         let count = fred.read(&mut bytes).await.unwrap_or(0);
         if count == 0 {
@@ -202,7 +202,7 @@ fn unreadable(why: Unreadable) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-const ROOM_BYTES: usize = 16 * 1024;
+const BUFFER_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +217,7 @@ mod tests {
         let taken = |count| StdListener::bind_addr(&SocketAddr::from_abstract_name(name(count))?);
         let _taken: Vec<_> = (0..100).map(taken).collect();
         let (server, _) = tokio::io::duplex(64);
-        let relay = Relay::start(server, Heard::now(Clock::Boot)).expect("a name of its own");
+        let relay = Relay::start(server, LastReceived::now(Clock::Boot)).expect("a name of its own");
         UnixStream::connect(relay.path()).await.expect("it listens there");
     }
 }

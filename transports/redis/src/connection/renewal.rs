@@ -38,20 +38,20 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError::Elsewhere`] if the whole command was redirected.
-    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], manner: Asking) -> Result<(), CallError> {
-        self.renew_by(DECLARED, members, manner).await
+    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], asking: Asking) -> Result<(), CallError> {
+        self.renew_by(DECLARED, members, asking).await
     }
 
     async fn renew_by(
         &self,
         renewal: RenewalScript,
         members: &mut [Renewal],
-        manner: Asking,
+        asking: Asking,
     ) -> Result<(), CallError> {
         // The command has one latest execution time, the earliest of its members. For the others it can only be too
         // early.
         let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
-        match self.ask_to_renew(renewal, members, execute_by, manner).await {
+        match self.ask_to_renew(renewal, members, execute_by, asking).await {
             Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
             Err(CallError::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
             Err(elsewhere) => return Err(elsewhere),
@@ -64,13 +64,13 @@ impl Connection {
         (script, arguments): RenewalScript,
         members: &[Renewal],
         execute_by: Instant,
-        manner: Asking,
+        asking: Asking,
     ) -> Result<(Renewed, Limit), CallError> {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let slot = members[0].key.slot().number();
         let args = |head: &Str| arguments(head, members, limit);
-        let (frame, sent) = self.evaluate((script, manner), slot, args, limit).await?;
+        let (frame, sent) = self.evaluate((script, asking), slot, args, limit).await?;
         let received = self.now();
         let renewed = Renewed::read(&frame, members.len()).ok_or_else(|| self.misread(limit))?;
         let sample = Sample { sent, received, server_micros: renewed.now() };

@@ -23,7 +23,7 @@ use crate::wire::{
 };
 
 impl Connection {
-    pub(crate) async fn acquire(&self, request: &Acquire, manner: Asking) -> Result<AcquireReply, CallError> {
+    pub(crate) async fn acquire(&self, request: &Acquire, asking: Asking) -> Result<AcquireReply, CallError> {
         let Acquire { key, owner, ttl, fencing, execute_by } = request;
         let execute_by = *execute_by;
         let _permit = self.permit(execute_by).await?;
@@ -41,14 +41,14 @@ impl Connection {
             ]
         };
         let answer = self
-            .run((&scripts::ACQUIRE, manner), key.slot().number(), args, limit, Acquired::read, Acquired::now)
+            .run((&scripts::ACQUIRE, asking), key.slot().number(), args, limit, Acquired::read, Acquired::now)
             .await?;
         let too_late = matches!(answer.value, Acquired::TooLate { .. });
         self.observe(answer.sample, too_late);
         Ok(self.acquired(answer.value, *fencing))
     }
 
-    pub(crate) async fn release(&self, request: &Release, manner: Asking) -> Result<ReleaseReply, CallError> {
+    pub(crate) async fn release(&self, request: &Release, asking: Asking) -> Result<ReleaseReply, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
@@ -67,7 +67,7 @@ impl Connection {
         };
         let answer = self
             .run(
-                (&scripts::RELEASE, manner),
+                (&scripts::RELEASE, asking),
                 request.key.slot().number(),
                 args,
                 limit,
@@ -84,14 +84,14 @@ impl Connection {
         })
     }
 
-    pub(crate) async fn inspect(&self, key: &LockKey, manner: Asking) -> Result<Inspection, CallError> {
+    pub(crate) async fn inspect(&self, key: &LockKey, asking: Asking) -> Result<Inspection, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
         let name = text(key.on_server());
         let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
         let answer = self
-            .run((&scripts::INSPECT, manner), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
+            .run((&scripts::INSPECT, asking), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
             .await;
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
@@ -100,7 +100,7 @@ impl Connection {
         Ok(Inspection { holds, remaining, at: self.at(now) })
     }
 
-    pub(crate) async fn force_release(&self, key: &LockKey, manner: Asking) -> Result<bool, CallError> {
+    pub(crate) async fn force_release(&self, key: &LockKey, asking: Asking) -> Result<bool, CallError> {
         let limit = self.limit_of_timeout();
         let _permit = self.permit(limit.until).await?;
         let limit = self.sent_now(limit)?;
@@ -117,18 +117,19 @@ impl Connection {
         };
         let slot = key.slot().number();
         let answer =
-            self.run((&scripts::FORCE_RELEASE, manner), slot, args, limit, Freed::read, Freed::now).await?;
+            self.run((&scripts::FORCE_RELEASE, asking), slot, args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
 
     /// Publishes the end of a hold to the subscribers at this node. A failure is only logged: it does not change
     /// the result of the release.
-    pub(crate) async fn tell_end(&self, key: &LockKey) {
+    pub(crate) async fn publish_end(&self, key: &LockKey) {
         let channel = text(&lock_channel(key.on_server()));
         let args = vec![channel, Value::from_static_str(END_OF_HOLD)];
-        let told = self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
-        if let Err(failure) = told {
+        let published =
+            self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
+        if let Err(failure) = published {
             let server = self.terms.name.clone();
             log::line(Level::DEBUG, move || {
                 tracing::debug!(%server, ?failure, "the end of a hold could not be published");

@@ -36,14 +36,14 @@ impl Connection {
     /// unknown.
     pub(super) async fn run<T>(
         &self,
-        (script, manner): (&Script, Asking),
+        (script, asking): (&Script, Asking),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
         read: impl Fn(&Frame) -> Option<T>,
         now: impl Fn(&T) -> u64,
     ) -> Result<Answer<T>, CallError> {
-        let (frame, sent) = self.evaluate((script, manner), slot, args, limit).await?;
+        let (frame, sent) = self.evaluate((script, asking), slot, args, limit).await?;
         let received = self.now();
         let value = read(&frame).ok_or_else(|| self.misread(limit))?;
         let server_micros = now(&value);
@@ -59,21 +59,21 @@ impl Connection {
     /// [`CallError::Elsewhere`] for a redirect, [`CallError::Failed`] for everything else.
     pub(crate) async fn evaluate(
         &self,
-        (script, manner): (&Script, Asking),
+        (script, asking): (&Script, Asking),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
     ) -> Result<(Frame, Instant), CallError> {
         let sent = self.now();
-        let reply = if manner == Asking::Asking {
+        let reply = if asking == Asking::Asking {
             // This is rare, and an `ASKING` applies to one command only. The text avoids a second one.
             self.link.request_asking("EVAL", slot, args(&script.source), limit.until - sent).await
-        } else if self.told.is_first_use(script) {
+        } else if self.sent_scripts.is_first_use(script) {
             self.link.request("EVAL", slot, args(&script.source), limit.until - sent).await
         } else {
             self.evaluate_known(script, slot, args, limit.until - sent).await
         };
-        Ok((reply.map_err(|failure| self.deny(failure, limit))?, sent))
+        Ok((reply.map_err(|failure| self.classify_failure(failure, limit))?, sent))
     }
 
     /// Sends the digest, and the text if the server has forgotten the script (`SCRIPT FLUSH`).

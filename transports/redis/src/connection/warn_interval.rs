@@ -21,7 +21,7 @@ impl WarnInterval {
     }
 
     /// Ends the problem. The next occurrence is logged at once.
-    pub(crate) fn over(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.warned = None;
     }
 }
@@ -38,7 +38,7 @@ mod tests {
         let mut due = |seconds: u64| warn_interval.is_due(Instant::from_nanos(seconds * 1_000_000_000));
         let seconds: Vec<_> = (0..25).filter(|second| due(*second)).collect();
         assert_eq!(seconds, [0, 10, 20]);
-        warn_interval.over();
+        warn_interval.reset();
         assert!(warn_interval.is_due(Instant::from_nanos(25_000_000_000)));
     }
 }

@@ -27,39 +27,39 @@ pub(crate) async fn watch_over(connection: &impl Probe, clock: Clock) {
     let link = connection.link();
     let mut missed = 0;
     while missed < MISSED_MAX {
-        let patience = Patience::for_round_trips_of(link.round_trip().unwrap_or_default());
+        let timeouts = Timeouts::for_round_trips_of(link.round_trip().unwrap_or_default());
         if missed == 0 {
             tokio::time::sleep(TICK).await;
-            if !is_due(link, clock, patience) {
+            if !is_due(link, clock, timeouts) {
                 continue;
             }
         }
-        let heard_before = link.heard();
-        missed = match connection.probe(patience.probe).await {
+        let received_before = link.last_received();
+        missed = match connection.probe(timeouts.probe).await {
             // A refusal is an answer too.
             Ok(()) | Err(Failure::Refused(_)) => 0,
-            Err(Failure::TimedOut) if link.heard() > heard_before => 0,
+            Err(Failure::TimedOut) if link.last_received() > received_before => 0,
             Err(Failure::TimedOut) => missed + 1,
             Err(Failure::Lost(_)) => return,
         };
     }
 }
 
-fn is_due(link: &Link, clock: Clock, patience: Patience) -> bool {
-    let quiet = clock.now() - link.heard();
-    quiet >= QUIET_IDLE || (link.is_waiting() && quiet >= patience.quiet_waiting)
+fn is_due(link: &Link, clock: Clock, timeouts: Timeouts) -> bool {
+    let quiet = clock.now() - link.last_received();
+    quiet >= QUIET_IDLE || (link.is_waiting() && quiet >= timeouts.quiet_waiting)
 }
 
 /// How long nothing may be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Patience {
+struct Timeouts {
     /// Before the server is probed, while a request waits for its reply.
     quiet_waiting: Duration,
     /// Before a probe counts as unanswered.
     probe: Duration,
 }
 
-impl Patience {
+impl Timeouts {
     fn for_round_trips_of(round_trip: Duration) -> Self {
         let least = round_trip.saturating_mul(2);
         Self { quiet_waiting: QUIET_WAITING.max(least), probe: PROBE_TIMEOUT.max(least) }
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn patience_grows_with_the_distance_of_the_server() {
         let millis = |round_trip_ms| {
-            let patience = Patience::for_round_trips_of(Duration::from_millis(round_trip_ms));
-            (patience.quiet_waiting.as_millis(), patience.probe.as_millis())
+            let timeouts = Timeouts::for_round_trips_of(Duration::from_millis(round_trip_ms));
+            (timeouts.quiet_waiting.as_millis(), timeouts.probe.as_millis())
         };
         assert_eq!(
             [0, 100, 150, 320, 440].map(millis),

@@ -44,7 +44,7 @@ pub(crate) async fn find_cluster(deployment: &Deployment, lane: OpenLane) -> Res
     for address in &deployment.config.addresses {
         match ask_seed(deployment, address, lane).await {
             Ok(()) => {
-                warn_of(&errors);
+                warn_about(&errors);
                 return Ok(());
             }
             Err(error) => errors.push(error),
@@ -56,7 +56,7 @@ pub(crate) async fn find_cluster(deployment: &Deployment, lane: OpenLane) -> Res
 }
 
 /// Logs the nodes that refuse us. They stay unused until an operator has changed something.
-fn warn_of(errors: &[TransportError]) {
+fn warn_about(errors: &[TransportError]) {
     for error in errors.iter().filter(|error| error.kind.is_final()) {
         let error = error.clone();
         log::line(Level::WARN, move || {
@@ -68,12 +68,12 @@ fn warn_of(errors: &[TransportError]) {
 async fn ask_seed(deployment: &Deployment, address: &Address, lane: OpenLane) -> Result<(), TransportError> {
     let target = Target { config: &deployment.config, address, login: Login::Server };
     let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await?;
-    let view = survey(&link, address, lane.command_timeout).await?;
+    let view = fetch_view(&link, address, lane.command_timeout).await?;
     if !deployment.handle_view(address, &view, lane.clock.now()) {
         let detail = format!("redis {address} belongs to another cluster; take it out of `addresses`");
         return Err(without_effect(ErrorKind::NotReady, detail));
     }
-    if deployment.map().ranges.is_empty() {
+    if deployment.routes().ranges.is_empty() {
         let detail = format!("redis {address}: no slot of the cluster is served; see CLUSTER INFO");
         return Err(without_effect(ErrorKind::NotReady, detail));
     }
@@ -84,7 +84,7 @@ async fn ask_seed(deployment: &Deployment, address: &Address, lane: OpenLane) ->
 ///
 /// # Errors
 /// The node does not answer, refuses, or answers in an unexpected format.
-pub(crate) async fn survey(
+pub(crate) async fn fetch_view(
     link: &Link,
     address: &Address,
     step: Duration,
@@ -130,13 +130,14 @@ fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
 }
 
 /// Polls the cluster. It never returns.
-pub(crate) async fn keep_surveyed(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
-    let (mut refresh_requests, mut pace) = (deployment.refresh_requests(), PollInterval::of_cluster_nodes());
+pub(crate) async fn poll_cluster(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
+    let (mut refresh_requests, mut interval) =
+        (deployment.refresh_requests(), PollInterval::of_cluster_nodes());
     for turn in 0.. {
         let is_whole = nodes.is_whole();
         let least = if is_whole { Duration::ZERO } else { PAUSE_BROKEN };
-        wait(&mut refresh_requests, least, pace.next_pause(is_whole, lane.clock.now())).await;
-        if let Err(error) = look(&deployment, lane, &nodes, turn).await {
+        wait(&mut refresh_requests, least, interval.next_pause(is_whole, lane.clock.now())).await;
+        if let Err(error) = poll_once(&deployment, lane, &nodes, turn).await {
             log::line(Level::DEBUG, move || {
                 tracing::debug!(%error, "cannot ask the cluster about its nodes");
             });
@@ -154,14 +155,14 @@ async fn wait(refresh_requests: &mut watch::Receiver<u64>, least: Duration, paus
     refresh_requests.mark_unchanged();
 }
 
-async fn look(
+async fn poll_once(
     deployment: &Deployment,
     lane: OpenLane,
     nodes: &Nodes,
     turn: usize,
 ) -> Result<(), TransportError> {
     let Some(connection) = nodes.any(turn) else { return find_cluster(deployment, lane).await };
-    let view = survey(connection.link(), connection.address(), QUESTION_TIMEOUT).await?;
+    let view = fetch_view(connection.link(), connection.address(), POLL_TIMEOUT).await?;
     deployment.handle_view(connection.address(), &view, lane.clock.now());
     // The view answers all earlier refresh requests. A new request may follow after this pause.
     tokio::time::sleep(PAUSE).await;
@@ -169,4 +170,4 @@ async fn look(
 }
 
 const PAUSE: Duration = Duration::from_millis(100);
-const QUESTION_TIMEOUT: Duration = Duration::from_millis(500);
+const POLL_TIMEOUT: Duration = Duration::from_millis(500);

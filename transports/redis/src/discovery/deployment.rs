@@ -19,7 +19,7 @@ use tracing::Level;
 
 use super::{
     master_election::{MasterElection, SentinelId},
-    membership::{Membership, Standing},
+    membership::{Membership, Origin},
     node_addresses::NodeAddresses,
     server::Server,
     slots::{NodeView, SlotClaims, SlotTable},
@@ -29,15 +29,15 @@ use crate::{
     wire::{
         cluster_nodes::Described,
         redirect::{Redirect, RedirectKind},
-        sentinel::{MasterWord, Switch},
+        sentinel::{MasterReport, Switch},
     },
 };
 
 /// What all lanes of one transport know about its servers.
 pub(crate) struct Deployment {
     pub(crate) config: Arc<RedisConfig>,
-    known: Mutex<Known>,
-    map: watch::Sender<Arc<Routes>>,
+    state: Mutex<State>,
+    routes: watch::Sender<Arc<Routes>>,
     refresh_requests: watch::Sender<u64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Routes {
 }
 
 #[derive(Default)]
-struct Known {
+struct State {
     servers: HashMap<Address, Arc<Server>>,
     next_id: u32,
     slots: SlotTable,
@@ -68,26 +68,26 @@ impl Deployment {
     pub(crate) fn new(config: RedisConfig) -> Self {
         let deployment = Self {
             config: Arc::new(config),
-            known: Mutex::default(),
-            map: watch::Sender::default(),
+            state: Mutex::default(),
+            routes: watch::Sender::default(),
             refresh_requests: watch::Sender::default(),
         };
         if let (RedisTopology::Single, Some(address)) =
             (deployment.config.topology, deployment.config.addresses.first())
         {
-            let server = deployment.number(&mut deployment.lock(), address);
-            deployment.map.send_replace(Arc::new(Routes::of_one(server)));
+            let server = deployment.server_at(&mut deployment.lock(), address);
+            deployment.routes.send_replace(Arc::new(Routes::of_one(server)));
         }
         deployment
     }
 
-    pub(crate) fn map(&self) -> Arc<Routes> {
-        self.map.borrow().clone()
+    pub(crate) fn routes(&self) -> Arc<Routes> {
+        self.routes.borrow().clone()
     }
 
     /// Receives every change of the routes.
     pub(crate) fn changes(&self) -> watch::Receiver<Arc<Routes>> {
-        self.map.subscribe()
+        self.routes.subscribe()
     }
 
     /// Asks the discovery task to look soon, because something contradicts the routes.
@@ -102,16 +102,16 @@ impl Deployment {
 
     /// Takes in a sentinel's reply that names the master. `known` is the number of known sentinels; the two moments
     /// are those of the question and the reply.
-    pub(crate) fn handle_word(
+    pub(crate) fn handle_report(
         &self,
         sentinel: &SentinelId,
-        word: MasterWord,
+        report: MasterReport,
         known: usize,
         (asked, now): (Instant, Instant),
     ) {
         let mut state = self.lock();
-        if state.master_election.handle_word(sentinel, word, known, (asked, now)) {
-            self.follow_succession(&mut state, now);
+        if state.master_election.handle_report(sentinel, report, known, (asked, now)) {
+            self.follow_master(&mut state, now);
         }
     }
 
@@ -119,7 +119,7 @@ impl Deployment {
     pub(crate) fn handle_switch(&self, sentinel: &SentinelId, switch: &Switch, now: Instant) {
         let mut state = self.lock();
         if state.master_election.handle_switch(sentinel, switch, now) {
-            self.follow_succession(&mut state, now);
+            self.follow_master(&mut state, now);
             drop(state);
             let (from, to) = (switch.from.clone(), switch.to.clone());
             log::line(Level::WARN, move || {
@@ -128,20 +128,21 @@ impl Deployment {
         }
     }
 
-    fn follow_succession(&self, state: &mut Known, now: Instant) {
+    fn follow_master(&self, state: &mut State, now: Instant) {
         let master = state.master_election.master().cloned();
-        let map = master.map_or_else(Routes::default, |address| Routes::of_one(self.number(state, &address)));
-        self.replace(state, map, now);
+        let routes =
+            master.map_or_else(Routes::default, |address| Routes::of_one(self.server_at(state, &address)));
+        self.replace(state, routes, now);
     }
 
     /// Takes in the view of the cluster that the node at `asked` has returned. Returns `false` if the node belongs
     /// to another cluster.
     pub(crate) fn handle_view(&self, asked: &Address, view: &[Described], now: Instant) -> bool {
         let mut state = self.lock();
-        let view: Vec<_> = view.iter().map(|node| self.reached(node)).collect();
+        let view: Vec<_> = view.iter().map(|node| self.translated(node)).collect();
         match state.membership.judge(&view, now) {
-            Standing::Member => {}
-            Standing::NewStranger => {
+            Origin::Member => {}
+            Origin::NewForeign => {
                 drop(state);
                 let node = asked.clone();
                 log::line(Level::WARN, move || {
@@ -149,42 +150,42 @@ impl Deployment {
                 });
                 return false;
             }
-            Standing::Stranger => return false,
+            Origin::Foreign => return false,
         }
-        self.take_in_view(&mut state, asked, &view, now);
+        self.merge_view(&mut state, asked, &view, now);
         true
     }
 
-    fn reached(&self, node: &Described) -> Described {
+    fn translated(&self, node: &Described) -> Described {
         Described { address: self.config.reachable(&node.address), ..node.clone() }
     }
 
-    fn take_in_view(&self, state: &mut Known, asked: &Address, view: &[Described], now: Instant) {
-        let view = &state.node_addresses.settle(view);
-        let statement = self.statement(state, asked, view);
+    fn merge_view(&self, state: &mut State, asked: &Address, view: &[Described], now: Instant) {
+        let view = &state.node_addresses.complete(view);
+        let node_view = self.node_view(state, asked, view);
         let masters = view.iter().filter(|node| node.is_master && !node.is_out && node.slots.is_empty());
-        let masters = masters.map(|node| self.number(state, &node.address).id).collect::<Vec<_>>();
+        let masters = masters.map(|node| self.server_at(state, &node.address).id).collect::<Vec<_>>();
         let is_new = |id: &NodeId| state.empty.contains(id) || !state.served.contains(id);
         let empty = masters.into_iter().filter(is_new).collect();
-        let news = state.slots.merge(&statement);
-        if news || state.empty != empty {
+        let has_changed = state.slots.merge(&node_view);
+        if has_changed || state.empty != empty {
             state.empty = empty;
             self.follow_slots(state, now);
         }
     }
 
-    fn statement(&self, state: &mut Known, asked: &Address, view: &[Described]) -> NodeView {
+    fn node_view(&self, state: &mut State, asked: &Address, view: &[Described]) -> NodeView {
         let myself = view.iter().find(|node| node.is_myself).map_or(asked, |node| &node.address);
-        let by = self.number(state, myself).id;
-        let known = view.iter().map(|node| self.number(state, &node.address).id).collect();
+        let by = self.server_at(state, myself).id;
+        let known = view.iter().map(|node| self.server_at(state, &node.address).id).collect();
         // A node that was set up again keeps its address, and the view also has the failed line of its predecessor.
         // That line says nothing about the new node.
         let is_in_use = |at: &Address| view.iter().any(|node| !node.is_failed && node.address == *at);
         let failed = view.iter().filter(|node| node.is_failed && !is_in_use(&node.address));
-        let failed = failed.map(|node| (self.number(state, &node.address).id, node.epoch)).collect();
+        let failed = failed.map(|node| (self.server_at(state, &node.address).id, node.epoch)).collect();
         let masters = view.iter().filter(|node| node.is_master && !node.slots.is_empty());
         let claims = masters.map(|node| SlotClaims {
-            node: self.number(state, &node.address).id,
+            node: self.server_at(state, &node.address).id,
             epoch: node.epoch,
             slots: node.slots.clone(),
         });
@@ -195,10 +196,10 @@ impl Deployment {
     /// when this returns.
     pub(crate) fn handle_redirect(&self, redirect: &Redirect, by: NodeId, now: Instant) -> Arc<Server> {
         let mut state = self.lock();
-        let to = self.number(&mut state, &self.config.reachable(&redirect.to));
+        let to = self.server_at(&mut state, &self.config.reachable(&redirect.to));
         let moved = redirect.kind == RedirectKind::Moved && state.slots.moved(redirect.slot, by, to.id);
-        let is_mapped = self.map.borrow().server(to.id).is_some();
-        if moved || !is_mapped {
+        let is_used = self.routes.borrow().server(to.id).is_some();
+        if moved || !is_used {
             state.empty.insert(to.id);
             self.follow_slots(&mut state, now);
         }
@@ -206,7 +207,7 @@ impl Deployment {
         to
     }
 
-    fn follow_slots(&self, state: &mut Known, now: Instant) {
+    fn follow_slots(&self, state: &mut State, now: Instant) {
         let ranges = state.slots.ranges();
         let serving: HashSet<NodeId> = ranges.iter().map(|range| range.node).collect();
         // A server that serves slots is removed from the empty ones: it must be added again when it loses its
@@ -220,21 +221,21 @@ impl Deployment {
     }
 
     // The routes are published before old servers are left, so no request is sent to a server that was left.
-    fn replace(&self, state: &mut Known, map: Routes, now: Instant) {
-        let map = Arc::new(map);
-        let is_back = |server: &&Arc<Server>| self.map.borrow().server(server.id).is_none();
-        map.servers.iter().filter(is_back).for_each(|server| server.trust());
-        let before = self.map.send_replace(map.clone());
-        let gone = before.servers.iter().filter(|server| map.server(server.id).is_none());
-        gone.for_each(|server| server.leave(now));
+    fn replace(&self, state: &mut State, routes: Routes, now: Instant) {
+        let routes = Arc::new(routes);
+        let is_added = |server: &&Arc<Server>| self.routes.borrow().server(server.id).is_none();
+        routes.servers.iter().filter(is_added).for_each(|server| server.reinstate());
+        let before = self.routes.send_replace(routes.clone());
+        let gone = before.servers.iter().filter(|server| routes.server(server.id).is_none());
+        gone.for_each(|server| server.retire(now));
         if state.servers.len() > REMEMBERED_MAX {
-            state.servers.retain(|_, server| map.server(server.id).is_some());
+            state.servers.retain(|_, server| routes.server(server.id).is_some());
             let known: HashSet<NodeId> = state.servers.values().map(|server| server.id).collect();
             state.served.retain(|id| known.contains(id));
         }
     }
 
-    fn number(&self, state: &mut Known, address: &Address) -> Arc<Server> {
+    fn server_at(&self, state: &mut State, address: &Address) -> Arc<Server> {
         if let Some(server) = state.servers.get(address) {
             return server.clone();
         }
@@ -244,8 +245,8 @@ impl Deployment {
         server
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

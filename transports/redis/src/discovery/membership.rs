@@ -16,42 +16,42 @@ use crate::wire::cluster_nodes::Described;
 pub(crate) struct Membership {
     /// The ids in the last view by a member.
     ids: HashSet<String>,
-    heard_at: Instant,
-    strangers: HashSet<String>,
+    last_view_at: Instant,
+    foreign: HashSet<String>,
 }
 
 /// The status of a node that has described a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Origin {
     Member,
     /// A node of another cluster, seen for the first time.
-    NewStranger,
-    Stranger,
+    NewForeign,
+    Foreign,
 }
 
 impl Membership {
     /// Judges the node that has returned this view.
-    pub(crate) fn judge(&mut self, view: &[Described], now: Instant) -> Standing {
-        let Some(myself) = view.iter().find(|node| node.is_myself) else { return Standing::Member };
+    pub(crate) fn judge(&mut self, view: &[Described], now: Instant) -> Origin {
+        let Some(myself) = view.iter().find(|node| node.is_myself) else { return Origin::Member };
         let is_known = self.ids.is_empty() || self.ids.contains(&myself.id);
-        if !is_known && now - self.heard_at <= GONE_AFTER {
-            return self.meet(&myself.id);
+        if !is_known && now - self.last_view_at <= GONE_AFTER {
+            return self.note_foreign(&myself.id);
         }
         self.ids = view.iter().map(|node| node.id.clone()).collect();
-        self.heard_at = now;
-        self.strangers.clear();
-        Standing::Member
+        self.last_view_at = now;
+        self.foreign.clear();
+        Origin::Member
     }
 
-    fn meet(&mut self, id: &str) -> Standing {
-        if self.strangers.len() < STRANGERS_MAX && self.strangers.insert(id.to_owned()) {
-            Standing::NewStranger
+    fn note_foreign(&mut self, id: &str) -> Origin {
+        if self.foreign.len() < FOREIGN_MAX && self.foreign.insert(id.to_owned()) {
+            Origin::NewForeign
         } else {
-            Standing::Stranger
+            Origin::Foreign
         }
     }
 }
 
 /// Longer than several polls of all nodes of a usual cluster. Nodes are polled in rotation.
 const GONE_AFTER: Duration = Duration::from_secs(60);
-const STRANGERS_MAX: usize = 100;
+const FOREIGN_MAX: usize = 100;

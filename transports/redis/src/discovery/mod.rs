@@ -15,8 +15,8 @@ mod server;
 mod slots;
 mod start_vote;
 
-pub(crate) use cluster::{find_cluster, keep_surveyed, survey};
+pub(crate) use cluster::{fetch_view, find_cluster, poll_cluster};
 pub(crate) use errors::most_helpful;
-pub(crate) use sentinel_monitor::keep_listening;
+pub(crate) use sentinel_monitor::monitor_sentinels;
 pub(crate) use sentinels::{ask_sentinels, find_master, try_sentinels};
 pub(crate) use server::Server;

@@ -13,21 +13,21 @@ use crate::{config::Address, wire::cluster_nodes::Described};
 /// The addresses of a cluster's nodes, by node id.
 #[derive(Debug, Default)]
 pub(crate) struct NodeAddresses {
-    nodes: HashMap<String, Place>,
+    nodes: HashMap<String, NodeAddress>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct NodeAddress {
     reached: Address,
     line: Address,
 }
 
 impl NodeAddresses {
     /// Learns the addresses of a view, and returns the view with all client addresses filled in.
-    pub(crate) fn settle(&mut self, view: &[Described]) -> Vec<Described> {
+    pub(crate) fn complete(&mut self, view: &[Described]) -> Vec<Described> {
         for node in view.iter().filter(|node| node.is_preferred) {
-            let place = Place { reached: node.address.clone(), line: node.line.clone() };
-            self.nodes.insert(node.id.clone(), place);
+            let entry = NodeAddress { reached: node.address.clone(), line: node.line.clone() };
+            self.nodes.insert(node.id.clone(), entry);
         }
         if self.nodes.len() > REMEMBERED_MAX {
             self.nodes.retain(|id, _| view.iter().any(|node| node.id == *id));
@@ -36,8 +36,8 @@ impl NodeAddresses {
     }
 
     fn address(&self, node: &Described) -> Address {
-        let place = self.nodes.get(&node.id).filter(|place| place.line == node.line);
-        place.filter(|_| !node.is_preferred).map_or(&node.address, |place| &place.reached).clone()
+        let entry = self.nodes.get(&node.id).filter(|entry| entry.line == node.line);
+        entry.filter(|_| !node.is_preferred).map_or(&node.address, |entry| &entry.reached).clone()
     }
 }
 

@@ -35,7 +35,7 @@ use super::{
     master_election::SentinelId,
     poll_interval::{PERIOD, PollInterval, Refusals},
     sentinel_set::{SentinelChanges, SentinelSet},
-    sentinels::{SentinelLink, ask, explain, question, service},
+    sentinels::{SentinelLink, ask, explain, query, service},
 };
 use crate::{
     config::Address,
@@ -53,14 +53,14 @@ use crate::{
 };
 
 /// Monitors all sentinels. It never returns.
-pub(crate) async fn keep_listening(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
+pub(crate) async fn monitor_sentinels(deployment: Arc<Deployment>, lane: OpenLane, nodes: Arc<Nodes>) {
     let configured = deployment.config.addresses.clone();
     let sentinel_set = Mutex::new(SentinelSet::configured(&configured, lane.clock.now()));
     let sentinel_monitor =
-        Arc::new(SentinelMonitor { deployment, lane, nodes, sentinel_set, listeners: Mutex::default() });
-    sentinel_monitor.turn_over(SentinelChanges { joined: configured, left: Vec::new() });
+        Arc::new(SentinelMonitor { deployment, lane, nodes, sentinel_set, tasks: Mutex::default() });
+    sentinel_monitor.apply_changes(SentinelChanges { added: configured, removed: Vec::new() });
     // Ends the monitor's tasks when this future is dropped.
-    let _ears = SentinelListener(sentinel_monitor);
+    let _guard = MonitorGuard(sentinel_monitor);
     std::future::pending::<()>().await;
 }
 
@@ -70,35 +70,35 @@ struct SentinelMonitor {
     lane: OpenLane,
     nodes: Arc<Nodes>,
     sentinel_set: Mutex<SentinelSet>,
-    listeners: Mutex<HashMap<Address, Task>>,
+    tasks: Mutex<HashMap<Address, Task>>,
 }
 
-struct SentinelListener(Arc<SentinelMonitor>);
+struct MonitorGuard(Arc<SentinelMonitor>);
 
-impl Drop for SentinelListener {
+impl Drop for MonitorGuard {
     fn drop(&mut self) {
-        let listeners = std::mem::take(&mut *self.0.listeners());
-        drop(listeners);
+        let tasks = std::mem::take(&mut *self.0.tasks());
+        drop(tasks);
     }
 }
 
 impl SentinelMonitor {
     /// Takes in the list of other sentinels that `by` has returned.
     fn handle_list(self: &Arc<Self>, by: &Address, named: &[Address]) {
-        let turnover = self.sentinel_set().handle_list(by, named, self.lane.clock.now());
-        self.turn_over(turnover);
+        let changes = self.sentinel_set().handle_list(by, named, self.lane.clock.now());
+        self.apply_changes(changes);
     }
 
     /// Starts a task for each added sentinel, and ends those of removed ones. All tasks of a lane run on one
     /// thread.
-    fn turn_over(self: &Arc<Self>, turnover: SentinelChanges) {
-        let mut listeners = self.listeners();
-        let ended: Vec<_> = turnover.left.iter().filter_map(|sentinel| listeners.remove(sentinel)).collect();
-        for sentinel in turnover.joined {
-            let task = Task::spawn(listen(self.clone(), sentinel.clone()));
-            listeners.insert(sentinel, task);
+    fn apply_changes(self: &Arc<Self>, changes: SentinelChanges) {
+        let mut tasks = self.tasks();
+        let ended: Vec<_> = changes.removed.iter().filter_map(|sentinel| tasks.remove(sentinel)).collect();
+        for sentinel in changes.added {
+            let task = Task::spawn(monitor(self.clone(), sentinel.clone()));
+            tasks.insert(sentinel, task);
         }
-        drop(listeners);
+        drop(tasks);
         drop(ended);
     }
 
@@ -110,18 +110,18 @@ impl SentinelMonitor {
         self.sentinel_set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listeners(&self) -> MutexGuard<'_, HashMap<Address, Task>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, HashMap<Address, Task>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, sentinel: &Address, questions: &SentinelLink) -> Result<(), TransportError> {
-        let told = ask(&self.deployment, sentinel, questions, self.lane).await?;
-        self.deployment.handle_word(&told.id, told.word, self.known(), told.moments);
+    async fn ask(&self, sentinel: &Address, commands: &SentinelLink) -> Result<(), TransportError> {
+        let reply = ask(&self.deployment, sentinel, commands, self.lane).await?;
+        self.deployment.handle_report(&reply.id, reply.report, self.known(), reply.moments);
         Ok(())
     }
 }
 
-async fn listen(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
+async fn monitor(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
     let mut backoff = Backoff::at_once();
     loop {
         let now = sentinel_monitor.lane.clock.now();
@@ -134,9 +134,9 @@ async fn listen(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
         )
         .await
         {
-            Ok(questions) => {
+            Ok(commands) => {
                 let since = sentinel_monitor.lane.clock.now();
-                attend_once(&sentinel_monitor, &sentinel, &questions).await;
+                monitor_once(&sentinel_monitor, &sentinel, &commands).await;
                 backoff = Backoff::after(sentinel_monitor.lane.clock.now() - since);
             }
             Err(error) => {
@@ -151,33 +151,37 @@ async fn listen(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
 
 /// Monitors one sentinel until its connection ends. A sentinel that is reached under another address, too, is
 /// monitored under one of them.
-async fn attend_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
-    if !sentinel_monitor.sentinel_set().reached(sentinel, &questions.id) {
-        questions.link.kill();
-        while sentinel_monitor.sentinel_set().is_reached(&questions.id) {
+async fn monitor_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+    if !sentinel_monitor.sentinel_set().reached(sentinel, &commands.id) {
+        commands.link.kill();
+        while sentinel_monitor.sentinel_set().is_reached(&commands.id) {
             tokio::time::sleep(PERIOD).await;
         }
         return;
     }
-    attend(sentinel_monitor, sentinel, questions).await;
+    monitor_until_end(sentinel_monitor, sentinel, commands).await;
     sentinel_monitor.sentinel_set().lost(sentinel, sentinel_monitor.lane.clock.now());
     let lost = sentinel.clone();
     log::line(Level::WARN, move || tracing::warn!(sentinel = %lost, "lost the connection to a sentinel"));
 }
 
-/// Polls a sentinel and reads its messages, until the connection for the polls ends.
-async fn attend(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
+/// Polls a sentinel and reads its messages, until the connection for commands ends.
+async fn monitor_until_end(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    commands: &SentinelLink,
+) {
     tokio::select! {
-        () = questions.link.ended() => {}
-        () = keep_asking(sentinel_monitor, sentinel, questions) => {}
-        () = keep_hearing(sentinel_monitor, sentinel, questions) => {}
+        () = commands.link.ended() => {}
+        () = poll(sentinel_monitor, sentinel, commands) => {}
+        () = read_messages(sentinel_monitor, sentinel, commands) => {}
     }
 }
 
-async fn keep_asking(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
-    let mut pace = PollInterval::of_sentinels();
+async fn poll(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+    let mut interval = PollInterval::of_sentinels();
     loop {
-        if let Err(error) = sentinel_monitor.ask(sentinel, questions).await {
+        if let Err(error) = sentinel_monitor.ask(sentinel, commands).await {
             let (sentinel, kind) = (sentinel.clone(), error.kind);
             log::line(Level::WARN, move || {
                 tracing::warn!(%sentinel, %error, "a sentinel does not name the master");
@@ -186,8 +190,8 @@ async fn keep_asking(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address
                 return;
             }
         }
-        let list = question(
-            &questions.link,
+        let list = query(
+            &commands.link,
             "SENTINELS",
             service(&sentinel_monitor.deployment),
             sentinel_monitor.lane.command_timeout,
@@ -200,38 +204,38 @@ async fn keep_asking(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address
                 .collect();
             sentinel_monitor.handle_list(sentinel, &named);
         }
-        let pause = pace.next_pause(sentinel_monitor.nodes.is_whole(), sentinel_monitor.lane.clock.now());
+        let pause = interval.next_pause(sentinel_monitor.nodes.is_whole(), sentinel_monitor.lane.clock.now());
         tokio::time::sleep(pause).await;
     }
 }
 
 /// Reads the sentinel's messages, over one connection after the other. It never returns.
-async fn keep_hearing(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, questions: &SentinelLink) {
-    let (mut backoff, mut refusals, mut is_told) = (Backoff::at_once(), Refusals::default(), false);
+async fn read_messages(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+    let (mut backoff, mut refusals, mut is_warned) = (Backoff::at_once(), Refusals::default(), false);
     loop {
         tokio::time::sleep(backoff.next_delay(sentinel_monitor.lane.clock.now())).await;
         match SentinelConnection::open(
             &sentinel_monitor.deployment,
             sentinel_monitor.lane,
             sentinel,
-            &questions.id,
+            &commands.id,
         )
         .await
         {
             Ok(connection) => {
                 let since = sentinel_monitor.lane.clock.now();
-                is_told = false;
-                hear_out(sentinel_monitor, sentinel, questions, &connection).await;
+                is_warned = false;
+                read_until_end(sentinel_monitor, sentinel, commands, &connection).await;
                 backoff = Backoff::after(sentinel_monitor.lane.clock.now() - since);
             }
-            Err(NotListening::ForNow(error)) => {
+            Err(SubscribeError::Temporary(error)) => {
                 let sentinel = sentinel.clone();
                 log::line(Level::DEBUG, move || {
                     tracing::debug!(%sentinel, %error, "cannot connect to a sentinel for its messages");
                 });
             }
-            Err(NotListening::Refused(error)) => {
-                if !std::mem::replace(&mut is_told, true) {
+            Err(SubscribeError::Refused(error)) => {
+                if !std::mem::replace(&mut is_warned, true) {
                     let sentinel = sentinel.clone();
                     log::line(Level::WARN, move || {
                         tracing::warn!(%sentinel, %error, "a sentinel refuses the subscription: it is only polled, every 5 s");
@@ -243,35 +247,35 @@ async fn keep_hearing(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Addres
     }
 }
 
-async fn hear_out(
+async fn read_until_end(
     sentinel_monitor: &Arc<SentinelMonitor>,
     sentinel: &Address,
-    questions: &SentinelLink,
+    commands: &SentinelLink,
     connection: &SentinelConnection,
 ) {
     tokio::select! {
         () = connection.messages.ended() => {}
         () = watch_over(connection, sentinel_monitor.lane.clock) => {}
-        () = hear(sentinel_monitor, sentinel, questions, connection) => {}
+        () = read_from(sentinel_monitor, sentinel, commands, connection) => {}
     }
 }
 
-async fn hear(
+async fn read_from(
     sentinel_monitor: &Arc<SentinelMonitor>,
     sentinel: &Address,
-    questions: &SentinelLink,
+    commands: &SentinelLink,
     connection: &SentinelConnection,
 ) {
     let mut messages = connection.messages.messages();
     // Messages from before the subscription may have been missed, so the sentinel is asked once.
-    let _ = sentinel_monitor.ask(sentinel, questions).await;
+    let _ = sentinel_monitor.ask(sentinel, commands).await;
     loop {
         match messages.recv().await {
-            Ok(message) => handle_message(sentinel_monitor, &questions.id, &message),
+            Ok(message) => handle_message(sentinel_monitor, &commands.id, &message),
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
-        let _ = sentinel_monitor.ask(sentinel, questions).await;
+        let _ = sentinel_monitor.ask(sentinel, commands).await;
     }
 }
 
@@ -297,9 +301,9 @@ pub(super) struct SentinelConnection {
 
 /// Why the messages of a sentinel cannot be read.
 #[derive(Debug)]
-pub(super) enum NotListening {
+pub(super) enum SubscribeError {
     /// The sentinel cannot be reached, or another sentinel answers at its address.
-    ForNow(TransportError),
+    Temporary(TransportError),
     /// The sentinel refuses the subscription.
     Refused(TransportError),
 }
@@ -311,12 +315,12 @@ impl SentinelConnection {
         lane: OpenLane,
         sentinel: &Address,
         id: &SentinelId,
-    ) -> Result<Self, NotListening> {
+    ) -> Result<Self, SubscribeError> {
         let link = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane)
             .await
-            .map_err(NotListening::ForNow)?;
+            .map_err(SubscribeError::Temporary)?;
         if link.id != *id {
-            return Err(NotListening::ForNow(another_sentinel(sentinel)));
+            return Err(SubscribeError::Temporary(another_sentinel(sentinel)));
         }
         Self::on(link, deployment, lane, sentinel).await
     }
@@ -327,7 +331,7 @@ impl SentinelConnection {
         deployment: &Deployment,
         lane: OpenLane,
         sentinel: &Address,
-    ) -> Result<Self, NotListening> {
+    ) -> Result<Self, SubscribeError> {
         let connection = Self { messages: link.link, pings: AtomicU64::new(0) };
         let subscribed = async {
             connection
@@ -338,18 +342,18 @@ impl SentinelConnection {
         };
         match subscribed.await {
             Ok(()) => Ok(connection),
-            Err(failure @ Failure::Refused(_)) => {
-                Err(NotListening::Refused(deaf(explain(sentinel, service(deployment), failure))))
-            }
-            Err(failure) => Err(NotListening::ForNow(explain(sentinel, service(deployment), failure))),
+            Err(failure @ Failure::Refused(_)) => Err(SubscribeError::Refused(with_required_rights(
+                explain(sentinel, service(deployment), failure),
+            ))),
+            Err(failure) => Err(SubscribeError::Temporary(explain(sentinel, service(deployment), failure))),
         }
     }
 }
 
-impl NotListening {
+impl SubscribeError {
     pub(super) fn into_error(self) -> TransportError {
         match self {
-            NotListening::ForNow(error) | NotListening::Refused(error) => error,
+            SubscribeError::Temporary(error) | SubscribeError::Refused(error) => error,
         }
     }
 }
@@ -360,7 +364,7 @@ fn another_sentinel(sentinel: &Address) -> TransportError {
 }
 
 /// Adds the missing rights to the error: the server's refusal does not name the channel.
-fn deaf(error: TransportError) -> TransportError {
+fn with_required_rights(error: TransportError) -> TransportError {
     let detail =
         format!("{}; for messages about failovers grant +subscribe, +ping, &+switch-master", error.detail);
     TransportError { detail: detail.into(), ..error }

@@ -27,9 +27,9 @@ pub(crate) struct SentinelSet {
 struct Member {
     is_configured: bool,
     /// Since when there is no connection to it. `None` while one is open.
-    silent_since: Option<Instant>,
+    unreachable_since: Option<Instant>,
     /// Since when every list has left it out.
-    unnamed_since: Option<Instant>,
+    unlisted_since: Option<Instant>,
     /// The sentinel that has answered at this address.
     id: Option<SentinelId>,
 }
@@ -37,14 +37,15 @@ struct Member {
 /// The sentinels that were added, and those that were removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentinelChanges {
-    pub(crate) joined: Vec<Address>,
-    pub(crate) left: Vec<Address>,
+    pub(crate) added: Vec<Address>,
+    pub(crate) removed: Vec<Address>,
 }
 
 impl SentinelSet {
     /// Starts with the configured sentinels.
     pub(crate) fn configured(addresses: &[Address], now: Instant) -> Self {
-        let member = Member { is_configured: true, silent_since: Some(now), unnamed_since: None, id: None };
+        let member =
+            Member { is_configured: true, unreachable_since: Some(now), unlisted_since: None, id: None };
         Self { members: addresses.iter().map(|address| (address.clone(), member.clone())).collect() }
     }
 
@@ -58,20 +59,20 @@ impl SentinelSet {
     pub(crate) fn handle_list(&mut self, by: &Address, named: &[Address], now: Instant) -> SentinelChanges {
         for (address, member) in &mut self.members {
             let is_named = address == by || named.contains(address);
-            let since = member.unnamed_since.unwrap_or(now);
-            member.unnamed_since = (!is_named).then_some(since);
+            let since = member.unlisted_since.unwrap_or(now);
+            member.unlisted_since = (!is_named).then_some(since);
         }
-        let mut turnover = SentinelChanges { left: self.forget(now), joined: Vec::new() };
+        let mut changes = SentinelChanges { removed: self.forget(now), added: Vec::new() };
         for address in named {
-            self.meet(address, now, &mut turnover);
+            self.add(address, now, &mut changes);
         }
-        turnover
+        changes
     }
 
     fn forget(&mut self, now: Instant) -> Vec<Address> {
         let is_over = |since: Option<Instant>| since.is_some_and(|since| since + FORGOTTEN_AFTER <= now);
         let is_gone = |member: &Member| {
-            !member.is_configured && is_over(member.unnamed_since) && is_over(member.silent_since)
+            !member.is_configured && is_over(member.unlisted_since) && is_over(member.unreachable_since)
         };
         let members = self.members.iter().filter(|(_, member)| is_gone(member));
         let gone: Vec<Address> = members.map(|(address, _)| address.clone()).collect();
@@ -79,29 +80,31 @@ impl SentinelSet {
         gone
     }
 
-    fn meet(&mut self, address: &Address, now: Instant, turnover: &mut SentinelChanges) {
-        if self.members.contains_key(address) || !self.has_place(now, turnover) {
+    fn add(&mut self, address: &Address, now: Instant, changes: &mut SentinelChanges) {
+        if self.members.contains_key(address) || !self.make_room(now, changes) {
             return;
         }
-        let member = Member { is_configured: false, silent_since: Some(now), unnamed_since: None, id: None };
+        let member =
+            Member { is_configured: false, unreachable_since: Some(now), unlisted_since: None, id: None };
         self.members.insert(address.clone(), member);
-        turnover.joined.push(address.clone());
+        changes.added.push(address.clone());
     }
 
-    fn has_place(&mut self, now: Instant, turnover: &mut SentinelChanges) -> bool {
+    fn make_room(&mut self, now: Instant, changes: &mut SentinelChanges) -> bool {
         if self.members.len() < SENTINELS_MAX {
             return true;
         }
-        let Some(dead) = self.longest_silent(now) else { return false };
+        let Some(dead) = self.longest_unreachable(now) else { return false };
         self.members.remove(&dead);
-        turnover.left.push(dead);
+        changes.removed.push(dead);
         true
     }
 
-    fn longest_silent(&self, now: Instant) -> Option<Address> {
-        let silent = self.members.iter().filter(|(_, member)| !member.is_configured);
-        let silent = silent.filter_map(|(address, member)| Some((member.silent_since?, address)));
-        let (since, address) = silent.min()?;
+    fn longest_unreachable(&self, now: Instant) -> Option<Address> {
+        let unreachable = self.members.iter().filter(|(_, member)| !member.is_configured);
+        let unreachable =
+            unreachable.filter_map(|(address, member)| Some((member.unreachable_since?, address)));
+        let (since, address) = unreachable.min()?;
         (since + FORGOTTEN_AFTER <= now).then(|| address.clone())
     }
 
@@ -111,20 +114,22 @@ impl SentinelSet {
         let is_first = !self.is_reached(id);
         if let Some(member) = self.members.get_mut(address) {
             member.id = Some(id.clone());
-            member.silent_since = member.silent_since.filter(|_| !is_first);
+            member.unreachable_since = member.unreachable_since.filter(|_| !is_first);
         }
         is_first
     }
 
     /// Whether a connection to this sentinel is open.
     pub(crate) fn is_reached(&self, id: &SentinelId) -> bool {
-        self.members.values().any(|member| member.silent_since.is_none() && member.id.as_ref() == Some(id))
+        self.members
+            .values()
+            .any(|member| member.unreachable_since.is_none() && member.id.as_ref() == Some(id))
     }
 
     /// Takes in that the connection to this address has ended.
     pub(crate) fn lost(&mut self, sentinel: &Address, now: Instant) {
         if let Some(member) = self.members.get_mut(sentinel) {
-            member.silent_since = Some(now);
+            member.unreachable_since = Some(now);
         }
     }
 }
@@ -156,8 +161,8 @@ mod tests {
     /// Sentinel 1 is configured, 2 and 3 were learned from it, and all of them were reached.
     fn three() -> SentinelSet {
         let mut sentinel_set = SentinelSet::configured(&[address(1)], at(0));
-        let turnover = sentinel_set.handle_list(&address(1), &addresses(2..=3), at(0));
-        assert_eq!(turnover.joined, addresses(2..=3));
+        let changes = sentinel_set.handle_list(&address(1), &addresses(2..=3), at(0));
+        assert_eq!(changes.added, addresses(2..=3));
         for sentinel in addresses(1..=3) {
             assert!(sentinel_set.reached(&sentinel, &(&sentinel).into()));
         }
@@ -170,10 +175,10 @@ mod tests {
         sentinel_set.lost(&address(3), at(1));
         assert_eq!(sentinel_set.handle_list(&address(1), &[address(2)], at(2)), SentinelChanges::default());
         assert_eq!(sentinel_set.handle_list(&address(2), &[address(1)], at(31)), SentinelChanges::default());
-        let turnover = sentinel_set.handle_list(&address(1), &[address(2)], at(32));
-        assert_eq!((turnover.left, sentinel_set.count()), (vec![address(3)], 2));
+        let changes = sentinel_set.handle_list(&address(1), &[address(2)], at(32));
+        assert_eq!((changes.removed, sentinel_set.count()), (vec![address(3)], 2));
         assert_eq!(
-            sentinel_set.handle_list(&address(1), &[address(3)], at(33)).joined,
+            sentinel_set.handle_list(&address(1), &[address(3)], at(33)).added,
             [address(3)],
             "it is back"
         );
@@ -218,14 +223,14 @@ mod tests {
     fn l6_the_dead_that_are_named_for_ever_leave_their_places_to_newcomers() {
         let mut sentinel_set = three();
         let all = addresses(2..=200);
-        assert_eq!(sentinel_set.handle_list(&address(1), &all, at(1)).joined.len(), SENTINELS_MAX - 3);
+        assert_eq!(sentinel_set.handle_list(&address(1), &all, at(1)).added.len(), SENTINELS_MAX - 3);
         assert_eq!(
             sentinel_set.handle_list(&address(1), &all, at(2)),
             SentinelChanges::default(),
             "each has its time"
         );
-        let turnover = sentinel_set.handle_list(&address(1), &all, at(31));
-        assert_eq!((turnover.left.len(), turnover.joined.len()), (SENTINELS_MAX - 3, SENTINELS_MAX - 3));
+        let changes = sentinel_set.handle_list(&address(1), &all, at(31));
+        assert_eq!((changes.removed.len(), changes.added.len()), (SENTINELS_MAX - 3, SENTINELS_MAX - 3));
         assert_eq!(sentinel_set.count(), SENTINELS_MAX);
     }
 }

@@ -20,8 +20,8 @@ use tracing::Level;
 use super::{
     deployment::Deployment,
     master_election::SentinelId,
-    sentinel_monitor::{NotListening, SentinelConnection},
-    start_vote::{StartVote, Told, Verdict},
+    sentinel_monitor::{SentinelConnection, SubscribeError},
+    start_vote::{SentinelReply, StartVote, Verdict},
 };
 use crate::{
     config::Address,
@@ -33,7 +33,7 @@ use crate::{
     wire::{
         error_reply::{refusal, refused},
         reply,
-        sentinel::MasterWord,
+        sentinel::MasterReport,
         shown::shown,
     },
 };
@@ -60,8 +60,8 @@ pub(crate) async fn find_master(deployment: &Deployment, lane: OpenLane) -> Resu
             );
         });
     }
-    for told in start_vote.into_told() {
-        deployment.handle_word(&told.id, told.word, sentinels.len(), told.moments);
+    for reply in start_vote.into_replies() {
+        deployment.handle_report(&reply.id, reply.report, sentinels.len(), reply.moments);
     }
     Ok(())
 }
@@ -71,26 +71,30 @@ async fn ask_all(deployment: &Deployment, sentinels: &[Address], lane: OpenLane)
     let ask = |sentinel, pause| ask_after(pause, deployment, sentinel, lane);
     let mut answers: FuturesUnordered<_> =
         sentinels.iter().map(|sentinel| ask(sentinel, Duration::ZERO)).collect();
-    let mut patience = pin!(tokio::time::sleep(lane.command_timeout));
+    let mut time_limit = pin!(tokio::time::sleep(lane.command_timeout));
     let mut is_over = false;
     while start_vote.verdict(is_over) == Verdict::Open {
         tokio::select! {
             Some((sentinel, answer)) = answers.next() => {
-                if hear(&mut start_vote, sentinel, answer) {
+                if record(&mut start_vote, sentinel, answer) {
                     answers.push(ask(sentinel, PAUSE_REFUSED));
                 }
             }
-            () = &mut patience, if !is_over => is_over = true,
+            () = &mut time_limit, if !is_over => is_over = true,
         }
     }
     start_vote
 }
 
 /// Records one sentinel's answer. Returns whether to ask that sentinel again.
-fn hear(start_vote: &mut StartVote, sentinel: &Address, answer: Result<Told, TransportError>) -> bool {
+fn record(
+    start_vote: &mut StartVote,
+    sentinel: &Address,
+    answer: Result<SentinelReply, TransportError>,
+) -> bool {
     match answer {
-        Ok(told) => {
-            start_vote.hear(told);
+        Ok(reply) => {
+            start_vote.record(reply);
             false
         }
         Err(error) => start_vote.fail(sentinel, error),
@@ -102,7 +106,7 @@ async fn ask_after<'a>(
     deployment: &Deployment,
     sentinel: &'a Address,
     lane: OpenLane,
-) -> (&'a Address, Result<Told, TransportError>) {
+) -> (&'a Address, Result<SentinelReply, TransportError>) {
     tokio::time::sleep(pause).await;
     let answer = async {
         let link = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
@@ -155,36 +159,35 @@ async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<Sen
 pub(super) async fn ask(
     deployment: &Deployment,
     sentinel: &Address,
-    questions: &SentinelLink,
+    commands: &SentinelLink,
     lane: OpenLane,
-) -> Result<Told, TransportError> {
-    let (service, asked, link) = (service(deployment), lane.clock.now(), &questions.link);
+) -> Result<SentinelReply, TransportError> {
+    let (service, asked, link) = (service(deployment), lane.clock.now(), &commands.link);
     // The order matters: an address read before the epoch could be that of the old master with the epoch of the new
     // one.
     let (master, address) = join(
-        question(link, "MASTER", service, lane.command_timeout),
-        question(link, "GET-MASTER-ADDR-BY-NAME", service, lane.command_timeout),
+        query(link, "MASTER", service, lane.command_timeout),
+        query(link, "GET-MASTER-ADDR-BY-NAME", service, lane.command_timeout),
     )
     .await;
-    let told = |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
-    let mut word = MasterWord::read(&told(master)?, &told(address)?).ok_or_else(|| {
+    let checked =
+        |answer: Result<Frame, Failure>| answer.map_err(|failure| explain(sentinel, service, failure));
+    let mut report = MasterReport::read(&checked(master)?, &checked(address)?).ok_or_else(|| {
         let detail = format!(
             "sentinel {sentinel} answered SENTINEL MASTER or GET-MASTER-ADDR-BY-NAME in an unexpected format"
         );
         TransportError::without_effect(ErrorKind::Protocol, None, detail)
     })?;
-    word.address = deployment.config.reachable(&word.address);
-    let (by, id) = (sentinel.clone(), questions.id.clone());
-    Ok(Told { by, id, word, moments: (asked, lane.clock.now()) })
+    report.address = deployment.config.reachable(&report.address);
+    let (by, id) = (sentinel.clone(), commands.id.clone());
+    Ok(SentinelReply { by, id, report, moments: (asked, lane.clock.now()) })
 }
 
 /// Returns the reply to `SENTINEL MASTER` of the first configured sentinel that answers.
 pub(crate) async fn ask_sentinels(deployment: &Deployment, lane: OpenLane) -> Option<Frame> {
     for sentinel in &deployment.config.addresses {
         if let Ok(asked) = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await {
-            if let Ok(frame) =
-                question(&asked.link, "MASTER", service(deployment), lane.command_timeout).await
-            {
+            if let Ok(frame) = query(&asked.link, "MASTER", service(deployment), lane.command_timeout).await {
                 return Some(frame);
             }
         }
@@ -209,26 +212,26 @@ async fn try_sentinel(
 ) -> Result<(), TransportError> {
     let asked = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
     let (link, step) = (&asked.link, lane.command_timeout);
-    let told = |answer: Result<Frame, Failure>| {
+    let checked = |answer: Result<Frame, Failure>| {
         answer.map_err(|failure| explain(sentinel, service(deployment), failure))
     };
     for what in ["MASTER", "GET-MASTER-ADDR-BY-NAME", "SENTINELS"] {
-        told(question(link, what, service(deployment), step).await)?;
+        checked(query(link, what, service(deployment), step).await)?;
     }
     // fred sends these when it connects. Without the rights to them a connection works, but the sentinel logs each
     // command as denied.
-    for (command, word) in [("CLIENT", "ID"), ("INFO", "server")] {
-        told(link.request(command, 0, vec![Value::from_static_str(word)], step).await)?;
+    for (command, arg) in [("CLIENT", "ID"), ("INFO", "server")] {
+        checked(link.request(command, 0, vec![Value::from_static_str(arg)], step).await)?;
     }
     // If several sentinels share an address, this connection may reach another sentinel than the first one.
     let messages = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane).await?;
     SentinelConnection::on(messages, deployment, lane, sentinel)
         .await
         .map(drop)
-        .map_err(NotListening::into_error)
+        .map_err(SubscribeError::into_error)
 }
 
-pub(super) async fn question(
+pub(super) async fn query(
     link: &Link,
     what: &'static str,
     service: &str,

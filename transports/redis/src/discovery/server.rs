@@ -40,9 +40,9 @@ pub(crate) struct Server {
 
 #[derive(Default)]
 struct Links {
-    standing: Vec<Weak<Link>>,
+    open: Vec<Weak<Link>>,
     /// How many times the server was left.
-    left: u64,
+    retirements: u64,
 }
 
 impl Server {
@@ -80,7 +80,7 @@ impl Server {
         lane: OpenLane,
     ) -> Result<(Arc<Link>, Run, Checked), TransportError> {
         let (clock, step) = (lane.clock, lane.command_timeout);
-        self.doubt_over(clock).await;
+        self.wait_for_pause(clock).await;
         let link = self.open(kind, clock, step).await?;
         let name = connection_name(kind, lane.purpose);
         match check(&link, name, &self.name, self.config.topology, clock, step).await {
@@ -98,57 +98,57 @@ impl Server {
 
     async fn open(&self, kind: LinkKind, clock: Clock, step: Duration) -> Result<Arc<Link>, TransportError> {
         let target = Target { config: &self.config, address: &self.address, login: Login::Server };
-        let left_before = self.links().left;
+        let retirements_before = self.links().retirements;
         let link = Arc::new(Link::open(target, kind, clock, step).await?);
         let mut links = self.links();
-        if links.left != left_before {
+        if links.retirements != retirements_before {
             let why = format!("redis {} was taken out of use while connecting; ask again", self.name);
             return Err(TransportError::without_effect(ErrorKind::NotReady, None, why));
         }
-        links.standing.retain(|link| link.strong_count() > 0);
-        links.standing.push(Arc::downgrade(&link));
+        links.open.retain(|link| link.strong_count() > 0);
+        links.open.push(Arc::downgrade(&link));
         drop(links);
         Ok(link)
     }
 
-    async fn doubt_over(&self, clock: Clock) {
-        while let Some(until) = self.doubted_until().filter(|until| *until > clock.now()) {
+    async fn wait_for_pause(&self, clock: Clock) {
+        while let Some(until) = self.paused_until().filter(|until| *until > clock.now()) {
             tokio::time::sleep(until - clock.now()).await;
         }
     }
 
     // A single server has no successor, and only the server itself shows whether it is master again. So it is asked
     // without a pause.
-    fn doubted_until(&self) -> Option<Instant> {
-        self.identity().doubted_until().filter(|_| !self.is_alone())
+    fn paused_until(&self) -> Option<Instant> {
+        self.identity().paused_until().filter(|_| !self.is_single())
     }
 
-    fn is_alone(&self) -> bool {
+    fn is_single(&self) -> bool {
         self.config.topology == RedisTopology::Single
     }
 
     /// Closes all connections to the server, because it is not a master any more. No command is written to it after
     /// this returns.
-    pub(crate) fn leave(&self, now: Instant) {
+    pub(crate) fn retire(&self, now: Instant) {
         self.demoted(now);
         let mut links = self.links();
-        links.left += 1;
-        let standing = std::mem::take(&mut links.standing);
+        links.retirements += 1;
+        let open = std::mem::take(&mut links.open);
         drop(links);
-        standing.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
+        open.iter().filter_map(Weak::upgrade).for_each(|link| link.kill());
     }
 
     /// Handles the loss of the master role that one connection has seen. A single server has no successor, so its
     /// other connections stay open, and each sees the refusals itself.
     pub(crate) fn handle_lost_role(&self, now: Instant) {
-        if !self.is_alone() {
-            self.leave(now);
+        if !self.is_single() {
+            self.retire(now);
         }
     }
 
     /// Ends the pause after a lost role, because the server is named as a master again.
-    pub(crate) fn trust(&self) {
-        self.identity().trusted();
+    pub(crate) fn reinstate(&self) {
+        self.identity().reinstated();
     }
 
     /// Handles the loss of a connection of this epoch.

@@ -80,28 +80,28 @@ impl Default for SlotTable {
 
 impl SlotTable {
     /// Merges a view. Returns whether a slot has a different node now, or none any more.
-    pub(crate) fn merge(&mut self, statement: &NodeView) -> bool {
+    pub(crate) fn merge(&mut self, view: &NodeView) -> bool {
         let mut changed = false;
-        for master in &statement.masters {
+        for master in &view.masters {
             let new = Claim { node: master.node, epoch: master.epoch, given_by: None };
             for slot in master.slots.iter().cloned().flatten().filter(|slot| *slot < SLOTS) {
-                changed |= self.consider(slot, new, statement);
+                changed |= self.consider(slot, new, view);
             }
         }
-        self.vacate(statement) || changed
+        self.clear_unassigned(view) || changed
     }
 
-    fn vacate(&mut self, statement: &NodeView) -> bool {
+    fn clear_unassigned(&mut self, view: &NodeView) -> bool {
         let holders: Vec<_> = self.claims.iter().map(|claim| claim.map(|claim| claim.node)).collect();
-        let vacant = self.unassigned.handle(statement, &holders);
-        vacant.iter().for_each(|slot| self.claims[usize::from(*slot)] = None);
-        !vacant.is_empty()
+        let unassigned = self.unassigned.handle(view, &holders);
+        unassigned.iter().for_each(|slot| self.claims[usize::from(*slot)] = None);
+        !unassigned.is_empty()
     }
 
-    fn consider(&mut self, slot: u16, new: Claim, statement: &NodeView) -> bool {
+    fn consider(&mut self, slot: u16, new: Claim, view: &NodeView) -> bool {
         let held = &mut self.claims[usize::from(slot)];
-        let believed = held.is_none_or(|held| held.gives_way_to(new, statement));
-        if !believed || *held == Some(new) {
+        let is_replaced = held.is_none_or(|held| held.is_replaced_by(new, view));
+        if !is_replaced || *held == Some(new) {
             return false;
         }
         let other_node = held.is_none_or(|held| held.node != new.node);
@@ -143,7 +143,7 @@ impl SlotTable {
 }
 
 impl Claim {
-    fn gives_way_to(&self, new: Self, by: &NodeView) -> bool {
+    fn is_replaced_by(&self, new: Self, by: &NodeView) -> bool {
         // The same node at the epoch at which it gave the slot away is not news.
         let is_old = new.epoch < self.epoch || (new.epoch == self.epoch && self.given_by == Some(new.node));
         let has_failed = || by.failed.get(&self.node).is_some_and(|epoch| self.is_covered(*epoch, new.node));

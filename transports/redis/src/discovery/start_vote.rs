@@ -12,14 +12,14 @@ use std::collections::HashSet;
 use leasehold::{clock::Instant, transport::TransportError};
 
 use super::{errors::most_helpful, master_election::SentinelId};
-use crate::{config::Address, wire::sentinel::MasterWord};
+use crate::{config::Address, wire::sentinel::MasterReport};
 
 /// One sentinel's reply about the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct SentinelReply {
     pub(crate) by: Address,
     pub(crate) id: SentinelId,
-    pub(crate) word: MasterWord,
+    pub(crate) report: MasterReport,
     /// When the sentinel was asked, and when its reply had arrived.
     pub(crate) moments: (Instant, Instant),
 }
@@ -28,7 +28,7 @@ pub(crate) struct Told {
 #[derive(Debug)]
 pub(crate) struct StartVote {
     configured: usize,
-    told: Vec<Told>,
+    replies: Vec<SentinelReply>,
     refused: usize,
     failed: Vec<(Address, TransportError)>,
 }
@@ -41,19 +41,19 @@ pub(crate) enum Verdict {
     /// A majority of the sentinels has named the master.
     Decided,
     /// A minority has named the master, and no other sentinel has done so in time.
-    DecidedByFew,
+    DecidedByMinority,
     /// Every sentinel was asked, and none has named the master.
     Failed,
 }
 
 impl StartVote {
     pub(crate) fn of(configured: usize) -> Self {
-        Self { configured, told: Vec::new(), refused: 0, failed: Vec::new() }
+        Self { configured, replies: Vec::new(), refused: 0, failed: Vec::new() }
     }
 
-    pub(crate) fn hear(&mut self, told: Told) {
-        self.failed.retain(|(sentinel, _)| *sentinel != told.by);
-        self.told.push(told);
+    pub(crate) fn record(&mut self, reply: SentinelReply) {
+        self.failed.retain(|(sentinel, _)| *sentinel != reply.by);
+        self.replies.push(reply);
     }
 
     /// Records that a sentinel has not named the master. Returns whether to ask it again.
@@ -67,30 +67,30 @@ impl StartVote {
 
     /// Returns whether the replies are enough. `is_over`: the time for the other sentinels is over.
     pub(crate) fn verdict(&self, is_over: bool) -> Verdict {
-        let (told, failed) = (self.told.len(), self.failed.len());
-        let done = if is_over { told + failed } else { told + self.refused };
-        match told {
-            _ if self.voices() * 2 > self.configured => Verdict::Decided,
+        let (replies, failed) = (self.replies.len(), self.failed.len());
+        let done = if is_over { replies + failed } else { replies + self.refused };
+        match replies {
+            _ if self.distinct_sentinels() * 2 > self.configured => Verdict::Decided,
             0 if failed == self.configured => Verdict::Failed,
             0 => Verdict::Open,
-            _ if done == self.configured => Verdict::DecidedByFew,
+            _ if done == self.configured => Verdict::DecidedByMinority,
             _ => Verdict::Open,
         }
     }
 
-    fn voices(&self) -> usize {
-        self.told.iter().map(|told| &told.id).collect::<HashSet<_>>().len()
+    fn distinct_sentinels(&self) -> usize {
+        self.replies.iter().map(|reply| &reply.id).collect::<HashSet<_>>().len()
     }
 
     /// Returns how many configured sentinels have not named the master.
     pub(crate) fn silent(&self) -> usize {
-        self.configured - self.told.len()
+        self.configured - self.replies.len()
     }
 
     /// Returns all replies, the highest epoch first. The others are older.
-    pub(crate) fn into_told(mut self) -> Vec<Told> {
-        self.told.sort_by_key(|told| std::cmp::Reverse(told.word.epoch));
-        self.told
+    pub(crate) fn into_replies(mut self) -> Vec<SentinelReply> {
+        self.replies.sort_by_key(|reply| std::cmp::Reverse(reply.report.epoch));
+        self.replies
     }
 
     /// Returns the error if no sentinel has named the master.
@@ -109,12 +109,12 @@ mod tests {
         Address::new("h", port)
     }
 
-    fn told(by: u16, master: u16, epoch: u64) -> Told {
-        let word = MasterWord { address: address(master), epoch };
-        Told {
+    fn reply(by: u16, master: u16, epoch: u64) -> SentinelReply {
+        let report = MasterReport { address: address(master), epoch };
+        SentinelReply {
             by: address(by),
             id: (&address(by)).into(),
-            word,
+            report,
             moments: (Instant::default(), Instant::default()),
         }
     }
@@ -127,47 +127,47 @@ mod tests {
     fn most_sentinels_decide_and_the_highest_epoch_comes_first() {
         let mut start_vote = StartVote::of(3);
         assert_eq!(start_vote.verdict(false), Verdict::Open);
-        start_vote.hear(told(11, 1, 1));
+        start_vote.record(reply(11, 1, 1));
         assert_eq!(start_vote.verdict(false), Verdict::Open, "one of three may be old");
-        start_vote.hear(told(12, 2, 2));
+        start_vote.record(reply(12, 2, 2));
         assert_eq!(start_vote.verdict(false), Verdict::Decided);
-        assert_eq!(start_vote.into_told()[0].word.address, address(2));
+        assert_eq!(start_vote.into_replies()[0].report.address, address(2));
     }
 
     #[test]
     fn two_of_four_are_not_most() {
         let mut start_vote = StartVote::of(4);
-        start_vote.hear(told(11, 1, 1));
-        start_vote.hear(told(12, 1, 1));
+        start_vote.record(reply(11, 1, 1));
+        start_vote.record(reply(12, 1, 1));
         assert_eq!((start_vote.verdict(false), start_vote.silent()), (Verdict::Open, 2));
         for silent in [13, 14] {
             start_vote.fail(&address(silent), error(ErrorKind::TimedOut));
         }
-        assert_eq!(start_vote.verdict(true), Verdict::DecidedByFew);
+        assert_eq!(start_vote.verdict(true), Verdict::DecidedByMinority);
     }
 
     #[test]
     fn fewer_decide_once_the_others_have_had_their_time_or_have_refused_for_good() {
         let mut start_vote = StartVote::of(3);
-        start_vote.hear(told(11, 1, 1));
+        start_vote.record(reply(11, 1, 1));
         assert!(start_vote.fail(&address(12), error(ErrorKind::Unreachable)), "it may start at this moment");
         assert!(!start_vote.fail(&address(13), error(ErrorKind::Denied)));
         assert_eq!(start_vote.verdict(false), Verdict::Open);
-        assert_eq!(start_vote.verdict(true), Verdict::DecidedByFew);
+        assert_eq!(start_vote.verdict(true), Verdict::DecidedByMinority);
         start_vote.fail(&address(12), error(ErrorKind::Misconfigured));
-        assert_eq!(start_vote.verdict(false), Verdict::DecidedByFew);
+        assert_eq!(start_vote.verdict(false), Verdict::DecidedByMinority);
     }
 
     #[test]
     fn a_sentinel_that_is_still_being_asked_is_waited_for() {
         let mut start_vote = StartVote::of(3);
-        start_vote.hear(told(11, 1, 1));
+        start_vote.record(reply(11, 1, 1));
         start_vote.fail(&address(12), error(ErrorKind::Unreachable));
         assert_eq!(start_vote.verdict(true), Verdict::Open, "it may be far");
         start_vote.fail(&address(13), error(ErrorKind::TimedOut));
         assert_eq!(
             (start_vote.verdict(false), start_vote.verdict(true)),
-            (Verdict::Open, Verdict::DecidedByFew)
+            (Verdict::Open, Verdict::DecidedByMinority)
         );
     }
 
@@ -175,14 +175,14 @@ mod tests {
     fn a_sentinel_under_two_addresses_has_one_voice() {
         let mut start_vote = StartVote::of(3);
         let id = SentinelId::of_run("a");
-        start_vote.hear(Told { id: id.clone(), ..told(11, 1, 1) });
-        start_vote.hear(Told { id, ..told(12, 1, 1) });
+        start_vote.record(SentinelReply { id: id.clone(), ..reply(11, 1, 1) });
+        start_vote.record(SentinelReply { id, ..reply(12, 1, 1) });
         assert_eq!(start_vote.verdict(false), Verdict::Open);
-        start_vote.hear(told(13, 2, 2));
+        start_vote.record(reply(13, 2, 2));
         assert_eq!(start_vote.verdict(false), Verdict::Decided);
-        let mut all_told = StartVote::of(1);
-        all_told.hear(told(11, 1, 1));
-        assert_eq!(all_told.verdict(false), Verdict::Decided);
+        let mut complete = StartVote::of(1);
+        complete.record(reply(11, 1, 1));
+        assert_eq!(complete.verdict(false), Verdict::Decided);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
     config::RedisTopology,
-    discovery::{deployment::Deployment, find_cluster, find_master, keep_listening, keep_surveyed},
+    discovery::{deployment::Deployment, find_cluster, find_master, monitor_sentinels, poll_cluster},
     notices::{Subscriber, no_watch},
 };
 
@@ -54,9 +54,9 @@ impl RedisLane {
         match topology {
             RedisTopology::Single => {}
             RedisTopology::Sentinel => {
-                tasks.push(Task::spawn(keep_listening(deployment, lane, nodes.clone())))
+                tasks.push(Task::spawn(monitor_sentinels(deployment, lane, nodes.clone())))
             }
-            RedisTopology::Cluster => tasks.push(Task::spawn(keep_surveyed(deployment, lane, nodes.clone()))),
+            RedisTopology::Cluster => tasks.push(Task::spawn(poll_cluster(deployment, lane, nodes.clone()))),
         }
         Ok(Self { lane, nodes, _tasks: tasks })
     }
@@ -78,7 +78,7 @@ impl Lane for RedisLane {
             let (slot, until) = (request.key.slot(), request.execute_by);
             let mut route = self.nodes.route(slot, until)?;
             loop {
-                match route.connection.acquire(&request, route.manner).await {
+                match route.connection.acquire(&request, route.asking).await {
                     Ok(answer) => return Ok(answer),
                     Err(call_error) => route.follow(call_error).await?,
                 }
@@ -91,8 +91,8 @@ impl Lane for RedisLane {
             let (slot, until) = (request.key.slot(), self.until());
             let mut route = self.nodes.route(slot, until)?;
             loop {
-                match route.connection.release(&request, route.manner).await {
-                    Ok(answer) => return Ok(told_everywhere(answer, &route, &request.key).await),
+                match route.connection.release(&request, route.asking).await {
+                    Ok(answer) => return Ok(publish_everywhere(answer, &route, &request.key).await),
                     Err(call_error) => route.follow(call_error).await?,
                 }
             }
@@ -115,7 +115,7 @@ impl Lane for RedisLane {
             let (slot, until) = (key.slot(), self.until());
             let mut route = self.nodes.route(slot, until)?;
             loop {
-                match route.connection.inspect(&key, route.manner).await {
+                match route.connection.inspect(&key, route.asking).await {
                     Ok(answer) => return Ok(answer),
                     Err(call_error) => route.follow(call_error).await?,
                 }
@@ -130,10 +130,10 @@ impl Lane for RedisLane {
             let (slot, until) = (key.slot(), self.until());
             let mut route = self.nodes.route(slot, until)?;
             loop {
-                match route.connection.force_release(&key, route.manner).await {
+                match route.connection.force_release(&key, route.asking).await {
                     Ok(freed) => {
                         if freed {
-                            route.tell_those_left_behind(&key).await;
+                            route.publish_behind_ask(&key).await;
                         }
                         return Ok(freed);
                     }
@@ -154,9 +154,9 @@ impl Lane for RedisLane {
 
 // After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
 // unknown.
-async fn told_everywhere(answer: ReleaseReply, route: &Route<'_>, key: &LockKey) -> ReleaseReply {
+async fn publish_everywhere(answer: ReleaseReply, route: &Route<'_>, key: &LockKey) -> ReleaseReply {
     match answer {
-        ReleaseReply::Released { at, .. } if route.tell_those_left_behind(key).await => {
+        ReleaseReply::Released { at, .. } if route.publish_behind_ask(key).await => {
             ReleaseReply::Released { listeners: None, at }
         }
         answer => answer,

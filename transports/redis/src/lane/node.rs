@@ -39,16 +39,16 @@ pub(crate) struct Node {
     lane: OpenLane,
     deployment: Arc<Deployment>,
     topology_publisher: Arc<TopologyPublisher>,
-    present: Mutex<Present>,
+    state: Mutex<ConnectionState>,
     connections: watch::Sender<u64>,
     /// How many connections in a row ended because the cluster is down.
     downs: AtomicU32,
 }
 
 /// The current connection, or why there is none.
-enum Present {
+enum ConnectionState {
     Connected(Arc<Connection>),
-    Broken(Arc<str>),
+    Disconnected(Arc<str>),
 }
 
 impl Node {
@@ -58,9 +58,9 @@ impl Node {
         deployment: Arc<Deployment>,
         topology_publisher: Arc<TopologyPublisher>,
     ) -> Self {
-        let present = Mutex::new(Present::Broken("not connected yet".into()));
+        let state = Mutex::new(ConnectionState::Disconnected("not connected yet".into()));
         let (connections, downs) = (watch::Sender::default(), AtomicU32::default());
-        Self { server, lane, deployment, topology_publisher, present, connections, downs }
+        Self { server, lane, deployment, topology_publisher, state, connections, downs }
     }
 
     /// Connects, and reconnects whenever the connection ends. It never returns.
@@ -72,19 +72,19 @@ impl Node {
         loop {
             let since = self.now();
             self.serve(&connection).await;
-            self.lose(&connection);
+            self.handle_loss(&connection);
             connection = self.reconnect(self.backoff_after(&connection, self.now() - since)).await;
         }
     }
 
     // While the cluster is down, each caller's request ends the connection. The backoff grows, so the node does not
     // reconnect once per caller.
-    fn backoff_after(&self, connection: &Connection, stood: Duration) -> Backoff {
+    fn backoff_after(&self, connection: &Connection, lasted: Duration) -> Backoff {
         if !connection.has_met_cluster_down() {
             self.downs.store(0, Ordering::Relaxed);
-            return Backoff::after(stood);
+            return Backoff::after(lasted);
         }
-        let downs = downs_in_a_row(self.downs.load(Ordering::Relaxed), stood);
+        let downs = downs_in_a_row(self.downs.load(Ordering::Relaxed), lasted);
         self.downs.store(downs, Ordering::Relaxed);
         Backoff::cluster_down(downs)
     }
@@ -95,8 +95,8 @@ impl Node {
     /// `Unreachable` if the node is not connected, with the reason.
     pub(crate) fn connection(&self) -> Result<Arc<Connection>, TransportError> {
         match &*self.lock() {
-            Present::Connected(connection) => Ok(connection.clone()),
-            Present::Broken(why) => Err(self.unreachable(why)),
+            ConnectionState::Connected(connection) => Ok(connection.clone()),
+            ConnectionState::Disconnected(why) => Err(self.unreachable(why)),
         }
     }
 
@@ -122,12 +122,12 @@ impl Node {
         }
     }
 
-    fn lose(&self, connection: &Connection) {
+    fn handle_loss(&self, connection: &Connection) {
         connection.kill();
         if connection.has_lost_role() {
             self.server.handle_lost_role(self.now()); // before the node is published as not connected
         }
-        *self.lock() = Present::Broken("the connection was lost".into());
+        *self.lock() = ConnectionState::Disconnected("the connection was lost".into());
         self.server.lost(connection.clock_id().epoch, self.now());
         self.topology_publisher.set_disconnected(self.server.id);
         self.deployment.request_refresh();
@@ -136,9 +136,9 @@ impl Node {
     }
 
     /// Closes the current connection, if there is one, because the lane will not use it.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn disconnect(&self) {
         if let Ok(connection) = self.connection() {
-            self.lose(&connection);
+            self.handle_loss(&connection);
         }
     }
 
@@ -156,14 +156,14 @@ impl Node {
                     if error.kind.is_final() {
                         backoff.refused();
                     }
-                    *self.lock() = Present::Broken(error.detail.clone());
-                    self.tell(error, warn_interval.is_due(self.now()));
+                    *self.lock() = ConnectionState::Disconnected(error.detail.clone());
+                    self.log_failure(error, warn_interval.is_due(self.now()));
                 }
             }
         }
     }
 
-    fn tell(&self, error: TransportError, is_due: bool) {
+    fn log_failure(&self, error: TransportError, is_due: bool) {
         let (server, lane) = (self.server.name.clone(), self.lane.purpose);
         match is_due {
             true => log::line(Level::WARN, move || {
@@ -178,7 +178,7 @@ impl Node {
     // While the cluster is down, changed routes (a replica was promoted) are a reason to try before the delay is
     // over. The wait lasts at least `DOWN_LEAST`.
     async fn wait(&self, delay: Duration) {
-        if !self.is_doubted_down() {
+        if !self.may_be_down() {
             return tokio::time::sleep(delay).await;
         }
         let mut changes = self.deployment.changes();
@@ -186,14 +186,14 @@ impl Node {
         let _ = tokio::time::timeout(delay.saturating_sub(DOWN_LEAST), changes.changed()).await;
     }
 
-    fn is_doubted_down(&self) -> bool {
+    fn may_be_down(&self) -> bool {
         self.downs.load(Ordering::Relaxed) > 0
     }
 
     // The topology does not show a node as connected before its cluster is up. Otherwise all waiting callers would
     // send their requests, and those requests would end the connection again.
     async fn must_be_up(&self, link: &Link) -> Result<(), TransportError> {
-        if !self.is_doubted_down() {
+        if !self.may_be_down() {
             return Ok(());
         }
         let args = vec![Value::from_static_str(NO_LOCK), Value::from_static_str(NO_LOCK)];
@@ -228,7 +228,7 @@ impl Node {
         let connection = Arc::new(Connection::new(link, terms, checked.sample));
         // The topology is published first, the connection second: no caller may use a run that was not published.
         self.topology_publisher.set_connected(self.published(run, connection.batches().for_engine()));
-        *self.lock() = Present::Connected(connection.clone());
+        *self.lock() = ConnectionState::Connected(connection.clone());
         self.connections.send_modify(|count| *count += 1);
         Ok(connection)
     }
@@ -254,14 +254,14 @@ impl Node {
         self.lane.clock.now()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Present> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if let Present::Connected(connection) = &*self.lock() {
+        if let ConnectionState::Connected(connection) = &*self.lock() {
             connection.kill();
         }
     }

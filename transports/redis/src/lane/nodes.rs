@@ -39,12 +39,12 @@ pub(crate) struct Nodes {
     subscriber: Option<Arc<Subscriber>>,
     runtime: Handle,
     handles: Mutex<HashMap<NodeId, NodeHandle>>,
-    followed: Followed,
+    redirects: RedirectCounts,
 }
 
 /// How many requests followed a redirect to another node.
 #[derive(Default)]
-struct Followed {
+struct RedirectCounts {
     moved: AtomicU64,
     asked: AtomicU64,
 }
@@ -61,7 +61,8 @@ impl Nodes {
         deployment: Arc<Deployment>,
         subscriber: Option<Arc<Subscriber>>,
     ) -> Self {
-        let (topology_publisher, handles, followed) = (Arc::default(), Mutex::default(), Followed::default());
+        let (topology_publisher, handles, redirects) =
+            (Arc::default(), Mutex::default(), RedirectCounts::default());
         Self {
             lane,
             deployment,
@@ -69,7 +70,7 @@ impl Nodes {
             subscriber,
             runtime: Handle::current(),
             handles,
-            followed,
+            redirects,
         }
     }
 
@@ -91,21 +92,21 @@ impl Nodes {
     /// # Errors
     /// None of the servers that serve slots can be used. The error is that of [`most_helpful`].
     pub(crate) async fn open(&self) -> Result<(), TransportError> {
-        let map = self.deployment.map();
-        self.topology_publisher.set_map(&map);
+        let routes = self.deployment.routes();
+        self.topology_publisher.set_routes(&routes);
         let mut attempts = tokio::task::JoinSet::new();
-        for server in &map.servers {
+        for server in &routes.servers {
             attempts.spawn(self.handle(server.clone()));
         }
         let mut reached = Vec::new();
         let mut errors = Vec::new();
         while let Some(attempt) = attempts.join_next().await {
             match attempt.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
-                Ok(seated) => reached.push(seated),
+                Ok(opened) => reached.push(opened),
                 Err(error) => errors.push(error),
             }
         }
-        let is_usable = reached.iter().any(|(id, _)| map.serves(*id));
+        let is_usable = reached.iter().any(|(id, _)| routes.serves(*id));
         for error in errors.iter().filter(|error| is_usable && error.kind.is_final()) {
             let error = error.clone();
             log::line(Level::WARN, move || {
@@ -141,7 +142,7 @@ impl Nodes {
             let both = tokio::try_join!(node.connect(), subscribe);
             // The topology may already show the command connection. No task would take that back, so it is done
             // here.
-            let (connection, subscribed) = both.inspect_err(|_| node.give_up())?;
+            let (connection, subscribed) = both.inspect_err(|_| node.disconnect())?;
             let mut tasks = vec![Task::spawn(node.clone().keep_connected(Some(connection)))];
             tasks.extend(
                 subscriber
@@ -160,21 +161,21 @@ impl Nodes {
     pub(crate) fn follow(&self) {
         let mut handles = self.lock();
         // Read under the lock: a concurrent call that comes second must not go back to older routes.
-        let map = self.deployment.map();
-        let left: Vec<NodeId> = handles.keys().copied().filter(|id| map.server(*id).is_none()).collect();
+        let routes = self.deployment.routes();
+        let left: Vec<NodeId> = handles.keys().copied().filter(|id| routes.server(*id).is_none()).collect();
         let gone: Vec<Option<NodeHandle>> = left.iter().map(|id| handles.remove(id)).collect();
-        self.topology_publisher.set_map(&map);
-        for server in &map.servers {
-            handles.entry(server.id).or_insert_with(|| self.take_in(server.clone()));
+        self.topology_publisher.set_routes(&routes);
+        for server in &routes.servers {
+            handles.entry(server.id).or_insert_with(|| self.open_in_background(server.clone()));
         }
         if let Some(subscriber) = &self.subscriber {
-            subscriber.follow(&map);
+            subscriber.follow(&routes);
         }
         drop(handles);
         drop(gone);
     }
 
-    fn take_in(&self, server: Arc<Server>) -> NodeHandle {
+    fn open_in_background(&self, server: Arc<Server>) -> NodeHandle {
         let node = self.node(server.clone());
         let mut tasks = vec![Task::spawn_on(&self.runtime, node.clone().keep_connected(None))];
         tasks.extend(
@@ -201,9 +202,9 @@ impl Nodes {
     /// # Errors
     /// `NotReady` if no node serves the slot, `Unreachable` if its node is not connected.
     pub(crate) fn serving(&self, slot: Slot) -> Result<Arc<Connection>, TransportError> {
-        match self.deployment.map().serving(slot) {
+        match self.deployment.routes().serving(slot) {
             Some(id) => self.node_with(id)?.connection(),
-            None => Err(self.nobody(slot)),
+            None => Err(self.no_server(slot)),
         }
     }
 
@@ -217,13 +218,13 @@ impl Nodes {
 
     /// Returns the connection to a node that a redirect has named. The node may be new, so this waits for its
     /// connection until `until`.
-    pub(crate) async fn named(
+    pub(crate) async fn connection_to(
         &self,
         server: &Server,
         until: Instant,
     ) -> Result<Arc<Connection>, TransportError> {
-        let seated = self.lock().get(&server.id).map(|handle| handle.node.clone());
-        let node = match seated {
+        let existing = self.lock().get(&server.id).map(|handle| handle.node.clone());
+        let node = match existing {
             Some(node) => node,
             None => {
                 self.follow();
@@ -235,35 +236,35 @@ impl Nodes {
 
     /// Returns an open connection, if there is one. Calls with rising `turn` get the nodes in rotation.
     pub(crate) fn any(&self, turn: usize) -> Option<Arc<Connection>> {
-        let mut standing: Vec<_> = self.nodes().iter().filter_map(|node| node.connection().ok()).collect();
-        standing.sort_by_key(|connection| connection.clock_id().node);
-        let count = standing.len().max(1);
-        (!standing.is_empty()).then(|| standing.swap_remove(turn % count))
+        let mut connected: Vec<_> = self.nodes().iter().filter_map(|node| node.connection().ok()).collect();
+        connected.sort_by_key(|connection| connection.clock_id().node);
+        let count = connected.len().max(1);
+        (!connected.is_empty()).then(|| connected.swap_remove(turn % count))
     }
 
     /// Whether every slot has a server, and every server that serves slots has a connection.
     pub(crate) fn is_whole(&self) -> bool {
-        let map = self.deployment.map();
-        let stands = |server: &Arc<Server>| self.connection(server.id).is_ok();
-        map.is_whole() && map.servers.iter().filter(|server| map.serves(server.id)).all(stands)
+        let routes = self.deployment.routes();
+        let is_connected = |server: &Arc<Server>| self.connection(server.id).is_ok();
+        routes.is_whole() && routes.servers.iter().filter(|server| routes.serves(server.id)).all(is_connected)
     }
 
     /// Counts a request that followed a redirect of this kind.
-    pub(crate) fn count_followed(&self, kind: RedirectKind) {
+    pub(crate) fn count_redirect(&self, kind: RedirectKind) {
         let count = match kind {
-            RedirectKind::Moved => &self.followed.moved,
-            RedirectKind::Ask => &self.followed.asked,
+            RedirectKind::Moved => &self.redirects.moved,
+            RedirectKind::Ask => &self.redirects.asked,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the redirects that this lane has followed, and the clock readings of its connected servers.
     pub(crate) fn stats(&self) -> LaneStats {
-        let standing = self.nodes().into_iter().filter_map(|node| node.connection().ok());
+        let connected = self.nodes().into_iter().filter_map(|node| node.connection().ok());
         let mut stats = LaneStats::default();
-        stats.moved = self.followed.moved.load(Ordering::Relaxed);
-        stats.asked = self.followed.asked.load(Ordering::Relaxed);
-        stats.clocks = standing.filter_map(|connection| connection.clock_sighting()).collect();
+        stats.moved = self.redirects.moved.load(Ordering::Relaxed);
+        stats.asked = self.redirects.asked.load(Ordering::Relaxed);
+        stats.clocks = connected.filter_map(|connection| connection.clock_reading()).collect();
         stats.clocks.sort_by_key(|clock| clock.node);
         stats
     }
@@ -274,7 +275,7 @@ impl Nodes {
 
     // Another lane may have left the server a moment ago, so the routes decide, not this lane's handles.
     fn node_with(&self, id: NodeId) -> Result<Arc<Node>, TransportError> {
-        let is_in_use = self.deployment.map().server(id).is_some();
+        let is_in_use = self.deployment.routes().server(id).is_some();
         let node = self.lock().get(&id).filter(|_| is_in_use).map(|handle| handle.node.clone());
         node.ok_or_else(|| {
             let detail = "redis: this server is not in use any more";
@@ -282,7 +283,7 @@ impl Nodes {
         })
     }
 
-    fn nobody(&self, slot: Slot) -> TransportError {
+    fn no_server(&self, slot: Slot) -> TransportError {
         let detail = match self.deployment.config.topology {
             RedisTopology::Cluster => {
                 format!("redis: no node serves slot {} at the moment; see CLUSTER INFO", slot.number())

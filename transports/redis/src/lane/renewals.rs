@@ -79,8 +79,8 @@ impl Nodes {
 
     /// Repeats alone the renewals for which the reply to the batch does not settle the result.
     async fn finish_batch(&self, form: Batches, mut members: Vec<Renewal>) -> Vec<Renewal> {
-        let is_sure = form.declares_one_key(members.len());
-        let is_open = |member: &Renewal| is_open(&member.answer, is_sure);
+        let is_conclusive = form.declares_one_key(members.len());
+        let is_open = |member: &Renewal| is_open(&member.answer, is_conclusive);
         let Some(first) = members.iter().position(is_open) else {
             return members; // the usual case
         };
@@ -88,7 +88,7 @@ impl Nodes {
         // If the server refused the whole batch, it may refuse each member as well. One member is tried first to
         // find out.
         if members.iter().filter(|member| is_open(member)).all(is_refused_as_batch) {
-            let asked = self.ask_again(form, members[first].clone()).await;
+            let asked = self.renew_again(form, members[first].clone()).await;
             members[first] = asked;
             if is_refused_as_batch(&members[first]) {
                 return members;
@@ -96,18 +96,18 @@ impl Nodes {
             done = Some(first);
         }
         let ask = async |(n, member): (usize, Renewal)| {
-            if done != Some(n) && is_open(&member) { self.ask_again(form, member).await } else { member }
+            if done != Some(n) && is_open(&member) { self.renew_again(form, member).await } else { member }
         };
         join_all(members.into_iter().enumerate().map(ask)).await
     }
 
-    async fn ask_again(&self, form: Batches, member: Renewal) -> Renewal {
+    async fn renew_again(&self, form: Batches, member: Renewal) -> Renewal {
         let first = member.answer.clone();
         let mut member = self.renew_alone(member).await;
         if let Some(clock) = refuting(&first, &member.answer) {
             self.refute(clock, form);
         }
-        member.answer = settled(first, member.answer);
+        member.answer = combined(first, member.answer);
         member
     }
 
@@ -121,35 +121,35 @@ impl Nodes {
         let mut alone = self.renew_together(vec![member]).await;
         let mut member = alone.pop().expect("one went in");
         if matches!(member.answer, RenewalAnswer::None) {
-            member.answer = RenewalAnswer::Failed(on_its_way(member.key.slot()));
+            member.answer = RenewalAnswer::Failed(slot_is_moving(member.key.slot()));
         }
         member
     }
 
     async fn renew_together(&self, mut members: Vec<Renewal>) -> Vec<Renewal> {
         answer_all(&mut members, &RenewalAnswer::None);
-        if let Err(error) = self.bring_renewal(&mut members).await {
+        if let Err(error) = self.send_renewal(&mut members).await {
             answer_all(&mut members, &RenewalAnswer::Failed(error));
         }
         members
     }
 
-    async fn bring_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
+    async fn send_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(call_error) = route.connection.renew_slot(members, route.manner).await {
+        while let Err(call_error) = route.connection.renew_slot(members, route.asking).await {
             route.follow(call_error).await?;
         }
         Ok(())
     }
 }
 
-/// Whether the member has to be renewed again, in a command of its own. `is_sure`: the reply came from such a
+/// Whether the member has to be renewed again, in a command of its own. `is_conclusive`: the reply came from such a
 /// command.
-fn is_open(answer: &RenewalAnswer, is_sure: bool) -> bool {
+fn is_open(answer: &RenewalAnswer, is_conclusive: bool) -> bool {
     match answer {
         RenewalAnswer::None => true,
-        RenewalAnswer::NotYours { .. } => !is_sure,
-        RenewalAnswer::Failed(error) => !is_sure && (is_passing(error) || is_about_the_batch(error)),
+        RenewalAnswer::NotYours { .. } => !is_conclusive,
+        RenewalAnswer::Failed(error) => !is_conclusive && (is_passing(error) || is_about_the_batch(error)),
         RenewalAnswer::Renewed { .. } | RenewalAnswer::TooLate { .. } => false,
     }
 }
@@ -175,7 +175,7 @@ fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
 
 /// Returns the result of both replies. The second one counts. If the second request was not sent, an unknown effect
 /// of the batch stays unknown.
-fn settled(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
+fn combined(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
     match (batch, alone) {
         (RenewalAnswer::Failed(batch), RenewalAnswer::Failed(alone))
             if batch.effect != Effect::None && alone.effect == Effect::None =>
@@ -186,7 +186,7 @@ fn settled(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
     }
 }
 
-fn on_its_way(slot: Slot) -> TransportError {
+fn slot_is_moving(slot: Slot) -> TransportError {
     let detail = format!("redis: slot {} is being moved; ask again", slot.number());
     TransportError::without_effect(ErrorKind::NotReady, None, detail)
 }
@@ -239,13 +239,13 @@ mod tests {
 
     #[test]
     fn an_unknown_effect_is_not_forgotten_for_a_second_try_that_was_not_sent() {
-        let settled = |batch: &RenewalAnswer, alone: &RenewalAnswer| {
-            format!("{:?}", settled(batch.clone(), alone.clone()))
+        let combined = |batch: &RenewalAnswer, alone: &RenewalAnswer| {
+            format!("{:?}", combined(batch.clone(), alone.clone()))
         };
         let (batch, not_sent) = (unknown(ErrorKind::Protocol), refused(ErrorKind::TimedOut, "not sent"));
         let (renewed, not_yours) = (renewed(at(1, 8)), RenewalAnswer::NotYours { at: at(1, 7) });
-        assert_eq!(settled(&batch, &not_sent), format!("{batch:?}"));
-        assert_eq!(settled(&batch, &renewed), format!("{renewed:?}"));
-        assert_eq!(settled(&not_yours, &not_sent), format!("{not_sent:?}"));
+        assert_eq!(combined(&batch, &not_sent), format!("{batch:?}"));
+        assert_eq!(combined(&batch, &renewed), format!("{renewed:?}"));
+        assert_eq!(combined(&not_yours, &not_sent), format!("{not_sent:?}"));
     }
 }

@@ -26,9 +26,9 @@ pub(crate) struct Route<'a> {
     slot: Slot,
     until: Instant,
     hops: usize,
-    asked_by: Option<Arc<Connection>>,
+    redirected_by: Option<Arc<Connection>>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) manner: Asking,
+    pub(crate) asking: Asking,
 }
 
 impl Route<'_> {
@@ -44,13 +44,14 @@ impl Route<'_> {
         };
         let by = self.connection.clock_id();
         if self.hops == HOPS_MAX {
-            return Err(went_in_circles(self.slot, by));
+            return Err(too_many_redirects(self.slot, by));
         }
-        self.nodes.count_followed(redirect.kind);
+        self.nodes.count_redirect(redirect.kind);
         let to = self.nodes.deployment().handle_redirect(&redirect, by.node, self.connection.now());
-        let before = std::mem::replace(&mut self.connection, self.nodes.named(&to, self.until).await?);
+        let before =
+            std::mem::replace(&mut self.connection, self.nodes.connection_to(&to, self.until).await?);
         self.hops += 1;
-        (self.manner, self.asked_by) = match redirect.kind {
+        (self.asking, self.redirected_by) = match redirect.kind {
             RedirectKind::Moved => (Asking::Plain, None),
             RedirectKind::Ask => (Asking::Asking, Some(before)),
         };
@@ -60,11 +61,11 @@ impl Route<'_> {
     /// Publishes the end of a hold also at the node that answered `ASK`, and returns whether it did. The release
     /// has published it only at the node where this route ended. During a slot migration keys move one by one, but
     /// sharded channels move only with the whole slot, so subscribers may still be at the first node.
-    pub(crate) async fn tell_those_left_behind(&self, key: &LockKey) -> bool {
-        let Some(asked_by) = self.asked_by.as_ref().filter(|from| from.publishes_sharded()) else {
+    pub(crate) async fn publish_behind_ask(&self, key: &LockKey) -> bool {
+        let Some(redirected_by) = self.redirected_by.as_ref().filter(|from| from.publishes_sharded()) else {
             return false;
         };
-        asked_by.tell_end(key).await;
+        redirected_by.publish_end(key).await;
         true
     }
 }
@@ -76,7 +77,15 @@ impl Nodes {
     /// As [`serving`](Self::serving).
     pub(crate) fn route(&self, slot: Slot, until: Instant) -> Result<Route<'_>, TransportError> {
         let connection = self.serving(slot)?;
-        Ok(Route { nodes: self, slot, until, hops: 0, asked_by: None, connection, manner: Asking::Plain })
+        Ok(Route {
+            nodes: self,
+            slot,
+            until,
+            hops: 0,
+            redirected_by: None,
+            connection,
+            asking: Asking::Plain,
+        })
     }
 
     /// Checks that the lock's key and its channel are in the same slot. Outside of a cluster every name is
@@ -102,7 +111,7 @@ impl Nodes {
     }
 }
 
-fn went_in_circles(slot: Slot, clock: ClockId) -> TransportError {
+fn too_many_redirects(slot: Slot, clock: ClockId) -> TransportError {
     let detail = format!(
         "redis: slot {} is redirected more than {HOPS_MAX} times; the cluster has not agreed yet",
         slot.number()

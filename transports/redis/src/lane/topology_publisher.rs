@@ -30,12 +30,12 @@ impl TopologyPublisher {
     }
 
     /// Takes over new routes. Servers that were not in the old ones start as not connected.
-    pub(crate) fn set_map(&self, map: &Routes) {
+    pub(crate) fn set_routes(&self, routes: &Routes) {
         let mut published = self.lock();
         let mut before = std::mem::take(&mut published.nodes);
         let node = |server: &Arc<Server>| before.remove(&server.id).unwrap_or_else(|| unconnected(server));
-        published.nodes = map.servers.iter().map(node).map(|node| (node.id, node)).collect();
-        published.ranges.clone_from(&map.ranges);
+        published.nodes = routes.servers.iter().map(node).map(|node| (node.id, node)).collect();
+        published.ranges.clone_from(&routes.ranges);
         self.publish(&mut published);
     }
 

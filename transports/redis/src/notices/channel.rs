@@ -11,7 +11,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) slot: Slot,
-    pub(super) seat: Option<NodeId>,
+    pub(super) node: Option<NodeId>,
     pub(super) phase: Phase,
     /// Present only while a watch exists. An idle channel costs little more than its name.
     pub(super) state: Option<watch::Sender<WatchState>>,
@@ -32,10 +32,10 @@ pub(super) enum Phase {
 }
 
 impl Channel {
-    pub(super) fn wanted(slot: Slot, seat: Option<NodeId>) -> Self {
+    pub(super) fn wanted(slot: Slot, node: Option<NodeId>) -> Self {
         Self {
             slot,
-            seat,
+            node,
             phase: Phase::Wanted,
             state: None,
             watches: 0,
@@ -50,15 +50,15 @@ impl Channel {
     }
 
     /// Resets the subscription, because it has ended and messages may have been lost.
-    pub(super) fn unsettle(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.phase = Phase::Wanted;
-        self.tell(|state| {
+        self.notify(|state| {
             state.in_force = false;
             state.gaps += 1;
         });
     }
 
-    pub(super) fn tell(&self, change: impl FnOnce(&mut WatchState)) {
+    pub(super) fn notify(&self, change: impl FnOnce(&mut WatchState)) {
         if let Some(state) = &self.state {
             state.send_modify(change);
         }

@@ -7,7 +7,7 @@
 //!
 //! fred 10 does not show either that a server has ended sharded subscriptions itself, as it does when their slot
 //! moves away: it drops the server's `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event
-//! for it. The routes show the move (`Notices::reseat`). If a slot moves away and back before the routes change,
+//! for it. The routes show the move (`Notices::follow_routes`). If a slot moves away and back before the routes change,
 //! its watches stay in force although no message will come. Until their channel is subscribed again, only the
 //! engine's safety poll finds the lock free.
 
@@ -83,14 +83,14 @@ impl Subscriber {
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
         let channel = Str::from(lock_channel(key.on_server()));
-        let (state, is_new, seat) = self.watch_at_its_seat(&channel, key);
-        if let (true, Some(node)) = (is_new, seat) {
+        let (state, is_new, node) = self.watch_in_table(&channel, key);
+        if let (true, Some(node)) = (is_new, node) {
             self.waker(node).notify_one();
         }
         Watch::new(state, Interest { subscriber: self.clone(), channel })
     }
 
-    fn watch_at_its_seat(
+    fn watch_in_table(
         &self,
         channel: &Str,
         key: &LockKey,
@@ -99,9 +99,9 @@ impl Subscriber {
         // Read under the lock. A concurrent change of the routes has either been followed before, and then these
         // routes are as new, or will move this channel too. A node that was read before locking could be one that
         // was left.
-        let seat = self.deployment.map().serving(key.slot());
-        let (state, is_new) = notices.watch(channel, key.slot(), seat);
-        (state, is_new, seat)
+        let node = self.deployment.routes().serving(key.slot());
+        let (state, is_new) = notices.watch(channel, key.slot(), node);
+        (state, is_new, node)
     }
 
     /// Connects to a server, and runs the handshake.
@@ -112,10 +112,10 @@ impl Subscriber {
     }
 
     /// Follows changed routes: a channel belongs to the node that serves its slot.
-    pub(crate) fn follow(&self, map: &Routes) {
+    pub(crate) fn follow(&self, routes: &Routes) {
         let mut notices = self.lock();
-        notices.reseat(|slot| map.serving(slot));
-        let is_in_use = |node| map.server(node).is_some();
+        notices.follow_routes(|slot| routes.serving(slot));
+        let is_in_use = |node| routes.server(node).is_some();
         notices.retain_nodes(is_in_use);
         let mut wakers = self.wakers();
         wakers.retain(|node, _| is_in_use(*node));
@@ -132,20 +132,20 @@ impl Subscriber {
             let since = self.clock().now();
             let end = self.serve(&server, &subscribed).await;
             subscribed.link.kill();
-            self.lock().lose(server.id);
+            self.lock().connection_lost(server.id);
             let backoff = self.pause_after(&server, end, self.clock().now() - since);
             subscribed = self.reconnect(&server, backoff).await;
         }
     }
 
-    fn pause_after(&self, server: &Server, end: End, stood: Duration) -> Backoff {
+    fn pause_after(&self, server: &Server, end: End, lasted: Duration) -> Backoff {
         let server = server.name.clone();
         match end {
             End::Lost => {
                 log::line(Level::WARN, move || {
                     tracing::warn!(%server, "lost the connection for notices to redis");
                 });
-                Backoff::after(stood)
+                Backoff::after(lasted)
             }
             End::Refused(text) => {
                 let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
@@ -173,7 +173,7 @@ impl Subscriber {
                     });
                 }
             }
-            self.lock().stay_lost(server.id);
+            self.lock().still_disconnected(server.id);
         }
     }
 
@@ -183,7 +183,7 @@ impl Subscriber {
             _ = watch_over(subscribed, self.clock()) => End::Lost,
             _ = server.outdated(subscribed.epoch) => End::Lost,
             end = self.subscribe_wanted(subscribed) => end,
-            _ = self.hand_out(subscribed) => End::Lost,
+            _ = self.dispatch(subscribed) => End::Lost,
         }
     }
 
@@ -234,18 +234,18 @@ impl Subscriber {
     }
 
     /// Passes messages to the watches until the connection has ended.
-    async fn hand_out(&self, subscribed: &Subscribed) {
+    async fn dispatch(&self, subscribed: &Subscribed) {
         let mut messages = subscribed.link.messages();
         loop {
             match messages.recv().await {
-                Ok(message) => self.hand_out_all(subscribed.node, message, &mut messages),
+                Ok(message) => self.dispatch_all(subscribed.node, message, &mut messages),
                 Err(broadcast::error::RecvError::Lagged(_)) => self.lock().gap(subscribed.node),
                 Err(broadcast::error::RecvError::Closed) => return,
             }
         }
     }
 
-    fn hand_out_all(&self, node: NodeId, first: Message, messages: &mut broadcast::Receiver<Message>) {
+    fn dispatch_all(&self, node: NodeId, first: Message, messages: &mut broadcast::Receiver<Message>) {
         let notices = self.lock();
         notices.notice(&first.channel);
         // A gap ends this round too. `recv` would not report it again, so it is counted here.
@@ -280,16 +280,16 @@ impl Subscribed {
     /// Ends some subscriptions, starts others, and waits until the server has done both. Returns the channels that
     /// another node serves.
     async fn change(&self, changes: Changes, step: Duration) -> Result<Vec<Str>, Failure> {
-        let Changes { wanted, ended, left } = changes;
-        self.end(ended, left, step).await?;
+        let Changes { wanted, ended, moved_away } = changes;
+        self.end(ended, moved_away, step).await?;
         self.begin(wanted, step).await
     }
 
-    /// Ends subscriptions. The slots of the channels in `left` have moved: their sharded subscriptions have ended
+    /// Ends subscriptions. The slots of the channels in `moved_away` have moved: their sharded subscriptions have ended
     /// with that, and the server would answer `MOVED`.
-    async fn end(&self, ended: Vec<Str>, left: Vec<Str>, step: Duration) -> Result<(), Failure> {
+    async fn end(&self, ended: Vec<Str>, moved_away: Vec<Str>, step: Duration) -> Result<(), Failure> {
         let sharded = if self.kinds.sharded { ended.clone() } else { Vec::new() };
-        let classic = if self.kinds.classic { [ended, left].concat() } else { Vec::new() };
+        let classic = if self.kinds.classic { [ended, moved_away].concat() } else { Vec::new() };
         if sharded.is_empty() && classic.is_empty() {
             return Ok(());
         }
@@ -385,7 +385,7 @@ mod tests {
     use crate::{
         config::{Address, RedisConfig},
         lane::Task,
-        wire::sentinel::MasterWord,
+        wire::sentinel::MasterReport,
     };
 
     #[test]
@@ -400,20 +400,20 @@ mod tests {
         let subscriber = Arc::new(Subscriber::new(lane, deployment.clone()));
         for round in 0..ROUNDS {
             let key = LockKey::new("", &round.to_string()).unwrap();
-            let promoted = MasterWord { address: Address::new("m", 1 + round % 2), epoch: round.into() };
+            let promoted = MasterReport { address: Address::new("m", 1 + round % 2), epoch: round.into() };
             let together = Barrier::new(2);
             let watch = thread::scope(|scope| {
                 let failover = scope.spawn(|| {
                     together.wait();
-                    deployment.handle_word(&(&sentinel).into(), promoted, 1, Default::default());
-                    subscriber.follow(&deployment.map());
+                    deployment.handle_report(&(&sentinel).into(), promoted, 1, Default::default());
+                    subscriber.follow(&deployment.routes());
                 });
                 together.wait();
                 let watch = subscriber.watch(&key);
                 failover.join().unwrap();
                 watch
             });
-            let master = deployment.map().servers[0].id;
+            let master = deployment.routes().servers[0].id;
             let wanted = subscriber.lock().take_changes(master, BATCH_MAX, Instant::default()).wanted;
             assert_eq!(wanted.len(), 1, "round {round}");
             subscriber.lock().confirm(master, &wanted);
@@ -433,7 +433,8 @@ mod tests {
             drop(subscriber.watch(&LockKey::new("", &number.to_string()).unwrap()));
         }
         assert!(subscriber.lock().next_expiry().is_some(), "kept warm at first");
-        let task = Task::spawn(subscriber.clone().keep_subscribed(deployment.map().servers[0].clone(), None));
+        let task =
+            Task::spawn(subscriber.clone().keep_subscribed(deployment.routes().servers[0].clone(), None));
         let forgotten = async {
             while subscriber.lock().next_expiry().is_some() {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,7 +1,7 @@
 //! The watched channels, the nodes of their subscriptions, and the watches to notify. No I/O; `now` is passed in.
 //!
-//! All watches of a key share one subscription. It is kept for a while after its last watch has ended. A channel's
-//! *seat* is the node that serves its slot. There the subscription is *wanted* until it is sent to the server,
+//! All watches of a key share one subscription. It is kept for a while after its last watch has ended. A channel
+//! belongs to the node that serves its slot. There the subscription is *wanted* until it is sent to the server,
 //! *asked* until the server has confirmed it, and then *in force*. When a connection ends, all subscriptions of its
 //! node end: every watched channel is wanted again and counts a gap, and all other channels are forgotten. When a
 //! slot moves, its channels move with their watches to the other node, and count a gap too.
@@ -30,7 +30,7 @@ pub(crate) struct Notices {
     /// Subscriptions to end, because their channels had no watch for a while.
     ended: HashMap<NodeId, Vec<Str>>,
     /// Channels whose slots have moved to another node.
-    left: HashMap<NodeId, Vec<Str>>,
+    moved_away: HashMap<NodeId, Vec<Str>>,
     /// Channels without a watch, each at most once, with the moment at which they were put here. This is not the
     /// moment at which they last became idle: a busy channel at the front would block all channels behind it.
     idle: VecDeque<(Str, Instant)>,
@@ -44,7 +44,7 @@ pub(crate) struct Notices {
 pub(crate) struct Changes {
     pub(crate) wanted: Vec<Str>,
     pub(crate) ended: Vec<Str>,
-    pub(crate) left: Vec<Str>,
+    pub(crate) moved_away: Vec<Str>,
 }
 
 impl Notices {
@@ -53,7 +53,7 @@ impl Notices {
             channels: HashMap::new(),
             wanted: HashMap::new(),
             ended: HashMap::new(),
-            left: HashMap::new(),
+            moved_away: HashMap::new(),
             idle: VecDeque::new(),
             idle_count: 0,
             warm,
@@ -61,18 +61,18 @@ impl Notices {
         }
     }
 
-    /// Adds a watch of a channel. `seat` is the node that serves its slot now. Returns whether there is a new
+    /// Adds a watch of a channel. `node` is the node that serves its slot now. Returns whether there is a new
     /// channel to subscribe.
     pub(crate) fn watch(
         &mut self,
         name: &Str,
         slot: Slot,
-        seat: Option<NodeId>,
+        node: Option<NodeId>,
     ) -> (watch::Receiver<WatchState>, bool) {
         let is_new = !self.channels.contains_key(name);
         if is_new {
-            self.channels.insert(name.clone(), Channel::wanted(slot, seat));
-            self.want(seat, name.clone());
+            self.channels.insert(name.clone(), Channel::wanted(slot, node));
+            self.want(node, name.clone());
             self.idle_count += 1;
         }
         let channel = self.channels.get_mut(name).expect("inserted above if it was missing");
@@ -81,8 +81,8 @@ impl Notices {
         (channel.receiver(), is_new)
     }
 
-    fn want(&mut self, seat: Option<NodeId>, name: Str) {
-        if let Some(node) = seat {
+    fn want(&mut self, node: Option<NodeId>, name: Str) {
+        if let Some(node) = node {
             self.wanted.entry(node).or_default().push_back(name);
         }
     }
@@ -94,7 +94,7 @@ impl Notices {
         if channel.watches > 0 {
             return false;
         }
-        if channel.seat.is_none() && !channel.queued {
+        if channel.node.is_none() && !channel.queued {
             // The channel is subscribed nowhere, and there may be no node whose connection would look for it later.
             self.channels.remove(name);
             return false;
@@ -114,7 +114,7 @@ impl Notices {
         Changes {
             wanted: self.take_wanted(node, max),
             ended: self.ended.remove(&node).unwrap_or_default(),
-            left: self.left.remove(&node).unwrap_or_default(),
+            moved_away: self.moved_away.remove(&node).unwrap_or_default(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Notices {
         while taken.len() < max {
             let Some(name) = names.pop_front() else { break };
             let Some(channel) = channels.get_mut(&name) else { continue };
-            if channel.phase == Phase::Wanted && channel.seat == Some(node) {
+            if channel.phase == Phase::Wanted && channel.node == Some(node) {
                 channel.phase = Phase::Asked;
                 taken.push(name);
             }
@@ -137,9 +137,9 @@ impl Notices {
     pub(crate) fn confirm(&mut self, node: NodeId, names: &[Str]) {
         for name in names {
             let Some(channel) = self.channels.get_mut(name) else { continue };
-            if channel.phase == Phase::Asked && channel.seat == Some(node) {
+            if channel.phase == Phase::Asked && channel.node == Some(node) {
                 channel.phase = Phase::InForce;
-                channel.tell(|state| state.in_force = true);
+                channel.notify(|state| state.in_force = true);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Notices {
     pub(crate) fn refuse(&mut self, node: NodeId, names: Vec<Str>) {
         for name in names {
             let Some(channel) = self.channels.get_mut(&name) else { continue };
-            if channel.phase == Phase::Asked && channel.seat == Some(node) {
+            if channel.phase == Phase::Asked && channel.node == Some(node) {
                 channel.phase = Phase::Wanted;
                 self.wanted.entry(node).or_default().push_back(name);
             }
@@ -159,29 +159,29 @@ impl Notices {
     /// Takes in a message, whatever its content.
     pub(crate) fn notice(&self, name: &Str) {
         if let Some(channel) = self.channels.get(name) {
-            channel.tell(|state| state.notices += 1);
+            channel.notify(|state| state.notices += 1);
         }
     }
 
     /// Counts a gap for all channels of `node`, because messages may have been lost.
     pub(crate) fn gap(&self, node: NodeId) {
-        for channel in self.channels.values().filter(|channel| channel.seat == Some(node)) {
-            channel.tell(|state| state.gaps += 1);
+        for channel in self.channels.values().filter(|channel| channel.node == Some(node)) {
+            channel.notify(|state| state.gaps += 1);
         }
     }
 
     /// Takes in that the connection of `node` has ended.
-    pub(crate) fn lose(&mut self, node: NodeId) {
-        self.channels.values_mut().filter(|channel| channel.seat == Some(node)).for_each(Channel::unsettle);
+    pub(crate) fn connection_lost(&mut self, node: NodeId) {
+        self.channels.values_mut().filter(|channel| channel.node == Some(node)).for_each(Channel::reset);
         self.ended.remove(&node);
-        self.left.remove(&node);
-        self.stay_lost(node);
+        self.moved_away.remove(&node);
+        self.still_disconnected(node);
     }
 
     /// Takes in that `node` still has no connection. After this only its watched channels are wanted, each once.
-    pub(crate) fn stay_lost(&mut self, node: NodeId) {
-        self.forget(|channel| channel.seat == Some(node) && channel.watches == 0);
-        let here = self.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
+    pub(crate) fn still_disconnected(&mut self, node: NodeId) {
+        self.forget(|channel| channel.node == Some(node) && channel.watches == 0);
+        let here = self.channels.iter().filter(|(_, channel)| channel.node == Some(node));
         let wanted: VecDeque<Str> = here.map(|(name, _)| name.clone()).collect();
         self.wanted.remove(&node);
         if !wanted.is_empty() {
@@ -190,20 +190,20 @@ impl Notices {
     }
 
     /// Moves channels whose slots are served by another node now.
-    pub(crate) fn reseat(&mut self, serving: impl Fn(Slot) -> Option<NodeId>) {
+    pub(crate) fn follow_routes(&mut self, serving: impl Fn(Slot) -> Option<NodeId>) {
         let mut moved = Vec::new();
         for (name, channel) in &mut self.channels {
-            let (before, after) = (channel.seat, serving(channel.slot));
+            let (before, after) = (channel.node, serving(channel.slot));
             if before != after {
                 let subscribed_at = before.filter(|_| channel.phase != Phase::Wanted);
-                channel.seat = after;
-                channel.unsettle();
+                channel.node = after;
+                channel.reset();
                 moved.push((name.clone(), subscribed_at, after));
             }
         }
         for (name, before, after) in moved {
             if let Some(node) = before {
-                self.left.entry(node).or_default().push(name.clone());
+                self.moved_away.entry(node).or_default().push(name.clone());
             }
             self.want(after, name);
         }
@@ -212,7 +212,7 @@ impl Notices {
     /// Forgets the work for nodes that are not in use any more.
     pub(crate) fn retain_nodes(&mut self, is_in_use: impl Fn(NodeId) -> bool) {
         self.wanted.retain(|node, _| is_in_use(*node));
-        for names in [&mut self.ended, &mut self.left] {
+        for names in [&mut self.ended, &mut self.moved_away] {
             names.retain(|node, _| is_in_use(*node));
         }
     }
@@ -237,9 +237,9 @@ impl Notices {
                 self.idle_count -= 1;
                 let channel = self.channels.remove(&name);
                 // A subscription that was never sent needs no command to end it.
-                let seat =
-                    channel.filter(|channel| channel.phase != Phase::Wanted).and_then(|channel| channel.seat);
-                if let Some(node) = seat {
+                let node =
+                    channel.filter(|channel| channel.phase != Phase::Wanted).and_then(|channel| channel.node);
+                if let Some(node) = node {
                     self.ended.entry(node).or_default().push(name);
                 }
             }

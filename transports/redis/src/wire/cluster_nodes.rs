@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::RangeInclusive};
 use fred::types::Resp3Frame as Frame;
 use leasehold::routing::slot::SLOTS;
 
-use super::{host_port::plain, reply};
+use super::{host_port::parse_number, reply};
 use crate::config::Address;
 
 /// One node, as another node describes it.
@@ -76,13 +76,15 @@ fn describe(line: &str, preferred: &Preferred<'_>, asked: &Address) -> Option<Op
     let words: Vec<&str> = line.split(' ').collect();
     let [id, endpoint, flags, _, _, _, epoch, _, slots @ ..] = words.as_slice() else { return None };
     let flag = |wanted: &str| flags.split(',').any(|flag| flag == wanted);
-    let epoch = plain(epoch)?;
-    let told = preferred.endpoints.get(id).cloned();
-    let Some(line) = address(endpoint, asked).or_else(|| told.clone()) else { return Some(None) };
+    let epoch = parse_number(epoch)?;
+    let preferred_address = preferred.endpoints.get(id).cloned();
+    let Some(line) = address(endpoint, asked).or_else(|| preferred_address.clone()) else {
+        return Some(None);
+    };
     Some(Some(Described {
         id: (*id).to_owned(),
-        is_preferred: told.is_some(),
-        address: told.unwrap_or_else(|| preferred.guess(endpoint, &line)),
+        is_preferred: preferred_address.is_some(),
+        address: preferred_address.unwrap_or_else(|| preferred.guess(endpoint, &line)),
         line,
         is_myself: flag("myself"),
         is_master: flag("master"),
@@ -103,7 +105,7 @@ fn address(endpoint: &str, asked: &Address) -> Option<Address> {
     let place = endpoint.split(['@', ',']).next()?;
     let (host, port) = place.rsplit_once(':')?;
     let host = if host.is_empty() { &asked.host } else { host };
-    let port = plain(port).filter(|port| *port > 0)?;
+    let port = parse_number(port).filter(|port| *port > 0)?;
     Some(Address::new(host, port))
 }
 
@@ -113,7 +115,7 @@ fn range(text: &str) -> Option<RangeInclusive<u16>> {
         return None;
     }
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    Some(plain(first)?..=plain(last)?)
+    Some(parse_number(first)?..=parse_number(last)?)
 }
 
 /// Parses `[[first, last, [endpoint, port, id, ...], ...], ...]` into the client address of each node id.
@@ -208,8 +210,8 @@ ee :7005@17005 master - 0 0 0 connected
     #[test]
     fn more_slots_than_there_are_make_no_sense() {
         let line = "aa 10.0.0.1:7001@17001 myself,master - 0 0 7 connected";
-        let told = |slots: &str| read(&text(&format!("{line} {slots}")), None, &asked()).is_some();
-        assert!(told("0-16383") && !told("0-16383 0") && !told("0-65535"));
+        let is_valid = |slots: &str| read(&text(&format!("{line} {slots}")), None, &asked()).is_some();
+        assert!(is_valid("0-16383") && !is_valid("0-16383 0") && !is_valid("0-65535"));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 pub(crate) struct Depth {
     /// The number of missing elements of each open array.
     open: Vec<u64>,
-    place: Place,
+    position: Position,
 }
 
 /// Why a stream cannot be passed on.
@@ -23,7 +23,7 @@ pub(crate) enum Unreadable {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum Position {
     /// Before the first byte of an element.
     #[default]
     Start,
@@ -56,11 +56,11 @@ impl Depth {
     /// The stream is nested too deep, or is not RESP2.
     pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), Unreadable> {
         while let Some(&byte) = piece.first() {
-            let passed = match self.place {
-                Place::Text(left) => self.pass_text(left, piece.len()),
-                Place::Line { is_ending } => self.pass_line(piece, is_ending),
-                Place::Start => self.begin(byte)?,
-                Place::Number(number) => self.pass_number(byte, number)?,
+            let passed = match self.position {
+                Position::Text(left) => self.pass_text(left, piece.len()),
+                Position::Line { is_ending } => self.pass_line(piece, is_ending),
+                Position::Start => self.begin(byte)?,
+                Position::Number(number) => self.pass_number(byte, number)?,
             };
             piece = &piece[passed..];
         }
@@ -68,9 +68,9 @@ impl Depth {
     }
 
     fn begin(&mut self, byte: u8) -> Result<usize, Unreadable> {
-        let number = |of| Place::Number(Number { of, digits: None, is_negative: false, is_ending: false });
-        self.place = match byte {
-            b'+' | b'-' | b':' => Place::Line { is_ending: false },
+        let number = |of| Position::Number(Number { of, digits: None, is_negative: false, is_ending: false });
+        self.position = match byte {
+            b'+' | b'-' | b':' => Position::Line { is_ending: false },
             b'$' => number(Counted::Bytes),
             b'*' => number(Counted::Elements),
             _ => return Err(Unreadable::Strange),
@@ -82,7 +82,7 @@ impl Depth {
         let passed = usize::try_from(left).unwrap_or(usize::MAX).min(available);
         match left - passed as u64 {
             0 => self.end_element(),
-            left => self.place = Place::Text(left),
+            left => self.position = Position::Text(left),
         }
         passed
     }
@@ -94,11 +94,11 @@ impl Depth {
         }
         match piece.iter().position(|byte| *byte == b'\r') {
             Some(end) => {
-                self.place = Place::Line { is_ending: true };
+                self.position = Position::Line { is_ending: true };
                 end + 1
             }
             None => {
-                self.place = Place::Line { is_ending: false };
+                self.position = Position::Line { is_ending: false };
                 piece.len()
             }
         }
@@ -108,7 +108,7 @@ impl Depth {
         match byte {
             b'\n' if number.is_ending => self.end_number(number)?,
             _ if number.is_ending => return Err(Unreadable::Strange),
-            _ => self.place = Place::Number(number.with(byte)?),
+            _ => self.position = Position::Number(number.with(byte)?),
         }
         Ok(1)
     }
@@ -119,19 +119,19 @@ impl Depth {
             // The only negative number is -1, which means null.
             _ if is_negative && count != 1 => return Err(Unreadable::Strange),
             _ if is_negative => self.end_element(),
-            Counted::Bytes => self.place = Place::Text(count + LINE_END),
+            Counted::Bytes => self.position = Position::Text(count + LINE_END),
             Counted::Elements if self.open.len() == LEVELS_MAX => return Err(Unreadable::TooDeep),
             Counted::Elements if count == 0 => self.end_element(),
             Counted::Elements => {
                 self.open.push(count);
-                self.place = Place::Start;
+                self.position = Position::Start;
             }
         }
         Ok(())
     }
 
     fn end_element(&mut self) {
-        self.place = Place::Start;
+        self.position = Position::Start;
         while let Some(left) = self.open.last_mut() {
             *left -= 1;
             if *left > 0 {
@@ -182,7 +182,7 @@ mod tests {
             for piece in REPLIES.repeat(3).as_bytes().chunks(size) {
                 assert_eq!(depth.take(piece), Ok(()), "in pieces of {size}");
             }
-            assert!(depth.open.is_empty() && matches!(depth.place, Place::Start), "{depth:?}");
+            assert!(depth.open.is_empty() && matches!(depth.position, Position::Start), "{depth:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use leasehold::routing::slot::Slot;
 
-use super::host_port::{place, plain};
+use super::host_port::{parse_address, parse_number};
 use crate::config::Address;
 
 /// A redirect by a cluster node.
@@ -31,10 +31,10 @@ impl Redirect {
             "ASK" => RedirectKind::Ask,
             _ => return None,
         };
-        let slot = Slot::from_number(plain(words.next()?)?)?;
+        let slot = Slot::from_number(parse_number(words.next()?)?)?;
         let (host, port) = words.next()?.rsplit_once(':')?;
         let host = if ["", "?"].contains(&host) { &asked.host } else { host };
-        Some(Self { kind, slot, to: place(host, port)? })
+        Some(Self { kind, slot, to: parse_address(host, port)? })
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Script {
 
 /// The scripts whose text was already sent on a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Told(AtomicU8);
+pub(crate) struct SentScripts(AtomicU8);
 
 impl Script {
     fn new(source: &'static str, bit: u8) -> Self {
@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-impl Told {
+impl SentScripts {
     /// Returns whether this is the first use, and records it. The caller then sends the text, and every later
     /// command on the connection finds the script known.
     pub(crate) fn is_first_use(&self, script: &Script) -> bool {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn each_script_has_one_first_use() {
         let (told, all) = (
-            Told::default(),
+            SentScripts::default(),
             [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS, &RIGHTS],
         );
         assert!(all.iter().all(|script| told.is_first_use(script)));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
 
-use super::{host_port::place, reply};
+use super::{host_port::parse_address, reply};
 use crate::config::Address;
 
 /// The master, according to one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MasterWord {
+pub(crate) struct MasterReport {
     pub(crate) address: Address,
     /// The configuration epoch, which rises with every failover.
     pub(crate) epoch: u64,
@@ -52,13 +52,13 @@ pub(crate) fn quorum(settings: &SentinelSettings) -> (usize, usize) {
     (settings.others + 1, settings.quorum)
 }
 
-impl MasterWord {
+impl MasterReport {
     /// Parses the reply to `SENTINEL MASTER`, in which names and values alternate, and the later reply to
     /// `GET-MASTER-ADDR-BY-NAME`. Both are needed: near the end of a failover the first one has the new epoch, but
     /// still the old address.
     pub(crate) fn read(master: &Frame, address: &Frame) -> Option<Self> {
         let [host, port] = reply::array(address)? else { return None };
-        let address = place(reply::text(host)?, reply::text(port)?)?;
+        let address = parse_address(reply::text(host)?, reply::text(port)?)?;
         Some(Self { address, epoch: field(master, "config-epoch")?.parse().ok()? })
     }
 }
@@ -74,13 +74,13 @@ impl Switch {
         // Neither service names nor hosts contain blanks.
         let words: Vec<&str> = payload.split(' ').collect();
         let [service, from, from_port, to, to_port] = words.as_slice() else { return None };
-        let (from, to) = (place(from, from_port)?, place(to, to_port)?);
+        let (from, to) = (parse_address(from, from_port)?, parse_address(to, to_port)?);
         Some(Self { service: (*service).to_owned(), from, to })
     }
 }
 
 fn address(fields: &Frame) -> Option<Address> {
-    place(field(fields, "ip")?, field(fields, "port")?)
+    parse_address(field(fields, "ip")?, field(fields, "port")?)
 }
 
 fn field<'a>(fields: &'a Frame, wanted: &str) -> Option<&'a str> {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn fields(words: &[&'static str]) -> Frame {
-        let text = |word: &&'static str| Frame::BlobString { data: (*word).into(), attributes: None };
+        let text = |report: &&'static str| Frame::BlobString { data: (*report).into(), attributes: None };
         Frame::Array { data: words.iter().map(text).collect(), attributes: None }
     }
 
@@ -102,11 +102,11 @@ mod tests {
         let master =
             fields(&["name", "m", "ip", "10.0.0.9", "port", "6379", "flags", "master", "config-epoch", "4"]);
         let address = fields(&["10.0.0.1", "6379"]);
-        let word = MasterWord { address: Address::new("10.0.0.1", 6379), epoch: 4 };
-        assert_eq!(MasterWord::read(&master, &address), Some(word));
-        assert_eq!(MasterWord::read(&fields(&["ip", "10.0.0.1", "port", "6379"]), &address), None);
-        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1", "0"])), None);
-        assert_eq!(MasterWord::read(&master, &fields(&["10.0.0.1"])), None);
+        let report = MasterReport { address: Address::new("10.0.0.1", 6379), epoch: 4 };
+        assert_eq!(MasterReport::read(&master, &address), Some(report));
+        assert_eq!(MasterReport::read(&fields(&["ip", "10.0.0.1", "port", "6379"]), &address), None);
+        assert_eq!(MasterReport::read(&master, &fields(&["10.0.0.1", "0"])), None);
+        assert_eq!(MasterReport::read(&master, &fields(&["10.0.0.1"])), None);
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let master = fields(&["name", "m", "config-epoch", "4"]);
         for wrong in [["", "6379"], ["10.0.0.1", "0"], ["10.0.0.1", "+6379"], ["a b", "6379"], ["?", "6379"]]
         {
-            assert_eq!(MasterWord::read(&master, &fields(&wrong)), None, "{wrong:?}");
+            assert_eq!(MasterReport::read(&master, &fields(&wrong)), None, "{wrong:?}");
             let [host, port] = wrong;
             assert_eq!(Switch::read(&format!("m {host} {port} 10.0.0.2 6380")), None, "{wrong:?}");
             assert_eq!(Switch::read(&format!("m 10.0.0.1 6379 {host} {port}")), None, "{wrong:?}");

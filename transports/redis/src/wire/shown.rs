@@ -3,10 +3,10 @@
 /// Returns one line of at most `SHOWN_MAX` characters, without control characters, and without the arguments that a
 /// server repeats.
 pub(crate) fn shown(text: &str) -> String {
-    let told = without_arguments(text);
-    match told.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}...", escaped(&told[..end])),
-        None => escaped(told),
+    let kept = without_arguments(text);
+    match kept.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", escaped(&kept[..end])),
+        None => escaped(kept),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn is_known(key: &str) -> bool {
 
 fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(AsksForFields) {
-        Err(Told(fields)) => fields,
+        Err(FieldNames(fields)) => fields,
         Ok(_) => &[],
     }
 }
@@ -36,22 +36,22 @@ fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
 struct AsksForFields;
 
 #[derive(Debug)]
-struct Told(&'static [&'static str]);
+struct FieldNames(&'static [&'static str]);
 
 impl<'de> Deserializer<'de> for AsksForFields {
-    type Error = Told;
+    type Error = FieldNames;
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         fields: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Told> {
-        Err(Told(fields))
+    ) -> Result<V::Value, FieldNames> {
+        Err(FieldNames(fields))
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Told> {
-        Err(Told(&[]))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, FieldNames> {
+        Err(FieldNames(&[]))
     }
 
     serde::forward_to_deserialize_any! {
@@ -60,19 +60,19 @@ impl<'de> Deserializer<'de> for AsksForFields {
     }
 }
 
-impl de::Error for Told {
+impl de::Error for FieldNames {
     fn custom<T: fmt::Display>(_: T) -> Self {
-        Told(&[])
+        FieldNames(&[])
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for FieldNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the fields are {:?}", self.0)
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for FieldNames {}
 
 #[cfg(test)]
 mod tests {

@@ -13,11 +13,11 @@ struct World {
     /// The master of each epoch.
     masters: Vec<Address>,
     /// The last epoch that each sentinel knows.
-    heard: [usize; SENTINELS],
+    known: [usize; SENTINELS],
     /// The messages of each sentinel that are on their way, in order.
     switches: [VecDeque<Switch>; SENTINELS],
     /// Polls with their replies.
-    words: Vec<(usize, Instant, Option<usize>)>,
+    reports: Vec<(usize, Instant, Option<usize>)>,
     now: Instant,
 }
 
@@ -27,9 +27,9 @@ impl World {
             test_rng,
             master_election: MasterElection::default(),
             masters: vec![server(0)],
-            heard: [0; SENTINELS],
+            known: [0; SENTINELS],
             switches: Default::default(),
-            words: Vec::new(),
+            reports: Vec::new(),
             now: Instant::from_nanos(1),
         }
     }
@@ -40,10 +40,10 @@ impl World {
         match self.test_rng.below(12) {
             0 => self.fail_over(sentinel),
             1..3 => self.learn(sentinel),
-            3..5 => self.words.push((sentinel, self.now, None)),
+            3..5 => self.reports.push((sentinel, self.now, None)),
             5..7 => self.answer(),
             7..10 => self.arrive(),
-            _ => self.be_told(sentinel),
+            _ => self.deliver_switch(sentinel),
         }
         let epoch = usize::try_from(self.master_election.epoch).unwrap();
         let master = self.master_election.master();
@@ -51,9 +51,9 @@ impl World {
     }
 
     fn fail_over(&mut self, by: usize) {
-        if self.heard[by] + 1 == self.masters.len() {
+        if self.known[by] + 1 == self.masters.len() {
             let other = 1 + self.test_rng.below(SERVERS - 1);
-            let before = usize::from(self.masters[self.heard[by]].port) - 1;
+            let before = usize::from(self.masters[self.known[by]].port) - 1;
             self.masters.push(server((before + other) % SERVERS));
             self.learn(by);
         }
@@ -61,36 +61,37 @@ impl World {
 
     /// The sentinel may skip failovers. A switch from a server to itself is not published.
     fn learn(&mut self, sentinel: usize) {
-        let from = self.masters[self.heard[sentinel]].clone();
-        self.heard[sentinel] = self.masters.len() - 1;
-        let to = self.masters[self.heard[sentinel]].clone();
+        let from = self.masters[self.known[sentinel]].clone();
+        self.known[sentinel] = self.masters.len() - 1;
+        let to = self.masters[self.known[sentinel]].clone();
         if from != to {
             self.switches[sentinel].push_back(Switch { service: "m".into(), from, to });
         }
     }
 
     fn answer(&mut self) {
-        let heard = self.heard;
-        let open = self.words.iter_mut().find(|(_, _, said)| said.is_none());
-        open.into_iter().for_each(|(sentinel, _, said)| *said = Some(heard[*sentinel]));
+        let known = self.known;
+        let open = self.reports.iter_mut().find(|(_, _, said)| said.is_none());
+        open.into_iter().for_each(|(sentinel, _, said)| *said = Some(known[*sentinel]));
     }
 
     fn arrive(&mut self) {
-        if self.words.is_empty() {
+        if self.reports.is_empty() {
             return;
         }
-        let (sentinel, asked, said) = self.words.swap_remove(self.test_rng.below(self.words.len()));
-        said.into_iter().for_each(|said| self.tell(sentinel, said, asked));
+        let (sentinel, asked, said) = self.reports.swap_remove(self.test_rng.below(self.reports.len()));
+        said.into_iter().for_each(|said| self.deliver_reply(sentinel, said, asked));
     }
 
-    fn tell(&mut self, sentinel: usize, said: usize, asked: Instant) {
+    fn deliver_reply(&mut self, sentinel: usize, said: usize, asked: Instant) {
         let before = self.master_election.master().cloned();
-        let word = MasterWord { address: self.masters[said].clone(), epoch: said as u64 };
-        let changed = self.master_election.handle_word(&name(sentinel), word, SENTINELS, (asked, self.now));
+        let report = MasterReport { address: self.masters[said].clone(), epoch: said as u64 };
+        let changed =
+            self.master_election.handle_report(&name(sentinel), report, SENTINELS, (asked, self.now));
         assert_eq!(changed, before.as_ref() != self.master_election.master());
     }
 
-    fn be_told(&mut self, sentinel: usize) {
+    fn deliver_switch(&mut self, sentinel: usize) {
         let Some(switch) = self.switches[sentinel].pop_front() else { return };
         let is_ours = self.master_election.master() == Some(&switch.from);
         assert_eq!(self.master_election.handle_switch(&name(sentinel), &switch, self.now), is_ours);
@@ -102,16 +103,16 @@ impl World {
         for sentinel in 0..SENTINELS {
             self.learn(sentinel);
             while !self.switches[sentinel].is_empty() {
-                self.be_told(sentinel);
+                self.deliver_switch(sentinel);
             }
         }
-        self.words.clear();
+        self.reports.clear();
         let asked = self.now + Duration::from_nanos(1);
         self.now = asked;
         let first = self.test_rng.below(SENTINELS);
         for sentinel in 0..SENTINELS {
             let sentinel = (first + sentinel) % SENTINELS;
-            self.tell(sentinel, self.heard[sentinel], asked);
+            self.deliver_reply(sentinel, self.known[sentinel], asked);
         }
         assert_eq!(self.master_election.master(), self.masters.last());
     }

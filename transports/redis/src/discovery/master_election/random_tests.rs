@@ -11,9 +11,9 @@ struct Sentinels {
     /// Master `n` was promoted at epoch `n`.
     failovers: Vec<Address>,
     /// The last failover that each sentinel knows.
-    heard: [usize; SENTINELS],
+    known: [usize; SENTINELS],
     /// Replies that were sent and have not arrived.
-    words: Vec<(usize, usize, Instant)>,
+    reports: Vec<(usize, usize, Instant)>,
     now: Instant,
 }
 
@@ -24,8 +24,8 @@ impl Sentinels {
             test_rng,
             master_election: MasterElection::default(),
             failovers,
-            heard: [0; SENTINELS],
-            words: Vec::new(),
+            known: [0; SENTINELS],
+            reports: Vec::new(),
             now: at(100),
         }
     }
@@ -34,8 +34,8 @@ impl Sentinels {
         let sentinel = self.test_rng.below(SENTINELS);
         match self.test_rng.below(12) {
             0 => self.fail_over(sentinel),
-            1..3 => self.hear(sentinel),
-            3..7 => self.words.push((sentinel, self.heard[sentinel], self.now)),
+            1..3 => self.catch_up(sentinel),
+            3..7 => self.reports.push((sentinel, self.known[sentinel], self.now)),
             7..11 => self.arrive(),
             _ => self.now = self.now + Duration::from_millis(300),
         }
@@ -48,23 +48,23 @@ impl Sentinels {
 
     /// Each master has a new address. The epoch alone tells an old reply from a new one.
     fn fail_over(&mut self, by: usize) {
-        if self.heard[by] + 1 == self.failovers.len() {
+        if self.known[by] + 1 == self.failovers.len() {
             self.failovers.push(address(u16::try_from(self.failovers.len()).unwrap()));
             self.learn(by);
         }
     }
 
-    fn hear(&mut self, sentinel: usize) {
-        if self.heard[sentinel] + 1 < self.failovers.len() {
+    fn catch_up(&mut self, sentinel: usize) {
+        if self.known[sentinel] + 1 < self.failovers.len() {
             self.learn(sentinel);
         }
     }
 
     /// The sentinel publishes the switch at once, or never.
     fn learn(&mut self, sentinel: usize) {
-        let before = self.heard[sentinel];
-        self.heard[sentinel] = self.failovers.len() - 1;
-        let (from, to) = (self.failovers[before].clone(), self.failovers[self.heard[sentinel]].clone());
+        let before = self.known[sentinel];
+        self.known[sentinel] = self.failovers.len() - 1;
+        let (from, to) = (self.failovers[before].clone(), self.failovers[self.known[sentinel]].clone());
         if !self.test_rng.one_in(3) {
             let master = self.master();
             let is_ours = master == Some(before);
@@ -75,13 +75,13 @@ impl Sentinels {
     }
 
     fn arrive(&mut self) {
-        if self.words.is_empty() {
+        if self.reports.is_empty() {
             return;
         }
-        let (sentinel, said, asked) = self.words.swap_remove(self.test_rng.below(self.words.len()));
+        let (sentinel, said, asked) = self.reports.swap_remove(self.test_rng.below(self.reports.len()));
         let (before, newest) = (self.master(), self.master_election.epoch);
         let left = self.master_election.former.clone();
-        let changed = self.tell(sentinel, said, asked);
+        let changed = self.deliver_reply(sentinel, said, asked);
         assert_eq!(changed, before != self.master());
         if changed {
             assert_eq!(self.master(), Some(said), "nobody else was named");
@@ -91,27 +91,27 @@ impl Sentinels {
         }
     }
 
-    fn tell(&mut self, sentinel: usize, said: usize, asked: Instant) -> bool {
-        let word = MasterWord { address: self.failovers[said].clone(), epoch: said as u64 };
-        self.master_election.handle_word(&name(sentinel), word, SENTINELS, (asked, self.now))
+    fn deliver_reply(&mut self, sentinel: usize, said: usize, asked: Instant) -> bool {
+        let report = MasterReport { address: self.failovers[said].clone(), epoch: said as u64 };
+        self.master_election.handle_report(&name(sentinel), report, SENTINELS, (asked, self.now))
     }
 
     /// All sentinels know all failovers, and one publishes that.
     fn settle(&mut self) {
-        self.words.clear();
-        self.heard = [self.failovers.len() - 1; SENTINELS];
+        self.reports.clear();
+        self.known = [self.failovers.len() - 1; SENTINELS];
         let sentinel = self.test_rng.below(SENTINELS);
-        self.tell(sentinel, self.heard[sentinel], self.now);
+        self.deliver_reply(sentinel, self.known[sentinel], self.now);
         assert_eq!(self.master(), Some(self.failovers.len() - 1));
     }
 
     /// An operator makes all sentinels forget the master and monitor another one.
     fn begin_anew(&mut self) {
         self.failovers = vec![address(5_000), address(5_001)];
-        self.now = self.now + LATELY + LATELY;
-        self.heard = [0; SENTINELS];
+        self.now = self.now + RECENT + RECENT;
+        self.known = [0; SENTINELS];
         for sentinel in 0..SENTINELS {
-            let said = self.tell(sentinel, 0, self.now);
+            let said = self.deliver_reply(sentinel, 0, self.now);
             let most = (sentinel + 1) * 2 > SENTINELS;
             assert_eq!(
                 self.master_election.master() == Some(&address(5_000)),

@@ -9,14 +9,14 @@ struct Node {
     /// Rises when the node moves.
     ip: usize,
     /// The node's address when its name was given last.
-    told: Option<usize>,
+    listed_ip: Option<usize>,
 }
 
 #[test]
 fn a_node_that_is_left_out_is_where_it_was_reached_before() {
     let mut test_rng = TestRng::from_env();
     let mut node_addresses = NodeAddresses::default();
-    let mut nodes = [Node { ip: 0, told: None }; NODES];
+    let mut nodes = [Node { ip: 0, listed_ip: None }; NODES];
     for _ in 0..ROUNDS {
         if test_rng.one_in(4) {
             nodes[test_rng.below(NODES)].ip += 1;
@@ -24,10 +24,10 @@ fn a_node_that_is_left_out_is_where_it_was_reached_before() {
         let listed = nodes.map(|_| test_rng.one_in(2));
         let view: Vec<_> =
             (0..NODES).map(|number| described(number, nodes[number], listed[number])).collect();
-        let settled = node_addresses.settle(&view);
+        let settled = node_addresses.complete(&view);
         for (number, node) in nodes.iter_mut().enumerate() {
-            node.told = if listed[number] { Some(node.ip) } else { node.told };
-            let is_known = node.told == Some(node.ip);
+            node.listed_ip = if listed[number] { Some(node.ip) } else { node.listed_ip };
+            let is_known = node.listed_ip == Some(node.ip);
             let expected = if is_known { name(number, node.ip) } else { line(number, node.ip) };
             assert_eq!(settled[number].address, expected);
         }

@@ -11,7 +11,7 @@ struct Deployment {
     /// The live sentinels, with the list that each returns.
     alive: HashMap<Address, Vec<Address>>,
     /// The monitored addresses, according to the reported changes.
-    listeners: Vec<Address>,
+    monitored_addresses: Vec<Address>,
     next: u16,
     now: Instant,
 }
@@ -22,7 +22,7 @@ impl Deployment {
         let now = Instant::from_nanos(0);
         let sentinel_set = SentinelSet::configured(std::slice::from_ref(&first), now);
         let alive = HashMap::from([(first.clone(), Vec::new())]);
-        Self { test_rng, sentinel_set, alive, listeners: vec![first], next: 2, now }
+        Self { test_rng, sentinel_set, alive, monitored_addresses: vec![first], next: 2, now }
     }
 
     fn step(&mut self) {
@@ -34,7 +34,8 @@ impl Deployment {
             _ => self.now = self.now + Duration::from_secs(1),
         }
         assert!(
-            self.sentinel_set.count() <= SENTINELS_MAX && self.sentinel_set.count() == self.listeners.len()
+            self.sentinel_set.count() <= SENTINELS_MAX
+                && self.sentinel_set.count() == self.monitored_addresses.len()
         );
     }
 
@@ -74,20 +75,23 @@ impl Deployment {
 
     /// Polls one of the monitored sentinels.
     fn ask(&mut self) {
-        let sentinel = self.one().filter(|sentinel| self.listeners.contains(sentinel));
+        let sentinel = self.one().filter(|sentinel| self.monitored_addresses.contains(sentinel));
         sentinel.iter().for_each(|sentinel| self.listen(sentinel));
     }
 
     fn listen(&mut self, sentinel: &Address) {
         self.sentinel_set.reached(sentinel, &sentinel.into());
         let reached = self.sentinel_set.members.clone();
-        let turnover = self.sentinel_set.handle_list(sentinel, &self.alive[sentinel], self.now);
-        for left in &turnover.left {
-            let member = &reached[left];
-            assert!(!member.is_configured && member.silent_since.is_some(), "{left}: {member:?} left");
+        let changes = self.sentinel_set.handle_list(sentinel, &self.alive[sentinel], self.now);
+        for removed in &changes.removed {
+            let member = &reached[removed];
+            assert!(
+                !member.is_configured && member.unreachable_since.is_some(),
+                "{removed}: {member:?} left"
+            );
         }
-        self.listeners.retain(|ear| !turnover.left.contains(ear));
-        self.listeners.extend(turnover.joined);
+        self.monitored_addresses.retain(|monitored| !changes.removed.contains(monitored));
+        self.monitored_addresses.extend(changes.added);
     }
 
     fn settle(&mut self) {
@@ -97,13 +101,14 @@ impl Deployment {
             for (sentinel, names) in &mut self.alive {
                 *names = alive.iter().filter(|name| *name != sentinel).cloned().collect();
             }
-            let heard: Vec<_> = alive.iter().filter(|sentinel| self.listeners.contains(sentinel)).collect();
-            heard.into_iter().for_each(|sentinel| self.listen(sentinel));
+            let monitored: Vec<_> =
+                alive.iter().filter(|sentinel| self.monitored_addresses.contains(sentinel)).collect();
+            monitored.into_iter().for_each(|sentinel| self.listen(sentinel));
         }
         let mut expected: Vec<_> = self.alive.keys().cloned().collect();
         expected.sort();
-        self.listeners.sort();
-        assert_eq!(self.listeners, expected);
+        self.monitored_addresses.sort();
+        assert_eq!(self.monitored_addresses, expected);
     }
 }
 

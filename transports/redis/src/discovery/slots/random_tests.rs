@@ -114,22 +114,22 @@ impl Cluster {
         if !self.alive[from] || !self.alive[to] || from == to {
             return;
         }
-        let said = self.views[from].clone();
-        let heard = &mut self.views[to];
-        if said.epochs[from] < heard.epochs[from] {
+        let sender = self.views[from].clone();
+        let receiver = &mut self.views[to];
+        if sender.epochs[from] < receiver.epochs[from] {
             return;
         }
-        heard.epochs[from] = said.epochs[from];
-        heard.failed[from] = false;
+        receiver.epochs[from] = sender.epochs[from];
+        receiver.failed[from] = false;
         for node in (0..NODES).filter(|node| !self.alive[*node]) {
-            heard.failed[node] |= said.failed[node];
+            receiver.failed[node] |= sender.failed[node];
         }
         for slot in 0..SLOTS_USED {
-            let (owner, _) = heard.owners[slot];
-            let claims = said.owners[slot].0 == from;
+            let (owner, _) = receiver.owners[slot];
+            let claims = sender.owners[slot].0 == from;
             // A node keeps a withdrawn claim until another node claims the slot.
-            if claims && (owner == from || said.epochs[from] > heard.epochs[owner]) {
-                heard.owners[slot] = (from, said.epochs[from]);
+            if claims && (owner == from || sender.epochs[from] > receiver.epochs[owner]) {
+                receiver.owners[slot] = (from, sender.epochs[from]);
             }
         }
     }
@@ -155,8 +155,8 @@ impl Cluster {
         let statement = self.statement(node);
         let before = self.table.claims.clone();
         let ranges = self.table.ranges();
-        let news = self.table.merge(&statement);
-        assert_eq!(news, ranges != self.table.ranges());
+        let has_changed = self.table.merge(&statement);
+        assert_eq!(has_changed, ranges != self.table.ranges());
         self.check_given_way(&before, &statement);
     }
 
@@ -175,8 +175,8 @@ impl Cluster {
     /// Sends a request for a slot, which any node without that slot redirects.
     fn request(&mut self) {
         let slot = self.test_rng.below(SLOTS_USED);
-        let Some(believed) = self.table.claims[usize::from(number(slot))] else { return };
-        let at = believed.node.0 as usize;
+        let Some(recorded) = self.table.claims[usize::from(number(slot))] else { return };
+        let at = recorded.node.0 as usize;
         let to = self.views[at].owners[slot].0;
         if self.alive[at] && to != at {
             let slot = Slot::from_number(number(slot)).unwrap();
@@ -199,8 +199,8 @@ impl Cluster {
         let start = self.test_rng.below(NODES);
         (0..NODES).for_each(|node| self.ask((start + node) % NODES));
         for (slot, (owner, _)) in self.truth.iter().enumerate() {
-            let believed = self.table.claims[usize::from(number(slot))].expect("all are claimed");
-            assert_eq!(believed.node, id(*owner), "slot {slot}: {believed:?}, alive {:?}", self.alive);
+            let recorded = self.table.claims[usize::from(number(slot))].expect("all are claimed");
+            assert_eq!(recorded.node, id(*owner), "slot {slot}: {recorded:?}, alive {:?}", self.alive);
         }
     }
 }

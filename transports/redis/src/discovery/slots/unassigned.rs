@@ -14,41 +14,41 @@ use super::NodeView;
 /// For each master, the slots that its last view leaves out although a master is recorded for them.
 #[derive(Debug, Default)]
 pub(super) struct UnassignedSlots {
-    said: HashMap<NodeId, HashSet<u16>>,
+    left_out_by: HashMap<NodeId, HashSet<u16>>,
 }
 
 impl UnassignedSlots {
     /// Takes in a view, and returns the slots that are unassigned now. `holders` are the recorded masters, by slot.
-    pub(super) fn handle(&mut self, statement: &NodeView, holders: &[Option<NodeId>]) -> Vec<u16> {
+    pub(super) fn handle(&mut self, view: &NodeView, holders: &[Option<NodeId>]) -> Vec<u16> {
         let serving: HashSet<NodeId> = holders.iter().flatten().copied().collect();
-        let vacant = left_out(statement, holders);
-        self.said.insert(statement.by, vacant.iter().copied().collect());
-        self.said.retain(|node, _| serving.contains(node));
-        let has_failed = |node: &NodeId| statement.failed.contains_key(node);
+        let unassigned = left_out(view, holders);
+        self.left_out_by.insert(view.by, unassigned.iter().copied().collect());
+        self.left_out_by.retain(|node, _| serving.contains(node));
+        let has_failed = |node: &NodeId| view.failed.contains_key(node);
         let voters: Vec<_> = serving.into_iter().filter(|node| !has_failed(node)).collect();
-        let is_vacant = |slot: &u16| {
+        let is_unassigned = |slot: &u16| {
             let Some(holder) = holders[usize::from(*slot)] else { return false };
-            let votes = voters.iter().filter(|node| self.says(**node, *slot)).count();
-            votes * 2 > voters.len() && (has_failed(&holder) || self.says(holder, *slot))
+            let votes = voters.iter().filter(|node| self.leaves_out(**node, *slot)).count();
+            votes * 2 > voters.len() && (has_failed(&holder) || self.leaves_out(holder, *slot))
         };
-        vacant.into_iter().filter(is_vacant).collect()
+        unassigned.into_iter().filter(is_unassigned).collect()
     }
 
     /// Takes in that `node` is said to serve the slot again, which outdates its last view for this slot.
     pub(super) fn claimed(&mut self, slot: u16, node: NodeId) {
-        if let Some(slots) = self.said.get_mut(&node) {
+        if let Some(slots) = self.left_out_by.get_mut(&node) {
             slots.remove(&slot);
         }
     }
 
-    fn says(&self, node: NodeId, slot: u16) -> bool {
-        self.said.get(&node).is_some_and(|slots| slots.contains(&slot))
+    fn leaves_out(&self, node: NodeId, slot: u16) -> bool {
+        self.left_out_by.get(&node).is_some_and(|slots| slots.contains(&slot))
     }
 }
 
-fn left_out(statement: &NodeView, holders: &[Option<NodeId>]) -> Vec<u16> {
+fn left_out(view: &NodeView, holders: &[Option<NodeId>]) -> Vec<u16> {
     let mut is_claimed = vec![false; usize::from(SLOTS)];
-    let claimed = statement.masters.iter().flat_map(|master| master.slots.iter().cloned().flatten());
+    let claimed = view.masters.iter().flat_map(|master| master.slots.iter().cloned().flatten());
     claimed.filter(|slot| *slot < SLOTS).for_each(|slot| is_claimed[usize::from(slot)] = true);
     let is_left_out = |slot: &u16| !is_claimed[usize::from(*slot)] && holders[usize::from(*slot)].is_some();
     (0..SLOTS).filter(is_left_out).collect()

@@ -15,7 +15,7 @@ struct World {
     /// The node of each slot, on the servers.
     served: [Option<NodeId>; SLOTS],
     /// The node of each slot, as the table was told.
-    told: [Option<NodeId>; SLOTS],
+    routes: [Option<NodeId>; SLOTS],
     servers: BTreeMap<NodeId, Server>,
     /// Sharded subscriptions end when their slot moves, and start only at its node. Classic subscriptions do
     /// neither.
@@ -42,7 +42,7 @@ impl World {
             notices,
             now: Instant::default(),
             served,
-            told: served,
+            routes: served,
             servers,
             sharded,
             watches: Vec::new(),
@@ -79,7 +79,7 @@ impl World {
     fn watch_name(&mut self, text: &'static str, slot: usize) {
         let name = Str::from_static(text);
         let number = Slot::from_number(u16::try_from(slot).unwrap()).unwrap();
-        let (state, _) = self.notices.watch(&name, number, self.told[slot]);
+        let (state, _) = self.notices.watch(&name, number, self.routes[slot]);
         self.watches.push((name, state));
     }
 
@@ -105,7 +105,7 @@ impl World {
             server.changes = Some(self.notices.take_changes(node, max, self.now));
             return;
         };
-        for name in changes.ended.iter().chain(&changes.left) {
+        for name in changes.ended.iter().chain(&changes.moved_away) {
             server.subscribed.remove(name);
         }
         let is_here = |name: &Str| !self.sharded || self.served[slot_of(name)] == Some(node);
@@ -120,9 +120,9 @@ impl World {
             watches.iter().map(|(_, state)| *state.borrow()).collect()
         };
         let before = states(&self.watches);
-        self.notices.stay_lost(node);
+        self.notices.still_disconnected(node);
         assert_eq!(states(&self.watches), before, "nothing was missed that was not missed before");
-        let here = self.notices.channels.iter().filter(|(_, channel)| channel.seat == Some(node));
+        let here = self.notices.channels.iter().filter(|(_, channel)| channel.node == Some(node));
         let kept: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
         assert!(kept.is_subset(&self.watched()), "{kept:?}");
         let wanted = self.notices.wanted.get(&node).cloned().unwrap_or_default();
@@ -145,18 +145,18 @@ impl World {
             return;
         }
         *self.servers.get_mut(&node).unwrap() = Server::default();
-        self.notices.lose(node);
+        self.notices.connection_lost(node);
     }
 
     /// Sharded subscriptions end with the move. A slot that comes back before the table was told is not tested
     /// here, because the table cannot see that.
     fn move_slot(&mut self) {
         let slot = self.test_rng.below(SLOTS);
-        if self.served[slot] == self.told[slot] {
+        if self.served[slot] == self.routes[slot] {
             let to = self.test_rng.below(NODES as usize + 1);
             self.served[slot] =
                 u32::try_from(to).ok().map(NodeId).filter(|node| self.servers.contains_key(node));
-            if self.sharded && self.served[slot] != self.told[slot] {
+            if self.sharded && self.served[slot] != self.routes[slot] {
                 for server in self.servers.values_mut() {
                     server.subscribed.retain(|name| slot_of(name) != slot);
                 }
@@ -173,12 +173,12 @@ impl World {
     }
 
     fn follow(&mut self) {
-        self.told = self.served;
-        let told = self.told;
-        self.notices.reseat(|slot| told[usize::from(slot.number())]);
-        self.notices.retain_nodes(|node| told.contains(&Some(node)));
+        self.routes = self.served;
+        let routes = self.routes;
+        self.notices.follow_routes(|slot| routes[usize::from(slot.number())]);
+        self.notices.retain_nodes(|node| routes.contains(&Some(node)));
         for (node, server) in &mut self.servers {
-            if !told.contains(&Some(*node)) {
+            if !routes.contains(&Some(*node)) {
                 *server = Server::default();
             }
         }
@@ -186,22 +186,22 @@ impl World {
 
     fn publish(&mut self) {
         let name = Str::from_static(NAMES[self.test_rng.below(NAMES.len())]);
-        let hears =
+        let is_received =
             self.served[slot_of(&name)].is_some_and(|node| self.servers[&node].subscribed.contains(&name));
         let counts = |watches: &[(Str, watch::Receiver<WatchState>)]| -> Vec<u64> {
             let ours = watches.iter().filter(|(watched, _)| *watched == name);
             ours.map(|(_, state)| state.borrow().notices).collect()
         };
         let before = counts(&self.watches);
-        if hears {
+        if is_received {
             self.notices.notice(&name);
         }
-        let after: Vec<u64> = before.iter().map(|count| count + u64::from(hears)).collect();
+        let after: Vec<u64> = before.iter().map(|count| count + u64::from(is_received)).collect();
         assert_eq!(counts(&self.watches), after, "{name}");
     }
 
     fn is_in_use(&self, node: NodeId) -> bool {
-        self.told.contains(&Some(node))
+        self.routes.contains(&Some(node))
     }
 
     fn watched(&self) -> BTreeSet<Str> {
@@ -211,8 +211,8 @@ impl World {
     fn check(&self) {
         for (name, state) in &self.watches {
             let slot = slot_of(name);
-            if state.borrow().in_force && self.served[slot] == self.told[slot] {
-                let node = self.told[slot].expect("in force at a node");
+            if state.borrow().in_force && self.served[slot] == self.routes[slot] {
+                let node = self.routes[slot].expect("in force at a node");
                 assert!(
                     self.servers[&node].subscribed.contains(name),
                     "{name} is not subscribed at {node:?}"
@@ -222,13 +222,13 @@ impl World {
         let table = &self.notices;
         for (name, channel) in &table.channels {
             assert_eq!(channel.watches, self.watches.iter().filter(|(watched, _)| watched == name).count());
-            assert_eq!(channel.seat, self.told[slot_of(name)], "{name}");
+            assert_eq!(channel.node, self.routes[slot_of(name)], "{name}");
             let places = table.idle.iter().filter(|entry| entry.0 == *name).count();
             assert_eq!(places, usize::from(channel.queued), "{name}");
             assert!(channel.queued || channel.watches > 0, "{name} is idle, and nobody will look");
         }
         assert_eq!(table.idle_count, table.channels.values().filter(|channel| channel.watches == 0).count());
-        let mut nodes = table.wanted.keys().chain(table.ended.keys()).chain(table.left.keys());
+        let mut nodes = table.wanted.keys().chain(table.ended.keys()).chain(table.moved_away.keys());
         assert!(nodes.all(|node| self.is_in_use(*node)), "names of a node that has left");
     }
 
@@ -251,10 +251,10 @@ impl World {
         }
         let watched = self.watched();
         for (name, state) in &self.watches {
-            assert_eq!(state.borrow().in_force, self.told[slot_of(name)].is_some(), "{name}");
+            assert_eq!(state.borrow().in_force, self.routes[slot_of(name)].is_some(), "{name}");
         }
         for (node, server) in &self.servers {
-            let here = |name: &&Str| self.told[slot_of(name)] == Some(*node) && !is_busy(name);
+            let here = |name: &&Str| self.routes[slot_of(name)] == Some(*node) && !is_busy(name);
             let wanted: BTreeSet<_> = watched.iter().filter(here).cloned().collect();
             let subscribed: BTreeSet<_> =
                 server.subscribed.iter().filter(|name| !is_busy(name)).cloned().collect();

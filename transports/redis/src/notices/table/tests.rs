@@ -66,7 +66,7 @@ fn a_loss_is_a_gap_and_everything_watched_is_wanted_again() {
     let wanted = take_wanted(&mut notices);
     notices.confirm(X, &wanted);
     notices.unwatch(&name("b"), at(0));
-    notices.lose(X);
+    notices.connection_lost(X);
     assert_eq!(*a.borrow(), WatchState { in_force: false, notices: 0, gaps: 1 });
     let wanted = take_wanted(&mut notices);
     assert_eq!(wanted, [name("a")]);
@@ -79,13 +79,13 @@ fn a_loss_is_a_gap_and_everything_watched_is_wanted_again() {
 fn l6_while_a_node_cannot_be_reached_only_what_is_watched_is_kept() {
     let mut notices = notices();
     let kept = watch(&mut notices, "kept");
-    notices.lose(X);
+    notices.connection_lost(X);
     for millis in 0..1_000 {
         for text in ["a", "b"] {
             watch(&mut notices, text);
             notices.unwatch(&name(text), at(millis));
         }
-        notices.stay_lost(X);
+        notices.still_disconnected(X);
     }
     assert_eq!((notices.channels.len(), notices.idle.len(), notices.idle_count), (1, 0, 0));
     assert_eq!(notices.wanted[&X], [name("kept")]);
@@ -109,7 +109,7 @@ fn a_lost_connection_concerns_its_own_node_only() {
     let there = notices.watch(&name("b"), slot(9), Some(Y)).0;
     let changes = notices.take_changes(Y, 10, at(0));
     notices.confirm(Y, &changes.wanted);
-    notices.lose(X);
+    notices.connection_lost(X);
     notices.gap(X);
     assert_eq!(*there.borrow(), WatchState { in_force: true, notices: 0, gaps: 0 });
     assert_eq!(here.borrow().gaps, 2);
@@ -124,11 +124,11 @@ fn l2_a_moved_slot_takes_its_watches_along_and_counts_a_gap() {
     notices.confirm(X, &wanted);
     drop(idle);
     notices.unwatch(&name("idle"), at(0));
-    notices.reseat(|_| Some(Y));
+    notices.follow_routes(|_| Some(Y));
     assert_eq!(*a.borrow(), WatchState { in_force: false, notices: 0, gaps: 1 });
-    let mut left = notices.take_changes(X, 10, at(1)).left;
-    left.sort();
-    assert_eq!(left, [name("a"), name("idle")]);
+    let mut moved_away = notices.take_changes(X, 10, at(1)).moved_away;
+    moved_away.sort();
+    assert_eq!(moved_away, [name("a"), name("idle")]);
     let wanted = notices.take_wanted(Y, 10);
     assert!(wanted.contains(&name("a")));
     notices.confirm(X, &wanted);
@@ -142,11 +142,11 @@ fn l2_a_slot_without_a_node_is_subscribed_when_it_has_one() {
     let mut notices = notices();
     let a = notices.watch(&name("a"), slot(7), None).0;
     assert!(take_wanted(&mut notices).is_empty());
-    notices.reseat(|_| Some(X));
+    notices.follow_routes(|_| Some(X));
     let wanted = take_wanted(&mut notices);
     notices.confirm(X, &wanted);
     assert!(a.borrow().in_force);
-    notices.reseat(|_| None);
+    notices.follow_routes(|_| None);
     assert!(!a.borrow().in_force);
 }
 
