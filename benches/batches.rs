@@ -46,7 +46,7 @@ pub(crate) fn run_job(url: &str, times: usize) {
 }
 
 async fn lane(transport: &RedisTransport, purpose: LanePurpose) -> Arc<dyn Lane> {
-    let how = OpenLane { purpose, clock: CLOCK, command_timeout: PATIENCE };
+    let how = OpenLane::new(purpose, CLOCK, PATIENCE);
     transport.open(how).await.expect("the servers are up")
 }
 

@@ -70,7 +70,9 @@ fn rows(table: &mut Table, what: &str, size: Size, rounds: &[Round]) {
 }
 
 fn config(bulk_in_flight_max: usize) -> EngineConfig {
-    EngineConfig { bulk_in_flight_max, ..EngineConfig::default() }
+    let mut config = EngineConfig::default();
+    config.bulk_in_flight_max = bulk_in_flight_max;
+    config
 }
 
 async fn on_memory(in_flight: usize) -> Engine {

@@ -43,7 +43,9 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
 }
 
 fn builder(shards: usize) -> EngineBuilder {
-    Engine::builder(MemoryTransport::new()).config(EngineConfig { shards, ..EngineConfig::default() })
+    let mut config = EngineConfig::default();
+    config.shards = shards;
+    Engine::builder(MemoryTransport::new()).config(config)
 }
 
 /// Each thread has a runtime of its own, and names that nobody else wants.

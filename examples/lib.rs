@@ -37,7 +37,7 @@ impl Servers {
     /// What is wrong with the URL, without its passwords.
     pub fn of_url(url: &str) -> Result<Self, leasehold_redis::ConfigError> {
         let redis = RedisConfig::from_url(url)?;
-        Ok(Self::Redis(Box::new(ConfigFile { engine: EngineConfig::default(), redis })))
+        Ok(Self::Redis(Box::new(ConfigFile::new(EngineConfig::default(), redis))))
     }
 
     /// The servers that a file names.

@@ -186,5 +186,6 @@ fn number(sample: &Sample) -> f64 {
     match &sample.value {
         Value::Number(number) => *number,
         Value::Distribution(values) => values.count() as f64,
+        other => panic!("a number or a distribution, not {other:?}"),
     }
 }

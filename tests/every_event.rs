@@ -44,6 +44,7 @@ impl<F: Fn(&'static str) + Send + Sync + 'static> Recorder for EveryEvent<F> {
             Operation::Acquire => "answered acquire",
             Operation::Release => "answered release",
             Operation::Renew => "answered renew",
+            other => unreachable!("{other:?} is in no list of events here"),
         });
     }
     fn released(&self, _: &LockClass, _: Duration, _: ReleaseOutcome) {
@@ -89,6 +90,7 @@ impl<F: Fn(&'static str) + Send + Sync + 'static> Recorder for EveryEvent<F> {
         (self.0)(match thread {
             EngineThread::Calls => "timer_late calls",
             EngineThread::Renewal => "timer_late renewal",
+            other => unreachable!("{other:?} is in no list of events here"),
         });
     }
 }

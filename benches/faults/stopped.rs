@@ -57,7 +57,8 @@ fn tell(table: &mut Table, size: FaultsSize, leases: &[Lease], mut seen: BTreeMa
 
 async fn engine(cluster: &RedisCluster, size: FaultsSize, watch: &Watch) -> Engine {
     let classes = (0..MASTERS).map(|part| (format!("{}:", class(part)), class(part))).collect();
-    let config = EngineConfig { classes, ..EngineConfig::default() };
+    let mut config = EngineConfig::default();
+    config.classes = classes;
     let transport = RedisTransport::from_url(&cluster.url()).expect("a good URL");
     let builder = Engine::builder(transport).config(config).ttl(size.ttl).recorder(watch.clone());
     builder.build().await.expect("the servers are up")

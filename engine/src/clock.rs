@@ -65,6 +65,7 @@ const fn nanos(time: Duration) -> u64 {
 /// The clock that an engine reads. The builder chooses it once: boot time with the engine's own threads, or tokio's
 /// clock (which tests can pause) on the caller's runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clock {
     /// `CLOCK_BOOTTIME`: continues during suspend.
     Boot,

@@ -9,6 +9,7 @@ use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
 /// Settings of an engine. Every field has a default. Times are in milliseconds where the name ends in `_ms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct EngineConfig {
     /// The prefix of every lock name. Default: empty. A hash tag in the prefix puts all locks into one slot.
     pub name_prefix: String,

@@ -10,6 +10,7 @@ use crate::{
 
 /// A value that cannot be used: the field, the value, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Invalid {
     /// The field, as the caller wrote it: `name`, `ttl`, `wait` ...
     pub field: &'static str,
@@ -111,6 +112,7 @@ pub enum RunError<E> {
 
 /// The lease is not held, so the guarded action must not be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NotHeld {
     /// Why the lease was lost.
     pub reason: LossReason,

@@ -46,6 +46,7 @@ impl Text {
 
 /// Why a text cannot be the name of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NameFault {
     /// The name is empty.
     Empty,

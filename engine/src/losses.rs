@@ -21,6 +21,7 @@ const SPARE_LOSSES: usize = 64;
 
 /// One lost lease.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Loss {
     /// The lock's name, as the user wrote it.
     pub name: Arc<str>,
@@ -38,6 +39,7 @@ pub struct Loss {
 
 /// An item of the stream of losses.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum LossEvent {
     /// A lease was lost.
     Lost(Loss),

@@ -39,6 +39,7 @@ fn tell(crew: &Crew, notices: impl Iterator<Item = LossEvent>) {
                 end_window(crew, &loss);
                 by_reason.entry(loss.reason.as_str()).or_default().push(loss);
             }
+            other => status::say(&crew.tally.at(now(), &format!("{other:?}"))),
         }
     }
     by_reason.values().for_each(|losses| tell_alike(crew, losses));

@@ -36,11 +36,9 @@ fn on_redis(transport: RedisTransport) -> EngineBuilder {
 }
 
 // The limits protect a service from its own faults; here the sizes are asked for.
-fn large_enough(options: &Options, settings: EngineConfig) -> EngineConfig {
-    EngineConfig {
-        ttl_ms: options.ttl.map_or(settings.ttl_ms, millis),
-        leases_max: settings.leases_max.max(options.leases + options.contenders),
-        waiters_max: settings.waiters_max.max(options.leases + options.contenders),
-        ..settings
-    }
+fn large_enough(options: &Options, mut settings: EngineConfig) -> EngineConfig {
+    settings.ttl_ms = options.ttl.map_or(settings.ttl_ms, millis);
+    settings.leases_max = settings.leases_max.max(options.leases + options.contenders);
+    settings.waiters_max = settings.waiters_max.max(options.leases + options.contenders);
+    settings
 }

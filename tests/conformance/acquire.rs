@@ -23,6 +23,7 @@ pub async fn a_held_lock_is_refused_with_what_is_left<G: Fixture>(fixture: &G) {
         Remaining::For(left) => assert!(is_about(left, LONG), "{left:?}"),
         Remaining::NotKnown => {}
         Remaining::NoExpiry => panic!("our own hold without an expiry"),
+        other => panic!("a hold of the exclusive kind, not {other:?}"),
     }
     assert!(context.is_held_by(&key, owner).await);
 }

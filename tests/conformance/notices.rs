@@ -100,7 +100,7 @@ async fn end_a_hold(context: &Context, key: &Arc<LockKey>) -> Option<u32> {
     let owner = context.held(key, LONG).await;
     match context.release(key, owner).await {
         ReleaseReply::Released { listeners, .. } => listeners,
-        ReleaseReply::NotYours { .. } => panic!("released"),
+        reply => panic!("released, not {reply:?}"),
     }
 }
 

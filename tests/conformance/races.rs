@@ -106,9 +106,7 @@ async fn visit(context: &Context, lane: &dyn Lane, key: &Arc<LockKey>, section: 
     let token = loop {
         match context.acquire_over(lane, key, owner, LONG).await {
             AcquireReply::Granted { token, .. } => break token,
-            AcquireReply::Held { .. } | AcquireReply::TooLate { .. } => {
-                context.sleep(Duration::from_millis(2)).await
-            }
+            _ => context.sleep(Duration::from_millis(2)).await,
         }
     };
     assert!(!section.inside.replace(true), "two inside");

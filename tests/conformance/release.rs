@@ -5,10 +5,7 @@ use leasehold::transport::ReleaseReply;
 use super::{Context, Fixture, LONG, SHORT, granted, is_about};
 
 fn is_released(reply: ReleaseReply) -> bool {
-    match reply {
-        ReleaseReply::Released { .. } => true,
-        ReleaseReply::NotYours { .. } => false,
-    }
+    matches!(reply, ReleaseReply::Released { .. })
 }
 
 /// The next one gets it.

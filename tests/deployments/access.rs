@@ -5,13 +5,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use leasehold::{AuditLevel, Engine};
 use leasehold_redis::{Address, NoticeKind, Password, RedisConfig, RedisTransport, Secret};
-use leasehold_tests::harness::{
-    cluster::RedisCluster,
-    node::Node,
-    raw_client::RawClient,
-    redis_server::RedisServer,
-    sentinel::{RedisSentinel, SERVICE},
-    server_version::ServerVersion,
+use leasehold_tests::{
+    changed,
+    harness::{
+        cluster::RedisCluster,
+        node::Node,
+        raw_client::RawClient,
+        redis_server::RedisServer,
+        sentinel::{RedisSentinel, SERVICE},
+        server_version::ServerVersion,
+    },
 };
 
 use crate::{
@@ -71,7 +74,10 @@ fn secret() -> Option<Password> {
 }
 
 fn logged_in(config: RedisConfig) -> RedisConfig {
-    RedisConfig { username: Some("leasehold".into()), password: secret(), ..config }
+    changed(config, |new| {
+        new.username = Some("leasehold".into());
+        new.password = secret();
+    })
 }
 
 /// Without each right in turn: it is named at start.
@@ -130,7 +136,7 @@ async fn each_right_that_is_missing_on_a_single_server_is_named_at_start() {
     let server = RedisServer::start().expect("a server");
     let mut admin = Admin(vec![server.client().expect("a connection")]);
     let config = logged_in(RedisConfig::single("127.0.0.1", server.port()));
-    let login = |user: &str| RedisConfig { username: Some(user.into()), ..config.clone() };
+    let login = |user: &str| changed(config.clone(), |new| new.username = Some(user.into()));
     each_missing_is_named(&mut admin, &documented("leasehold")[0], login).await;
 }
 
@@ -144,17 +150,16 @@ async fn the_documented_rights_are_enough_with_sentinels_and_each_missing_is_nam
     sentinels.grant("sentinel", of_sentinels);
     let addresses = deployment.sentinel_addresses();
     let addresses = addresses.iter().map(|address| address.parse().expect("an address"));
-    let config = RedisConfig {
-        sentinel_username: Some("sentinel".into()),
-        sentinel_password: secret(),
-        ..logged_in(RedisConfig::sentinel(addresses, SERVICE))
-    };
+    let config = changed(logged_in(RedisConfig::sentinel(addresses, SERVICE)), |new| {
+        new.sentinel_username = Some("sentinel".into());
+        new.sentinel_password = secret();
+    });
     tour(&config).await;
     servers.has_denied_nothing_but_settings();
     assert_eq!(sentinels.denied(), BTreeSet::new());
-    let login = |user: &str| RedisConfig { username: Some(user.into()), ..config.clone() };
+    let login = |user: &str| changed(config.clone(), |new| new.username = Some(user.into()));
     each_missing_is_named(&mut servers, of_servers, login).await;
-    let login = |user: &str| RedisConfig { sentinel_username: Some(user.into()), ..config.clone() };
+    let login = |user: &str| changed(config.clone(), |new| new.sentinel_username = Some(user.into()));
     each_missing_is_named(&mut sentinels, of_sentinels, login).await;
 }
 
@@ -171,9 +176,9 @@ async fn the_documented_rights_are_enough_on_a_cluster_and_each_missing_is_named
         on_the_way(&cluster, &config).await;
         admin.has_denied_nothing_but_settings();
         // Classic and sharded notices, so that each right is needed.
-        let both = RedisConfig { notices: NoticeKind::Both, ..config };
+        let both = changed(config, |new| new.notices = NoticeKind::Both);
         tour(&both).await;
-        let login = |user: &str| RedisConfig { username: Some(user.into()), ..both.clone() };
+        let login = |user: &str| changed(both.clone(), |new| new.username = Some(user.into()));
         each_missing_is_named(&mut admin, &rule, login).await;
     }
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use leasehold::transport::{Effect, ErrorKind, LanePurpose, TransportError};
 use leasehold_redis::{Password, RedisConfig, RedisTransport, Secret};
-use leasehold_tests::harness::{redis_server::RedisServer, server_version::ServerVersion};
+use leasehold_tests::{
+    changed,
+    harness::{redis_server::RedisServer, server_version::ServerVersion},
+};
 
 use crate::lanes::open;
 
@@ -37,8 +40,15 @@ async fn a_password_that_is_missing_or_wrong_is_told() {
         let nobody = Some("nobody".to_owned());
         for (config, word, remedy) in [
             (single.clone(), "NOAUTH", "set `password`"),
-            (RedisConfig { password: wrong.clone(), ..single.clone() }, "WRONGPASS", "correct"),
-            (RedisConfig { password: wrong, username: nobody, ..single }, "WRONGPASS", "`username` nobody"),
+            (changed(single.clone(), |new| new.password = wrong.clone()), "WRONGPASS", "correct"),
+            (
+                changed(single, |new| {
+                    new.password = wrong;
+                    new.username = nobody;
+                }),
+                "WRONGPASS",
+                "`username` nobody",
+            ),
         ] {
             let error = refusal(config).await.expect("refused");
             println!("{version:?}: {error}");

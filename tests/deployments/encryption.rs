@@ -11,30 +11,39 @@ use std::{
 
 use leasehold::{BuildError, Engine, routing::slot::Slot};
 use leasehold_redis::{Address, Password, RedisConfig, RedisTransport, Secret, SentinelTlsConfig, TlsConfig};
-use leasehold_tests::harness::{
-    certificates::{Certificates, Identity},
-    cluster::RedisCluster,
-    node::Node,
-    sentinel::{RedisSentinel, SERVICE},
-    server_tls::ServerTls,
+use leasehold_tests::{
+    changed,
+    harness::{
+        certificates::{Certificates, Identity},
+        cluster::RedisCluster,
+        node::Node,
+        sentinel::{RedisSentinel, SERVICE},
+        server_tls::ServerTls,
+    },
 };
 
 use crate::tour::tour;
 
 /// That of the servers, and a certificate of ours.
 fn good(certificates: &Certificates) -> TlsConfig {
-    let trusting = TlsConfig { ca: Some(certificates.authority()), ..TlsConfig::default() };
+    let trusting = changed(TlsConfig::default(), |new| new.ca = Some(certificates.authority()));
     showing(certificates, Identity::Client, trusting)
 }
 
 fn showing(certificates: &Certificates, identity: Identity, tls: TlsConfig) -> TlsConfig {
     let (cert, key) = (certificates.certificate(identity), certificates.key(identity));
-    TlsConfig { cert: Some(cert), key: Some(key), ..tls }
+    changed(tls, |new| {
+        new.cert = Some(cert);
+        new.key = Some(key);
+    })
 }
 
 /// With a password, so that it would be heard if we spoke in plain.
 fn over(tls: Option<TlsConfig>, config: RedisConfig) -> RedisConfig {
-    RedisConfig { tls, password: Some(Password::Value(Secret::new(PASSWORD))), ..config }
+    changed(config, |new| {
+        new.tls = tls;
+        new.password = Some(Password::Value(Secret::new(PASSWORD)));
+    })
 }
 
 fn behind(deployment: &RedisSentinel) -> RedisConfig {
@@ -76,10 +85,16 @@ async fn refusal_saying(config: RedisConfig, reason: &str) -> BuildError {
 /// What is wrong with us, each time in another way.
 async fn refuses_what_is_wrong_with_us(certificates: &Certificates, config: &RedisConfig, by: &Node) {
     let good = good(certificates);
-    let only_trusting = TlsConfig { cert: None, key: None, ..good.clone() };
+    let only_trusting = changed(good.clone(), |new| {
+        new.cert = None;
+        new.key = None;
+    });
     for (tls, reason) in [
-        (TlsConfig { ca: Some(certificates.unknown_authority()), ..good.clone() }, "set `tls.ca`"),
-        (TlsConfig { server_name: Some("other.example".into()), ..good.clone() }, "set `tls.server_name`"),
+        (changed(good.clone(), |new| new.ca = Some(certificates.unknown_authority())), "set `tls.ca`"),
+        (
+            changed(good.clone(), |new| new.server_name = Some("other.example".into())),
+            "set `tls.server_name`",
+        ),
         (only_trusting, "set `tls.cert` and `tls.key`"),
         (showing(certificates, Identity::StrangeClient, good.clone()), "does not know the authority"),
     ] {
@@ -166,9 +181,9 @@ async fn plain_sentinels_in_front_of_servers_with_tls_are_used() {
             .option("--tls-key-file", &path(certificates.key(Identity::Server)))
     });
     let deployment = builder.start().expect("servers");
-    let config = RedisConfig { tls: Some(good(&certificates)), ..behind(&deployment) };
+    let config = changed(behind(&deployment), |new| new.tls = Some(good(&certificates)));
     refusal_saying(config.clone(), "`tls-port`").await;
-    tour(&RedisConfig { sentinel_tls: Some(SentinelTlsConfig::plain()), ..config }).await;
+    tour(&changed(config, |new| new.sentinel_tls = Some(SentinelTlsConfig::plain()))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,9 +194,9 @@ async fn sentinels_with_tls_in_front_of_plain_servers_are_used() {
     let builder = builder.sentinel_servers(|sentinel| sentinel.tls(&tls).option("--tls-replication", "no"));
     let deployment = builder.start().expect("servers");
     let config = behind(&deployment);
-    tour(&RedisConfig { sentinel_tls: Some(good(&certificates).into()), ..config.clone() }).await;
-    let unknown = TlsConfig { ca: Some(certificates.unknown_authority()), ..good(&certificates) };
-    let config = RedisConfig { sentinel_tls: Some(unknown.into()), ..config };
+    tour(&changed(config.clone(), |new| new.sentinel_tls = Some(good(&certificates).into()))).await;
+    let unknown = changed(good(&certificates), |new| new.ca = Some(certificates.unknown_authority()));
+    let config = changed(config, |new| new.sentinel_tls = Some(unknown.into()));
     refusal_saying(config, "`sentinel_tls.ca`").await;
 }
 
@@ -272,7 +287,7 @@ async fn before_a_handshake_is_through_nothing_is_said_but_the_handshake() {
     let address = || [Address::new("127.0.0.1", ear.port)];
     let mut count = 0;
     let password = Some(Password::Value(Secret::new(PASSWORD)));
-    let sentinel = RedisConfig { sentinel_password: password, ..RedisConfig::sentinel(address(), SERVICE) };
+    let sentinel = changed(RedisConfig::sentinel(address(), SERVICE), |new| new.sentinel_password = password);
     for config in [sentinel, RedisConfig::cluster(address())] {
         let error = refusal(over(Some(good(&certificates)), config)).await.to_string();
         assert!(error.contains("`tls-port`"), "{error}");

@@ -97,7 +97,7 @@ pub(crate) async fn open(
     transport: &RedisTransport,
     purpose: LanePurpose,
 ) -> Result<Arc<dyn Lane>, TransportError> {
-    transport.open(OpenLane { purpose, clock: Clock::Boot, command_timeout: TIMEOUT }).await
+    transport.open(OpenLane::new(purpose, Clock::Boot, TIMEOUT)).await
 }
 
 fn renewal(hold: &Acquire, ticket: u64) -> Renewal {

@@ -9,12 +9,15 @@ use std::{
 
 use leasehold::routing::slot::{SLOTS, Slot};
 use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
-use leasehold_tests::harness::{
-    cluster::{RedisCluster, RedisClusterBuilder},
-    node::Node,
-    polling::found_within,
-    sentinel::{RedisSentinel, SERVICE},
-    server_version::ServerVersion,
+use leasehold_tests::{
+    changed,
+    harness::{
+        cluster::{RedisCluster, RedisClusterBuilder},
+        node::Node,
+        polling::found_within,
+        sentinel::{RedisSentinel, SERVICE},
+        server_version::ServerVersion,
+    },
 };
 
 use crate::moment::Moment;
@@ -129,7 +132,7 @@ impl Deployment {
             }
             Deployment::Cluster(cluster) => {
                 let config = RedisConfig::cluster(cluster.itself.addresses().into_iter().map(address));
-                RedisConfig { notices: cluster.notices, ..config }
+                changed(config, |new| new.notices = cluster.notices)
             }
         })
     }

@@ -9,6 +9,7 @@ use leasehold::{
 };
 use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::{
+    changed,
     conformance::{Context, Fixture, LONG, run},
     harness::{cluster::RedisCluster, node::Node},
 };
@@ -51,7 +52,7 @@ impl Fixture for Watched {
     fn transport(&self) -> Arc<dyn Transport> {
         let ports = self.cluster.ports().into_iter();
         let config = RedisConfig::cluster(ports.map(|port| Address::new("127.0.0.1", port)));
-        Arc::new(RedisTransport::new(RedisConfig { notices: self.kind, ..config }))
+        Arc::new(RedisTransport::new(changed(config, |new| new.notices = self.kind)))
     }
 }
 
@@ -122,7 +123,7 @@ impl Watched {
     fn listeners(&self, key: &LockKey, node: &Node) -> i64 {
         let count = match self.kind {
             NoticeKind::Classic => "NUMSUB",
-            NoticeKind::Auto | NoticeKind::Sharded | NoticeKind::Both => "SHARDNUMSUB",
+            _ => "SHARDNUMSUB",
         };
         let channel = format!("redisson_lock__channel:{{{}}}", key.on_server());
         let reply = node.command(&["PUBSUB", count, &channel]).expect("a reply");

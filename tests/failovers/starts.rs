@@ -10,11 +10,14 @@ use std::{
 
 use leasehold::{Engine, Lease};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
-use leasehold_tests::harness::{
-    node::Node,
-    polling::found_within,
-    proxy::{Direction, Proxy},
-    sentinel::{RedisSentinel, SERVICE, master_port_by},
+use leasehold_tests::{
+    changed,
+    harness::{
+        node::Node,
+        polling::found_within,
+        proxy::{Direction, Proxy},
+        sentinel::{RedisSentinel, SERVICE, master_port_by},
+    },
 };
 use tokio::runtime::Runtime;
 
@@ -35,7 +38,7 @@ fn s1_engines_that_start_after_a_failover_do_not_work_on_the_old_master() {
         let addresses = [stale.port(), far[0].port(), far[1].port()].map(local);
         let direct = deployment.sentinels()[1..].iter().map(|sentinel| sentinel.port());
         let address_map = direct.zip(&far).map(|(from, to)| (local(from), local(to.port()))).collect();
-        let config = RedisConfig { address_map, ..sentinels(&addresses) };
+        let config = changed(sentinels(&addresses), |new| new.address_map = address_map);
         let holder = runtime.block_on(engine(sentinels(&addresses[1..]))).expect("an engine");
         let lease = runtime.block_on(holder.lock("k").acquire()).expect("a lease");
         old.restart().expect("back, and empty");

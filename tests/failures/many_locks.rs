@@ -1,7 +1,7 @@
 //! Many locks acquired and released in one call, on real servers.
 
 use leasehold::{AcquireError, Engine, EngineConfig};
-use leasehold_tests::harness::deployment::Topology;
+use leasehold_tests::{changed, harness::deployment::Topology};
 
 use crate::fixture::{Fixture, SECOND, until};
 
@@ -17,7 +17,7 @@ fn names() -> Vec<String> {
 }
 
 async fn engine(fixture: &Fixture) -> Engine {
-    let config = EngineConfig { bulk_in_flight_max: 64, ..EngineConfig::default() };
+    let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 64);
     fixture.builder().config(config).build().await.expect("an engine")
 }
 

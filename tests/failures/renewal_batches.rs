@@ -45,7 +45,7 @@ fn rule((_, nth, fault): (&str, u64, Fault)) -> Rule {
 }
 
 async fn lane(transport: &RedisTransport, purpose: LanePurpose) -> Arc<dyn Lane> {
-    let how = OpenLane { purpose, clock: Clock::Boot, command_timeout: SECOND };
+    let how = OpenLane::new(purpose, Clock::Boot, SECOND);
     transport.open(how).await.expect("a lane")
 }
 

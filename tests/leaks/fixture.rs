@@ -11,7 +11,6 @@ use std::{
 use leasehold::{Engine, EngineBuilder, transport::Transport};
 use leasehold_memory::{Faults, Faulty, MemoryTransport};
 use leasehold_redis::{RedisConfig, RedisTransport};
-use leasehold_tests::conservation::assert_balances_within;
 use leasehold_tests::harness::{
     deployment::{Deployment, Topology},
     polling::holds_within,
@@ -19,6 +18,7 @@ use leasehold_tests::harness::{
     server_table::{Leftover, leftovers},
     shared::Shared,
 };
+use leasehold_tests::{changed, conservation::assert_balances_within};
 
 /// A server of one test, or the part of shared ones whose names begin with a prefix of its own.
 pub trait Fixture: Send + Sync + 'static {
@@ -150,7 +150,7 @@ impl Part {
 /// A subscription that is kept warm is no leak, but looks like one.
 pub fn transport(url: &str) -> RedisTransport {
     let config = RedisConfig::from_url(url).expect("a URL");
-    RedisTransport::new(RedisConfig { notices_warm_ms: 0, ..config })
+    RedisTransport::new(changed(config, |new| new.notices_warm_ms = 0))
 }
 
 /// A server, two engines on it as two processes would have them, and the faults between the first and the server.

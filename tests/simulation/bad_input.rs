@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, InspectError, Invalid, RenewError};
+use leasehold::{AcquireError, EngineConfig, InspectError, Invalid, RenewError};
+use leasehold_tests::changed;
 
 use crate::fixture::{Fixture, fixture, ground_with, millis, seconds};
 
@@ -77,7 +78,10 @@ async fn a_ttl_beyond_the_restart_grace_names_both() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_typed_and_name_the_setting() {
-    let config = leasehold::EngineConfig { leases_max: 2, waiters_max: 3, ..Default::default() };
+    let config = changed(EngineConfig::default(), |new| {
+        new.leases_max = 2;
+        new.waiters_max = 3;
+    });
     let fixture = ground_with(|builder| builder.config(config)).await;
     let held = [
         fixture.engine.lock("a").acquire().await.unwrap(),

@@ -1,9 +1,12 @@
 //! Nothing is counted twice and nothing is forgotten. Every wait that started ended in one way or goes on; every lease
 //! that was granted was released, whatever the answer, or lost, or is held; grants that found no caller are apart.
 
-use leasehold::{LossReason, ReleaseOutcome};
+use leasehold::{EngineConfig, LossReason, ReleaseOutcome};
 use leasehold_memory::MemoryTransport;
-use leasehold_tests::conservation::{Numbers, assert_balanced};
+use leasehold_tests::{
+    changed,
+    conservation::{Numbers, assert_balanced},
+};
 
 use crate::fixture::{Fixture, builder, fixture, ground_with, millis, pass, seconds};
 
@@ -111,7 +114,7 @@ async fn callers_told_of_a_shutdown_have_failed_and_leases_are_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_and_a_lost_scope_are_failures() {
     let fixture = ground_with(|builder| {
-        builder.config(leasehold::EngineConfig { leases_max: 1, ..Default::default() }).metrics()
+        builder.config(changed(EngineConfig::default(), |new| new.leases_max = 1)).metrics()
     })
     .await;
     let scope = fixture.engine.reentry();
@@ -226,7 +229,7 @@ fn names(count: usize) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn each_name_of_a_list_is_a_wait_of_its_own_of_its_own_class() {
     let classes = [("n1".to_owned(), "ones".to_owned())].into();
-    let config = leasehold::EngineConfig { classes, ..Default::default() };
+    let config = changed(EngineConfig::default(), |new| new.classes = classes);
     let fixture = ground_with(|builder| builder.config(config).metrics()).await;
     let held = fixture.engine.lock("n0").class("x").acquire().await.unwrap();
     let list = names(20).into_iter().chain([String::new()]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Engine, EngineConfig, Lease, routing::topology::Batching};
 use leasehold_memory::MemoryTransport;
+use leasehold_tests::changed;
 
 use crate::fixture::{Cluster, Far, builder, millis, pass, seconds};
 
@@ -14,7 +15,10 @@ const DEADLINE: Duration = millis(28_500);
 const IN_FLIGHT: u64 = 4;
 
 fn config(shards: usize) -> EngineConfig {
-    EngineConfig { shards, ttl_ms: TTL.as_millis() as u64, ..EngineConfig::default() }
+    changed(EngineConfig::default(), |new| {
+        new.shards = shards;
+        new.ttl_ms = TTL.as_millis() as u64;
+    })
 }
 
 /// Takes the leases evenly over a third of the ttl.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use leasehold::{AcquireError, Engine, EngineConfig, Lease, LossReason, ReleaseError};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
+use leasehold_tests::changed;
 
 use crate::fixture::{
     Cluster, Fixture, Traffic, What, breathe, builder, engine, fixture, ground_with, millis, name_in, now,
@@ -43,7 +44,7 @@ async fn each_name_has_its_own_outcome_in_the_order_given() {
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_are_told_as_they_come_and_a_held_lock_keeps_no_other_back() {
-    let config = EngineConfig { bulk_in_flight_max: 1, ..EngineConfig::default() };
+    let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 1);
     let fixture = with(config).await;
     let theirs = fixture.other().await.lock("n0").acquire().await.unwrap();
     let mut acquiring = fixture.engine.acquire_all(names(100)).start();
@@ -76,7 +77,7 @@ async fn an_empty_list_is_done_at_once_and_bad_terms_are_told_for_each_name() {
 
 #[tokio::test(start_paused = true)]
 async fn each_costs_one_ask_and_one_release_and_no_more_than_the_limit_are_in_flight() {
-    let fixture = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 8)).await;
     for operation in [Operation::Acquire, Operation::Release] {
         fixture.faults.on(operation).always().inject(Fault::DelayReply(millis(10)));
     }
@@ -94,7 +95,7 @@ async fn each_costs_one_ask_and_one_release_and_no_more_than_the_limit_are_in_fl
 
 #[tokio::test(start_paused = true)]
 async fn a_single_caller_does_not_wait_behind_the_list() {
-    let fixture = with(EngineConfig { bulk_in_flight_max: 8, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 8)).await;
     fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(10)));
     let mut acquiring = fixture.engine.acquire_all(names(800)).start();
     breathe().await;
@@ -135,7 +136,7 @@ async fn lost_replies_cost_time_and_no_lock() {
 #[tokio::test(start_paused = true)]
 async fn l7_dropped_in_the_middle_everything_is_given_back() {
     for (steps, taken) in [(0, 0), (3, 0), (5, 20), (40, 100)] {
-        let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+        let fixture = with(changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 16)).await;
         let _theirs = fixture.other().await.lock("n7").acquire().await.unwrap();
         fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
         let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
@@ -171,7 +172,7 @@ async fn l7_the_awaited_list_gives_back_what_it_has_when_it_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn shut_down_in_the_middle_the_rest_is_told_and_nothing_is_left() {
-    let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 16)).await;
     fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
     let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
     let mut leases = vec![];
@@ -194,7 +195,7 @@ async fn shut_down_in_the_middle_the_rest_is_told_and_nothing_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_leases_is_exact_also_in_the_middle_of_a_list() {
-    let fixture = with(EngineConfig { leases_max: 100, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.leases_max = 100)).await;
     let mut acquiring = fixture.engine.acquire_all(names(1_000)).start();
     let (mut leases, mut refused) = (vec![], 0);
     while let Some((_, outcome)) = acquiring.next().await {
@@ -214,7 +215,7 @@ async fn the_limit_of_leases_is_exact_also_in_the_middle_of_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_leases_holds_for_single_callers_that_came_before_it_was_reached() {
-    let fixture = with(EngineConfig { leases_max: 10, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.leases_max = 10)).await;
     fixture.faults.on(Operation::Acquire).always().inject(Fault::DelayReply(millis(3)));
     let callers: Vec<_> =
         names(25).iter().map(|name| tokio::spawn(fixture.engine.lock(name).acquire())).collect();
@@ -233,7 +234,7 @@ async fn the_limit_of_leases_holds_for_single_callers_that_came_before_it_was_re
 
 #[tokio::test(start_paused = true)]
 async fn callers_of_a_list_that_wait_count_as_callers() {
-    let fixture = with(EngineConfig { waiters_max: 20, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.waiters_max = 20)).await;
     let other = fixture.other().await;
     let theirs = hold(&other, 50).await;
     let mut acquiring = fixture.engine.acquire_all(names(60)).start();
@@ -255,7 +256,11 @@ async fn callers_of_a_list_that_wait_count_as_callers() {
 
 #[tokio::test(start_paused = true)]
 async fn the_inbox_takes_nothing_new_beyond_its_limit_until_it_is_emptied() {
-    let fixture = with(EngineConfig { inbox_max: 10, shards: 1, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| {
+        new.inbox_max = 10;
+        new.shards = 1;
+    }))
+    .await;
     let held = fixture.engine.lock("held").acquire().await.unwrap();
     pass(millis(60)).await;
     let mut pairs = 0;
@@ -283,7 +288,7 @@ async fn the_inbox_takes_nothing_new_beyond_its_limit_until_it_is_emptied() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_hangs_costs_its_own_names_one_wait_and_no_other_anything() {
     let cluster = Cluster::new(3);
-    let config = EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() };
+    let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 16);
     let engine = builder(&cluster).config(config).build().await.expect("an engine");
     cluster.hang(0);
     let began = now();
@@ -314,7 +319,7 @@ async fn a_node_that_hangs_costs_its_own_names_one_wait_and_no_other_anything() 
 #[tokio::test(start_paused = true)]
 async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
     let cluster = Cluster::new(3);
-    let config = EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() };
+    let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 16);
     let engine = builder(&cluster).config(config).build().await.expect("an engine");
     cluster.hang(0);
     let names: Vec<_> = (0..500).map(|number| name_in(0, number)).collect();
@@ -330,7 +335,7 @@ async fn names_that_wait_for_room_follow_their_slot_to_another_node() {
 
 #[tokio::test(start_paused = true)]
 async fn releases_in_a_black_hole_are_unknown_after_one_wait_and_closed_in_the_background() {
-    let fixture = with(EngineConfig { bulk_in_flight_max: 16, ..EngineConfig::default() }).await;
+    let fixture = with(changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 16)).await;
     let leases = hold(&fixture.engine, 500).await;
     fixture.faults.cut(Cut::BlackHole);
     let releasing = fixture.engine.release_all(leases);

@@ -2,6 +2,7 @@
 
 use leasehold::{AcquireError, EngineConfig, Lock, LossReason, ReleaseError};
 use leasehold_memory::{Fault, Operation};
+use leasehold_tests::changed;
 
 use crate::fixture::{breathe, engine, fixture, ground_with, millis, now, pass, seconds};
 
@@ -166,7 +167,8 @@ async fn a_scope_of_another_engine_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn l6_queued_callers_of_one_scope_count_as_callers() {
     let fixture =
-        ground_with(|builder| builder.config(EngineConfig { waiters_max: 3, ..Default::default() })).await;
+        ground_with(|builder| builder.config(changed(EngineConfig::default(), |new| new.waiters_max = 3)))
+            .await;
     let held = fixture.other().await.lock("a").acquire().await.unwrap();
     let scope = fixture.engine.reentry();
     let callers: Vec<_> =

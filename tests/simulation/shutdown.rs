@@ -23,7 +23,7 @@ async fn every_lease_is_lost_and_released_and_the_report_counts_them() {
     let mut losses = fixture.engine.losses();
     let leases = leases(&fixture.engine, 20).await;
     let report = fixture.engine.shutdown(seconds(1)).await;
-    assert_eq!(report, ShutdownReport { released: 20, unconfirmed: vec![] });
+    assert_eq!((report.released, report.unconfirmed), (20, vec![]));
     for lease in leases {
         assert!(
             matches!(losses.try_next(), Some(LossEvent::Lost(loss)) if loss.reason == LossReason::Shutdown)
@@ -80,7 +80,7 @@ async fn what_is_not_confirmed_is_named_and_the_timeout_is_kept() {
     let _leases = leases(&fixture.engine, 3).await;
     fixture.faults.on(Operation::Release).key("a1").always().inject(Fault::LoseRequest);
     let (report, took) = timed(fixture.engine.shutdown(millis(400))).await;
-    assert_eq!(report, ShutdownReport { released: 2, unconfirmed: vec!["a1".into()] });
+    assert_eq!((report.released, report.unconfirmed), (2, vec!["a1".to_owned()]));
     assert_eq!(took, millis(400));
 }
 

@@ -128,7 +128,7 @@ impl Contest {
     }
 
     async fn lane(&self) -> Arc<dyn Lane> {
-        let how = OpenLane { purpose: LanePurpose::Calls, clock: Clock::Tokio, command_timeout: seconds(1) };
+        let how = OpenLane::new(LanePurpose::Calls, Clock::Tokio, seconds(1));
         self.transport.open(how).await.expect("a lane")
     }
 

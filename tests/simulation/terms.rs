@@ -1,6 +1,6 @@
 //! The terms of a lease: ttl, renewal, `max_hold`, renewal by hand, and what the holder may believe meanwhile.
 
-use leasehold::{LeaseState, LossReason, NotHeld, ReleaseError, RenewError, margin};
+use leasehold::{LeaseState, LossReason, ReleaseError, RenewError, margin};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 
 use crate::fixture::{Traffic, What, breathe, engine, fixture, millis, now, pass, seconds, timed, until};
@@ -25,7 +25,7 @@ async fn s2_a_lease_that_is_not_renewed_is_held_until_its_deadline_and_not_a_mom
     assert!(lease.is_held() && lease.ensure_held().is_ok());
     until(deadline).await;
     assert!(!lease.is_held() && lease.remaining() == millis(0));
-    assert_eq!(lease.ensure_held(), Err(NotHeld { reason: LossReason::Expired }));
+    assert_eq!(lease.ensure_held().map_err(|not_held| not_held.reason), Err(LossReason::Expired));
     let (reason, late) = timed(lease.lost()).await;
     assert!(late <= millis(100), "two ticks: {late:?}");
     assert_eq!((reason, lease.state()), (LossReason::Expired, LeaseState::Lost(LossReason::Expired)));

@@ -3,6 +3,7 @@
 mod arrows;
 mod functions;
 mod imports;
+mod growth;
 mod promises;
 mod rust_version;
 mod secrets;

@@ -46,6 +46,7 @@ pub struct ReentryScope {
 
 /// Who holds a lock, as anybody can see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// Opaque text that names the owner on the server. Other clients' owners look as they like.
     pub owner: String,

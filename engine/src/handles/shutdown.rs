@@ -17,6 +17,7 @@ use crate::{
 
 /// The result of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShutdownReport {
     /// The number of leases whose release was confirmed.
     pub released: usize,

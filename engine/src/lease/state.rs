@@ -29,6 +29,7 @@ pub(crate) fn renew_at(sent: Instant, ttl: Duration) -> Instant {
 
 /// The state of a lease, as its holder sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LeaseState {
     /// Held; the last renewal was confirmed.
     Held,
@@ -41,6 +42,7 @@ pub enum LeaseState {
 
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LossReason {
     /// The deadline passed without a confirmation.
     Expired,

@@ -43,6 +43,7 @@ pub struct Sample {
 
 /// A number, or many in buckets.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Value {
     /// Of a counter or gauge.
     Number(f64),

@@ -106,6 +106,7 @@ pub struct Ask<'a> {
 
 /// Why a server is asked for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AskCause {
     /// Somebody came and nothing was known.
     Arrival,
@@ -125,6 +126,7 @@ pub enum AskCause {
 
 /// A definite answer to an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AskAnswer {
     /// The lock is ours.
     Granted,
@@ -136,6 +138,7 @@ pub enum AskAnswer {
 
 /// What a server was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// To give a lock.
     Acquire,
@@ -147,6 +150,7 @@ pub enum Operation {
 
 /// One of the engine's two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EngineThread {
     /// Acquires, releases, notices.
     Calls,
@@ -156,6 +160,7 @@ pub enum EngineThread {
 
 /// What came of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReleaseOutcome {
     /// It was ours to the end.
     Released,
@@ -171,6 +176,7 @@ pub enum ReleaseOutcome {
 
 /// What came of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum RenewalOutcome {
     /// Confirmed.
     Renewed,

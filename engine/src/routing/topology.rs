@@ -24,6 +24,7 @@ pub struct ClockId {
 
 /// What is known about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Node {
     /// The node's number.
     pub id: NodeId,
@@ -44,6 +45,7 @@ pub struct Node {
 
 /// How a node takes renewals of leases whose keys are in different slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Batching {
     /// One call, whatever the slots: as cheap as for one slot.
     #[default]
@@ -55,6 +57,20 @@ pub enum Batching {
 }
 
 impl Node {
+    /// The node whose clock this is. It is not connected, its uptime is not known, and it takes batches across slots;
+    /// the fields change that.
+    pub fn new(clock: ClockId, address: impl Into<String>, batch_leases_max: usize) -> Self {
+        Self {
+            id: clock.node,
+            address: address.into(),
+            clock,
+            up_since: None,
+            connected: false,
+            batch_leases_max,
+            batching: Batching::AcrossSlots,
+        }
+    }
+
     /// How long this run of the server has been up at `now`, at least.
     pub fn uptime(&self, now: Instant) -> Option<Duration> {
         self.up_since.map(|since| since.uptime(now))

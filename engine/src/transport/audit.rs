@@ -1,7 +1,8 @@
 use std::{fmt, time::Duration};
 
-/// What an audit of the servers needs to know about the engine.
+/// What an audit of the servers needs to know of the engine.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AuditContext {
     /// The prefix of every lock name.
     pub name_prefix: String,
@@ -15,6 +16,7 @@ pub struct AuditContext {
 
 /// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AuditLevel {
     /// Good to know; nothing to do.
     Info,
@@ -38,6 +40,13 @@ pub struct Finding {
     pub found: String,
     /// What to do; for an `Info`, what would change the finding.
     pub remedy: String,
+}
+
+impl AuditContext {
+    /// An engine with this ttl, its margin, no prefix and no restart grace; the fields change that.
+    pub fn new(ttl: Duration) -> Self {
+        Self { name_prefix: String::new(), ttl, margin: margin(ttl), restart_grace: Duration::ZERO }
+    }
 }
 
 impl Finding {

@@ -5,6 +5,7 @@ use crate::routing::topology::NodeId;
 
 /// A request without a definite answer, or a definite refusal.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TransportError {
     /// The kind of the error.
     pub kind: ErrorKind,
@@ -20,6 +21,7 @@ pub struct TransportError {
 
 /// The kind of error that a request met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// No connection, or the connection was lost.
     Unreachable,

@@ -79,6 +79,7 @@ pub enum LanePurpose {
 
 /// What a transport gets when it opens a lane.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct OpenLane {
     /// The purpose of the lane.
     pub purpose: LanePurpose,
@@ -91,6 +92,7 @@ pub struct OpenLane {
 
 /// Fixed facts about a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// The transport's name, for metrics and errors: `memory`, `redis`.
     pub name: &'static str,
@@ -100,4 +102,40 @@ pub struct Capabilities {
     pub uptime: bool,
     /// The longest ttl that the server can keep.
     pub ttl_max: Duration,
+}
+
+impl OpenLane {
+    /// A lane for this purpose, on this clock.
+    pub fn new(purpose: LanePurpose, clock: Clock, command_timeout: Duration) -> Self {
+        Self { purpose, clock, command_timeout }
+    }
+}
+
+impl Capabilities {
+    /// A transport that can keep a ttl of at most `ttl_max`, and neither tells that a hold has ended nor since when a
+    /// server is up.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::transport::Capabilities;
+    ///
+    /// let capabilities = Capabilities::new("etcd", Duration::from_secs(3_600)).with_notices();
+    /// assert!(capabilities.notices && !capabilities.uptime);
+    /// ```
+    pub const fn new(name: &'static str, ttl_max: Duration) -> Self {
+        Self { name, notices: false, uptime: false, ttl_max }
+    }
+
+    /// The transport can tell that a hold has ended.
+    pub const fn with_notices(mut self) -> Self {
+        self.notices = true;
+        self
+    }
+
+    /// The transport can tell since when a server is up.
+    pub const fn with_uptime(mut self) -> Self {
+        self.uptime = true;
+        self
+    }
 }

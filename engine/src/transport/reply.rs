@@ -5,6 +5,7 @@ use crate::fencing::FencingToken;
 
 /// A definite answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AcquireReply {
     /// The owner holds the lock, for at least the ttl from `at`.
     Granted {
@@ -29,6 +30,7 @@ pub enum AcquireReply {
 
 /// The remaining time of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Remaining {
     /// The hold runs out after this time unless it is renewed.
     For(Duration),
@@ -40,6 +42,7 @@ pub enum Remaining {
 
 /// A definite answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReleaseReply {
     /// The owner held the lock, and now the lock is free.
     Released {
@@ -83,6 +86,7 @@ pub enum RenewalAnswer {
 
 /// The holds of a lock, as the server shows them to any client.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The holds. Empty: the lock is free. Data of other clients may show more than one hold, or counts above 1.
     pub holds: Vec<Hold>,
@@ -94,9 +98,24 @@ pub struct Inspection {
 
 /// One hold of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hold {
     /// The owner, as opaque text. It is not necessarily an owner of an engine.
     pub owner: String,
     /// How many times the owner holds the lock. A hold of an engine always counts 1 on the server.
     pub count: u64,
+}
+
+impl Inspection {
+    /// What was seen at this server time.
+    pub fn new(holds: Vec<Hold>, remaining: Remaining, at: ServerTime) -> Self {
+        Self { holds, remaining, at }
+    }
+}
+
+impl Hold {
+    /// The hold of `owner`, which has acquired the lock `count` times.
+    pub fn new(owner: impl Into<String>, count: u64) -> Self {
+        Self { owner: owner.into(), count }
+    }
 }

@@ -15,6 +15,7 @@ pub struct LaneStats {
 
 /// The difference between one node's clock and the lane's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClockReading {
     /// The node that has the clock.
     pub node: NodeId,

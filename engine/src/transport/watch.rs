@@ -21,6 +21,13 @@ pub struct WatchState {
     pub gaps: u64,
 }
 
+impl WatchState {
+    /// No notice and no gap yet. `in_force`: whether the subscription stands already.
+    pub fn starting(in_force: bool) -> Self {
+        Self { in_force, ..Self::default() }
+    }
+}
+
 impl Watch {
     /// A watch over `state`; `interest` is dropped with the watch.
     pub fn new(state: watch::Receiver<WatchState>, interest: impl Any + Send + Sync) -> Self {

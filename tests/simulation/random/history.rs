@@ -71,7 +71,7 @@ impl History {
         loop {
             let loss = match losses.next().await {
                 Some(LossEvent::Lost(loss)) => loss,
-                Some(LossEvent::Missed(_)) => panic!("a reader that keeps up misses none"),
+                Some(other) => panic!("a reader that keeps up misses none: {other:?}"),
                 None => return,
             };
             let mut kept = self.0.lock().expect("no panic under it");

@@ -10,7 +10,7 @@ use std::{
 
 use leasehold::{
     clock::{Clock, Instant},
-    routing::topology::{Batching, ClockId, Node, NodeId, Topology},
+    routing::topology::{ClockId, Node, NodeId, Topology},
     transport::ServerTime,
 };
 use tokio::sync::watch;
@@ -124,18 +124,10 @@ impl State {
     fn topology(&self) -> Arc<Topology> {
         let clock = self.clock.id();
         let epoch = 2 * u64::from(clock.epoch) + u64::from(self.up_since.is_some());
-        Arc::new(Topology::single(
-            epoch,
-            Node {
-                id: NODE,
-                address: "memory".to_owned(),
-                clock,
-                up_since: self.up_since.map(Into::into),
-                connected: true,
-                batch_leases_max: BATCH_LEASES_MAX,
-                batching: Batching::AcrossSlots,
-            },
-        ))
+        let mut node = Node::new(clock, "memory", BATCH_LEASES_MAX);
+        node.up_since = self.up_since.map(Into::into);
+        node.connected = true;
+        Arc::new(Topology::single(epoch, node))
     }
 }
 

@@ -90,8 +90,8 @@ impl Table {
     /// Returns the holder of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
         match self.holds.get(key).filter(|hold| hold.lives(at)) {
-            Some(hold) => Inspection { holds: vec![hold.seen()], remaining: hold.remaining(at), at },
-            None => Inspection { holds: vec![], remaining: Remaining::NotKnown, at },
+            Some(hold) => Inspection::new(vec![hold.seen()], hold.remaining(at), at),
+            None => Inspection::new(vec![], Remaining::NotKnown, at),
         }
     }
 
@@ -177,8 +177,8 @@ impl Hold {
 
     fn seen(&self) -> SeenHold {
         match self {
-            Hold::Ours { owner, .. } => SeenHold { owner: owner.to_string(), count: 1 },
-            Hold::Peer { owner, count, .. } => SeenHold { owner: owner.clone(), count: *count },
+            Hold::Ours { owner, .. } => SeenHold::new(owner.to_string(), 1),
+            Hold::Peer { owner, count, .. } => SeenHold::new(owner.clone(), *count),
         }
     }
 }

@@ -57,5 +57,5 @@ pub(crate) fn count_gap(watches: &Watches) {
 }
 
 fn in_force() -> Watches {
-    watch::Sender::new(WatchState { in_force: true, ..WatchState::default() })
+    watch::Sender::new(WatchState::starting(true))
 }

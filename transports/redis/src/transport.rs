@@ -44,7 +44,7 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "redis", notices: true, uptime: true, ttl_max: TTL_MAX }
+        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime()
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

@@ -4,6 +4,7 @@ use leasehold::transport::ErrorKind;
 
 /// The operations to which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// Acquiring a lock.
     Acquire,
@@ -22,6 +23,7 @@ pub enum Operation {
 
 /// What happens to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The request is executed after this delay.
     DelayRequest(Duration),
@@ -55,6 +57,7 @@ pub enum Fault {
 /// During a cut no rule counts operations, no notice arrives, every watch counts one gap and is out of force, and
 /// no lane opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cut {
     /// Every call fails at once: `Unreachable`, `Effect::None`.
     Refused,

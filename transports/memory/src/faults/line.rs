@@ -24,7 +24,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new(inner: Arc<dyn Lane>, faults: Faults, open: OpenLane) -> Self {
-        let OpenLane { purpose, clock, command_timeout } = open;
+        let OpenLane { purpose, clock, command_timeout, .. } = open;
         let passed = watch::Sender::default();
         Self { inner, faults, purpose, clock, runtime: Handle::current(), command_timeout, passed }
     }
@@ -39,7 +39,7 @@ impl Line {
         let sent = self.clock.now();
         let Some(key) = request.first_key() else { return Err(empty_batch()) };
         let seen = self.inner.inspect(key).await;
-        // The request itself was not sent, whatever happened to the inspection.
+        // The request itself was not sent, whatever became of the inspection.
         let at = seen.map_err(|error| TransportError { effect: Effect::None, ..error })?.at;
         Ok(Probe::new(sent, at))
     }

@@ -24,6 +24,7 @@ pub(super) enum Request {
 
 /// The server's reply to a held request, by the kind of the request.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Answer {
     /// The reply to an acquire.
     Acquire(Result<AcquireReply, TransportError>),

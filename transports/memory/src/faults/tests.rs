@@ -53,7 +53,7 @@ impl Ground {
 }
 
 fn open(purpose: LanePurpose) -> OpenLane {
-    OpenLane { purpose, clock: Clock::Tokio, command_timeout: TIMEOUT }
+    OpenLane::new(purpose, Clock::Tokio, TIMEOUT)
 }
 
 fn now() -> Instant {

@@ -23,7 +23,7 @@ pub(super) fn start(line: &Arc<Line>, key: &Arc<LockKey>) -> Watch {
     let cuts = line.faults.cuts();
     let cut = cuts.borrow().of(line.purpose);
     let in_force = seen.in_force && cut.now.is_none();
-    let (shown, state) = watch::channel(WatchState { in_force, ..WatchState::default() });
+    let (shown, state) = watch::channel(WatchState::starting(in_force));
     let cuts_begun = cut.begun;
     let relay =
         Relay { line: line.clone(), key: key.clone(), inner, seen, shown: Arc::new(shown), cuts_begun };
@@ -64,7 +64,9 @@ impl Relay {
         let in_force = now.in_force && cut.now.is_none();
         self.shown.send_if_modified(|state| {
             let before = *state;
-            *state = WatchState { in_force, notices: before.notices + notices, gaps: before.gaps + gaps };
+            state.in_force = in_force;
+            state.notices += notices;
+            state.gaps += gaps;
             *state != before
         });
     }

@@ -321,12 +321,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(30);
 
     fn terms() -> AuditContext {
-        AuditContext {
-            name_prefix: String::new(),
-            ttl: TTL,
-            margin: Duration::from_millis(1_500),
-            restart_grace: Duration::ZERO,
-        }
+        AuditContext::new(TTL)
     }
 
     fn config() -> RedisConfig {
@@ -399,10 +394,12 @@ mod tests {
 
     #[test]
     fn a_restart_grace_of_the_ttl_covers_a_restart() {
-        let graceful = AuditContext { restart_grace: TTL, ..terms() };
+        let mut graceful = terms();
+        graceful.restart_grace = TTL;
         let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &graceful);
         assert_eq!(level(&findings, "persistence"), AuditLevel::Info);
-        let short = AuditContext { restart_grace: TTL / 2, ..terms() };
+        let mut short = terms();
+        short.restart_grace = TTL / 2;
         let findings = judge_server(&facts("aof_enabled:0", &[]), &config(), &short);
         assert_eq!(level(&findings, "persistence"), AuditLevel::Warn);
     }

@@ -21,6 +21,7 @@ pub enum RedisTopology {
 /// How the end of a hold is published to waiting clients.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum NoticeKind {
     /// As Redisson does: sharded on a cluster that supports it (Redis 7), classic otherwise.
     #[default]
@@ -36,6 +37,7 @@ pub enum NoticeKind {
 /// How renewals of many locks are batched on a cluster.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Batching {
     /// One call per node if a probe at connect shows that the server supports it (Redis 7), one call per slot
     /// otherwise.

@@ -12,6 +12,7 @@ use serde::Deserialize;
 /// In a configuration file: `"the password"`, `{ file = "/run/secrets/redis" }` or `{ env = "REDIS_PASSWORD" }`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spelling")]
+#[non_exhaustive]
 pub enum Password {
     /// The password itself.
     Value(Secret),

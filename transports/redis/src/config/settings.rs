@@ -15,6 +15,7 @@ use super::{
 /// The settings of a [`RedisTransport`](crate::RedisTransport). The README has them as a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
+#[non_exhaustive]
 pub struct RedisConfig {
     /// The deployment topology of the servers. Default: `single`.
     #[serde(default)]

@@ -19,6 +19,7 @@ use serde::Deserialize;
 /// certificates are read once per process.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TlsConfig {
     /// PEM file with the certificates of the trusted authorities. Default: those of the system.
     #[serde(default)]
@@ -37,6 +38,7 @@ pub struct TlsConfig {
 /// TLS to the sentinels, if it differs from that of the servers: other files and names, or none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct SentinelTlsConfig {
     /// Whether connections to the sentinels are plain. If so, no other field may be set. Default: false.
     #[serde(default)]

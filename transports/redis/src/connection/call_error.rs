@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use leasehold::transport::{Effect, ErrorKind, TransportError};
+use leasehold::transport::{ErrorKind, TransportError};
 
 use super::{deadline::Limit, link::Failure, node_connection::Connection, plain_error};
 use crate::wire::{
@@ -86,13 +86,13 @@ impl Connection {
     }
 
     fn of_node(&self, error: TransportError) -> TransportError {
-        TransportError { node: Some(self.terms.clock_id.node), ..error }
+        error.of_node(self.terms.clock_id.node)
     }
 }
 
 pub(super) fn without_any_effect(call_error: CallError) -> CallError {
     match call_error {
-        CallError::Failed(error) => CallError::Failed(TransportError { effect: Effect::None, ..error }),
+        CallError::Failed(error) => CallError::Failed(error.never_executed()),
         elsewhere => elsewhere,
     }
 }

@@ -176,7 +176,7 @@ impl Connection {
     /// Returns the offset of the server's clock to ours, if the clock was read in the last minute.
     pub(crate) fn clock_reading(&self) -> Option<ClockReading> {
         let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
-        Some(ClockReading { node: self.terms.clock_id.node, ahead_micros })
+        Some(ClockReading::new(self.terms.clock_id.node, ahead_micros))
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {

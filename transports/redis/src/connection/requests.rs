@@ -97,7 +97,7 @@ impl Connection {
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
         let Seen { holds, remaining, now } = answer.value;
-        Ok(Inspection { holds, remaining, at: self.at(now) })
+        Ok(Inspection::new(holds, remaining, self.at(now)))
     }
 
     pub(crate) async fn force_release(&self, key: &LockKey, asking: Asking) -> Result<bool, CallError> {

@@ -11,7 +11,7 @@ pub(crate) fn most_helpful(errors: impl IntoIterator<Item = TransportError>) -> 
     let Some(chosen) = passing.pop() else { return (!lasting.is_empty()).then(|| lasting.swap_remove(0)) };
     let detail =
         lasting.iter().fold(chosen.detail.to_string(), |text, error| format!("{text}; {}", error.detail));
-    Some(TransportError { detail: detail.into(), ..chosen })
+    Some(chosen.with_detail(detail))
 }
 
 #[cfg(test)]

@@ -69,9 +69,7 @@ impl Server {
         kind: LinkKind,
         lane: OpenLane,
     ) -> Result<(Arc<Link>, Run, Checked), TransportError> {
-        self.connect_and_check(kind, lane)
-            .await
-            .map_err(|error| TransportError { node: Some(self.id), ..error })
+        self.connect_and_check(kind, lane).await.map_err(|error| error.of_node(self.id))
     }
 
     async fn connect_and_check(

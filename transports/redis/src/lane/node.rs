@@ -234,15 +234,13 @@ impl Node {
     }
 
     fn published(&self, run: Run, batching: Batching) -> NodeState {
-        NodeState {
-            id: self.server.id,
-            address: self.server.name.to_string(),
-            clock: ClockId { node: self.server.id, epoch: run.epoch },
-            up_since: run.up_since,
-            connected: true,
-            batch_leases_max: self.server.config().batch_leases_max,
-            batching,
-        }
+        let clock = ClockId { node: self.server.id, epoch: run.epoch };
+        let leases_max = self.server.config().batch_leases_max;
+        let mut node = NodeState::new(clock, self.server.name.to_string(), leases_max);
+        node.up_since = run.up_since;
+        node.connected = true;
+        node.batching = batching;
+        node
     }
 
     fn unreachable(&self, why: &str) -> TransportError {

@@ -84,13 +84,6 @@ impl TopologyPublisher {
 }
 
 fn unconnected(server: &Arc<Server>) -> NodeState {
-    NodeState {
-        id: server.id,
-        address: server.name.to_string(),
-        clock: ClockId { node: server.id, epoch: server.epoch() },
-        up_since: None,
-        connected: false,
-        batch_leases_max: server.config().batch_leases_max,
-        batching: Batching::AcrossSlots,
-    }
+    let clock = ClockId { node: server.id, epoch: server.epoch() };
+    NodeState::new(clock, server.name.to_string(), server.config().batch_leases_max)
 }

@@ -45,7 +45,7 @@ impl Channel {
     }
 
     pub(super) fn receiver(&mut self) -> watch::Receiver<WatchState> {
-        let state = WatchState { in_force: self.phase == Phase::InForce, ..WatchState::default() };
+        let state = WatchState::starting(self.phase == Phase::InForce);
         self.state.get_or_insert_with(|| watch::Sender::new(state)).subscribe()
     }
 

@@ -392,11 +392,7 @@ mod tests {
     fn l2_a_watch_that_meets_a_failover_is_wanted_at_the_new_master() {
         let sentinel = Address::new("sentinel", 26_379);
         let deployment = Arc::new(Deployment::new(RedisConfig::sentinel([sentinel.clone()], "m")));
-        let lane = OpenLane {
-            purpose: LanePurpose::Calls,
-            clock: Clock::Boot,
-            command_timeout: Duration::from_secs(1),
-        };
+        let lane = OpenLane::new(LanePurpose::Calls, Clock::Boot, Duration::from_secs(1));
         let subscriber = Arc::new(Subscriber::new(lane, deployment.clone()));
         for round in 0..ROUNDS {
             let key = LockKey::new("", &round.to_string()).unwrap();
@@ -426,8 +422,7 @@ mod tests {
     async fn l6_names_that_come_and_go_while_notices_cannot_be_reached_are_forgotten() {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let deployment = Arc::new(Deployment::new(RedisConfig::single("127.0.0.1", closed.port())));
-        let (purpose, clock) = (LanePurpose::Calls, Clock::Boot);
-        let lane = OpenLane { purpose, clock, command_timeout: Duration::from_secs(1) };
+        let lane = OpenLane::new(LanePurpose::Calls, Clock::Boot, Duration::from_secs(1));
         let subscriber = Arc::new(Subscriber::new(lane, deployment.clone()));
         for number in 0..1_000 {
             drop(subscriber.watch(&LockKey::new("", &number.to_string()).unwrap()));

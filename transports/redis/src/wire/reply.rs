@@ -158,7 +158,7 @@ fn hold(pair: &[Frame]) -> Option<Hold> {
     // Fields of other clients may have any value (Redisson's read/write lock has `mode`), so their count is not
     // validated.
     let count = text(count).and_then(|count| count.parse().ok()).unwrap_or(0);
-    Some(Hold { owner: String::from_utf8_lossy(bytes(owner)?).into_owned(), count })
+    Some(Hold::new(String::from_utf8_lossy(bytes(owner)?), count))
 }
 
 fn remaining(left: i64) -> Option<Remaining> {
@@ -285,8 +285,8 @@ mod tests {
     fn foreign_fields_are_shown_as_they_are() {
         let reply = a(vec![n(7), n(500), a(vec![s("mode"), s("read"), s("u:1"), s("3")])]);
         let seen = Seen::read(&reply).unwrap();
-        assert_eq!(seen.holds[0], Hold { owner: "mode".into(), count: 0 });
-        assert_eq!(seen.holds[1], Hold { owner: "u:1".into(), count: 3 });
+        assert_eq!(seen.holds[0], Hold::new("mode", 0));
+        assert_eq!(seen.holds[1], Hold::new("u:1", 3));
         assert_eq!(Seen::read(&a(vec![n(7), n(-2), a(vec![])])).unwrap().holds, []);
     }
 

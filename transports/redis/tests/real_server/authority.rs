@@ -57,7 +57,9 @@ impl Authority {
 
     /// Trusts this authority, and shows no certificate.
     pub(crate) fn trusted(&self) -> TlsConfig {
-        TlsConfig { ca: Some(self.ca()), ..TlsConfig::default() }
+        let mut tls = TlsConfig::default();
+        tls.ca = Some(self.ca());
+        tls
     }
 }
 

@@ -85,7 +85,8 @@ async fn in_force(lane: &dyn Lane, name: &str) -> Watch {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l2_with_both_kinds_of_notices_a_slot_that_moves_deafens_no_other_channel() {
     let nodes = cluster(2).await;
-    let config = RedisConfig { notices: NoticeKind::Both, ..config(&nodes) };
+    let mut config = config(&nodes);
+    config.notices = NoticeKind::Both;
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let names: Vec<String> = names_at_the_first().take(2).collect();
     let _moves = in_force(&*lane, &names[0]).await;
@@ -100,7 +101,8 @@ async fn l2_with_both_kinds_of_notices_a_slot_that_moves_deafens_no_other_channe
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l2_a_warm_channel_whose_slot_has_moved_deafens_no_other() {
     let nodes = cluster(2).await;
-    let config = RedisConfig { notices_warm_ms: 100, ..config(&nodes) };
+    let mut config = config(&nodes);
+    config.notices_warm_ms = 100;
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let mut names = names_at_the_first();
     let mut stays = in_force(&*lane, &names.next().unwrap()).await;
@@ -127,7 +129,8 @@ async fn nodes_at_addresses_other_than_the_announced_ones_are_reached_by_the_map
     let address_map =
         (0..).zip(&nodes).map(|(n, node)| (address(announced(n)), address(node.port))).collect();
     let without = RedisConfig::cluster([address(nodes[0].port)]);
-    let with_map = RedisConfig { address_map, ..without.clone() };
+    let mut with_map = without.clone();
+    with_map.address_map = address_map;
     let engine = |config| {
         Engine::builder(RedisTransport::new(config)).unavailable_after(Duration::from_secs(2)).build()
     };

@@ -26,7 +26,7 @@ async fn acquire_held_release() {
     };
     assert!(left <= TTL && left > TTL - SECOND, "{left:?}");
     let seen = lane.inspect(&mine.key).await.unwrap();
-    assert_eq!(seen.holds, [Hold { owner: mine.owner.to_string(), count: 1 }]);
+    assert_eq!(seen.holds, [Hold::new(mine.owner.to_string(), 1)]);
     assert!(matches!(lane.release(release(&theirs)).await.unwrap(), ReleaseReply::NotYours { .. }));
     assert!(matches!(
         lane.release(release(&mine)).await.unwrap(),

@@ -4,9 +4,10 @@ use crate::{fake, server::*};
 use leasehold::transport::*;
 use leasehold_redis::{Password, RedisConfig, RedisTransport, Secret};
 
-fn with_login(config: RedisConfig) -> RedisTransport {
-    let (username, password) = (Some("app".to_owned()), Some(Password::Value(Secret::new("hunter2"))));
-    RedisTransport::new(RedisConfig { username, password, ..config })
+fn with_login(mut config: RedisConfig) -> RedisTransport {
+    config.username = Some("app".to_owned());
+    config.password = Some(Password::Value(Secret::new("hunter2")));
+    RedisTransport::new(config)
 }
 
 async fn refusal(transport: &RedisTransport) -> TransportError {

@@ -104,7 +104,7 @@ pub(crate) async fn open(
     transport: &RedisTransport,
     purpose: LanePurpose,
 ) -> Result<Arc<dyn Lane>, TransportError> {
-    transport.open(OpenLane { purpose, clock: Clock::Boot, command_timeout: SECOND }).await
+    transport.open(OpenLane::new(purpose, Clock::Boot, SECOND)).await
 }
 
 pub(crate) fn key(name: &str) -> Arc<LockKey> {

@@ -36,7 +36,7 @@ impl TlsServer {
     }
 
     fn transport(&self, host: &str, tls: TlsConfig) -> RedisTransport {
-        RedisTransport::new(RedisConfig { tls: Some(tls), ..RedisConfig::single(host, self.port) })
+        RedisTransport::new(encrypted(RedisConfig::single(host, self.port), tls))
     }
 }
 
@@ -53,8 +53,19 @@ async fn refused(transport: &RedisTransport, reason: &str) -> TransportError {
     .await
 }
 
-fn client(tls: TlsConfig, signed: Signed) -> TlsConfig {
-    TlsConfig { cert: Some(signed.cert), key: Some(signed.key), ..tls }
+fn client(mut tls: TlsConfig, signed: Signed) -> TlsConfig {
+    (tls.cert, tls.key) = (Some(signed.cert), Some(signed.key));
+    tls
+}
+
+fn named(name: &str, mut tls: TlsConfig) -> TlsConfig {
+    tls.server_name = Some(name.into());
+    tls
+}
+
+fn encrypted(mut config: RedisConfig, tls: TlsConfig) -> RedisConfig {
+    config.tls = Some(tls);
+    config
 }
 
 #[tokio::test]
@@ -62,7 +73,7 @@ async fn locks_are_taken_over_tls_by_name_by_address_and_by_another_name() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority.sign(&["localhost", "127.0.0.1"]), &authority, "no");
     let elsewhere = TlsServer::start(&authority.sign(&["redis.internal"]), &authority, "no");
-    let named = TlsConfig { server_name: Some("redis.internal".into()), ..authority.trusted() };
+    let named = named("redis.internal", authority.trusted());
     for transport in [
         server.transport("localhost", authority.trusted()),
         server.transport("127.0.0.1", authority.trusted()),
@@ -96,7 +107,7 @@ async fn a_certificate_that_cannot_be_trusted_is_refused_with_its_reason() {
     let (namesake, names) = (Authority::named("ours"), &["localhost"][..]);
     let server = TlsServer::start(&authority.sign(names), &authority, "no");
     let expired = TlsServer::start(&authority.sign_until(names, 2020), &authority, "no");
-    let named = TlsConfig { server_name: Some("redis.internal".into()), ..authority.trusted() };
+    let named = named("redis.internal", authority.trusted());
     for (server, tls, reason) in [
         (&server, other.trusted(), "set `tls.ca`"),
         (&server, namesake.trusted(), "set `tls.ca`"),
@@ -130,7 +141,7 @@ async fn a_server_that_refuses_our_certificate_is_told_with_its_reason() {
 async fn a_port_of_the_other_kind_is_told_and_never_used_in_plain() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority.sign(&["localhost"]), &authority, "no");
-    let on_the_plain_port = RedisConfig { tls: Some(authority.trusted()), ..server.server.config() };
+    let on_the_plain_port = encrypted(server.server.config(), authority.trusted());
     let error = refused(&RedisTransport::new(on_the_plain_port), "its port for TLS (`tls-port`)").await;
     assert_eq!(error.kind, ErrorKind::TimedOut, "{error}");
     // Of all that arrived there, nothing was a command.
@@ -156,7 +167,7 @@ async fn a_server_that_answers_something_else_is_no_tls() {
         }
     });
     let authority = Authority::new();
-    let config = RedisConfig { tls: Some(authority.trusted()), ..RedisConfig::single("127.0.0.1", port) };
+    let config = encrypted(RedisConfig::single("127.0.0.1", port), authority.trusted());
     let error = refused(&RedisTransport::new(config), "does not speak TLS").await;
     assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
 }

@@ -53,6 +53,7 @@ use crate::RedisTransport;
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ConfigFile {
     /// The section `[engine]`. Default: the default of every setting.
     #[serde(default)]
