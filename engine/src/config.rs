@@ -6,52 +6,68 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
 
-/// Settings of an engine. Every field has a default. Times are in milliseconds where the name ends in `_ms`.
+/// The settings of an engine. Every field has a default. A field whose name ends in `_ms` is a time in milliseconds.
+///
+/// The type implements serde's `Deserialize`; an unknown field is an error. In code, begin with the default and change
+/// fields.
+///
+/// # Examples
+/// ```
+/// use leasehold::EngineConfig;
+///
+/// let mut config = EngineConfig::default();
+/// config.ttl_ms = 10_000;
+/// config.leases_max = 10_000;
+/// assert_eq!(config.ttl().as_secs(), 10);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EngineConfig {
-    /// The prefix of every lock name. Default: empty. A hash tag in the prefix puts all locks into one slot.
+    /// A text that the engine puts before every lock name. Default: empty. A hash tag in the prefix puts all locks in
+    /// one slot.
     pub name_prefix: String,
-    /// How long the server keeps a lock unless it is renewed. Default 30,000; at least 1,000.
+    /// How long the server keeps a lock unless it is renewed. Default 30,000 ms; at least 1,000 ms.
     pub ttl_ms: u64,
-    /// How long a caller may be without a definite answer before it fails with `Unavailable`. Default 10,000.
+    /// After which time without a definite answer a caller gets `Unavailable`. Default 10,000 ms.
     pub unavailable_after_ms: u64,
-    /// The longest time that one command may stay unanswered. A sixth of the ttl if that is shorter. Default 1,000.
+    /// The longest time that one command may stay unanswered. A command of a lease whose ttl is less than six times
+    /// this has a sixth of the ttl. Default 1,000 ms. At most `unavailable_after_ms`.
     pub command_timeout_ms: u64,
-    /// A server grants nothing until it has been up for this long, so that leases from before its restart have run out.
-    /// Recommended: the longest ttl of all clients; an acquire with a longer ttl is then refused. Default 0: off.
+    /// For how long after its start a server grants no lock, so that leases of its former life have run out.
+    /// Recommended: the longest ttl of all clients. An acquire with a longer ttl is then refused. Default 0: off.
     pub restart_grace_ms: u64,
-    /// The number of shards of the renewal scheduler. Each shard has a range of slots, an inbox and a timing wheel of
-    /// its own. With more shards, fewer leases are looked through when a slot moves. All shards share one queue of due
-    /// renewals per node, so their number changes neither the order of the renewals (the earliest deadline first) nor
-    /// the size of the batches. With 1, 8 and 64 shards the pairs per second of callers on 8 threads differed by less
-    /// than the noise (`--shards` in `benches/`). Default 8.
+    /// How many parts the renewal scheduler has. Each part serves some of the slots, and has an inbox and a timer
+    /// wheel. The more parts, the fewer leases are visited when a slot moves. All parts share one queue of due renewals
+    /// for each node, so the number of parts changes neither the order of the renewals (the earliest deadline first)
+    /// nor the size of the batches. With 1, 8 and 64 parts, the lock pairs per second of callers on 8 threads differed
+    /// by less than the noise (`--shards` in `benches/`). Default 8; at most 16,384.
     pub shards: usize,
-    /// The maximum number of unanswered renewal batches on one node. More batches would only queue up at the server,
-    /// where the lease with the earliest deadline can no longer go first. Default 4.
+    /// How many renewal batches may be unanswered on one node. More batches would only queue in front of the server,
+    /// where the engine cannot put the most urgent batch first any more. Default 4.
     pub batches_in_flight_max: usize,
-    /// The maximum number of unanswered bulk calls on one node, over all callers: names of
-    /// [`acquire_all`](crate::Engine::acquire_all), leases of [`release_all`](crate::Engine::release_all) and of
-    /// [`shutdown`](crate::Engine::shutdown). 256 calls keep a server busy across a round trip of 5 ms. A single caller
-    /// waits behind at most `bulk_in_flight_max` commands. On a nearby server 64 calls are as fast, and single callers
-    /// wait less (`--mass` in `benches/`). Default 256.
+    /// How many names of [`acquire_all`](crate::Engine::acquire_all) and leases of
+    /// [`release_all`](crate::Engine::release_all) and [`shutdown`](crate::Engine::shutdown) may be unanswered on one
+    /// node, all calls together. The default keeps a server busy across a round trip of 5 ms. A single caller waits
+    /// behind at most `bulk_in_flight_max` commands. On a server nearby, 64 is as fast, and single callers wait less
+    /// (`--mass` in `benches/`). Default 256.
     pub bulk_in_flight_max: usize,
-    /// The maximum number of leases that one engine holds. It limits the engine's memory (about half a KiB per lease
-    /// with a name of 32 bytes) and the number of renewals that its one renewal thread must send within a third of a
-    /// ttl. At the limit an acquire fails with [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
+    /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
+    /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the
+    /// limit gets [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
     pub leases_max: usize,
-    /// The maximum number of queued callers in one engine. Each queued caller takes memory, and all of them want to ask
-    /// again when a server comes back. At the limit an acquire fails with
-    /// [`LimitReached`](crate::AcquireError::LimitReached). Default 100,000.
+    /// How many callers may be queued in one engine. Each queued caller takes memory, and all of them ask again when a
+    /// server comes back. A call beyond the limit gets [`LimitReached`](crate::AcquireError::LimitReached). Default
+    /// 100,000.
     pub waiters_max: usize,
-    /// The maximum number of leases that may begin, end or be renewed manually in one shard before the renewal thread
-    /// reads the shard's inbox, which it does every 50 ms. The limit is reached only if that thread is blocked or gets
-    /// no CPU time while callers continue. The engine then begins nothing new, so that its memory does not fill up. At
-    /// the limit a call fails with `LimitReached`. Default 100,000.
+    /// How many orders may wait for one shard of the renewal thread: leases that begin, that end, or that are renewed
+    /// by hand. The renewal thread empties the inboxes every 50 ms. The limit is reached only if that thread stands
+    /// still or gets no processor time. The engine then begins nothing new, so that its memory stays bounded: a call
+    /// gets `LimitReached`. Default 100,000.
     pub inbox_max: usize,
-    /// The classes of locks in metrics, by the beginnings of their names (without `name_prefix`). The longest beginning
-    /// that fits decides. For example `"orders:" = "orders"`. Default: none; every lock is of the class `default`.
+    /// Which class a lock counts as in metrics, by the beginning of its name, without `name_prefix`. The longest
+    /// beginning that fits decides. For example `"orders:" = "orders"`. Default: empty; every lock has the class
+    /// `default`.
     pub classes: BTreeMap<String, String>,
 }
 
@@ -75,38 +91,58 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// The default ttl.
+    /// The default ttl: `ttl_ms` as a duration.
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// See `unavailable_after_ms`.
+    /// `unavailable_after_ms` as a duration.
     pub fn unavailable_after(&self) -> Duration {
         Duration::from_millis(self.unavailable_after_ms)
     }
 
-    /// See `command_timeout_ms`.
+    /// `command_timeout_ms` as a duration.
     pub fn command_timeout(&self) -> Duration {
         Duration::from_millis(self.command_timeout_ms)
     }
 
-    /// See `restart_grace_ms`.
+    /// `restart_grace_ms` as a duration.
     pub fn restart_grace(&self) -> Duration {
         Duration::from_millis(self.restart_grace_ms)
     }
 
-    /// How long a request of a lease with this ttl may stay unanswered: at most a sixth of the ttl, so that retries fit
-    /// before the deadline.
+    /// How long a request of a lease with this ttl may stay unanswered: `command_timeout_ms`, and at most a sixth of
+    /// the ttl, so that retries fit before the deadline.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::EngineConfig;
+    ///
+    /// let config = EngineConfig::default(); // command_timeout_ms = 1,000
+    /// assert_eq!(config.request_timeout(Duration::from_secs(30)), Duration::from_secs(1));
+    /// assert_eq!(config.request_timeout(Duration::from_secs(3)), Duration::from_millis(500));
+    /// ```
     pub fn request_timeout(&self, ttl: Duration) -> Duration {
         self.command_timeout().min(ttl / 6)
     }
 
-    /// Checks each setting, and the settings that depend on each other or on the transport. Building an engine does
-    /// this check too. A program that reads settings from a file can call it earlier, to report where the wrong setting
-    /// is.
+    /// Checks every setting, and the settings that depend on each other or on the transport. Building an engine makes
+    /// the same check. A reader of a file calls it to name the place of the setting too.
     ///
     /// # Errors
-    /// [`Invalid`] with the first setting that cannot be used.
+    /// The first setting that cannot be used: its field, its value and the remedy.
+    ///
+    /// # Examples
+    /// ```
+    /// use leasehold::{EngineConfig, transport::Transport};
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// let mut config = EngineConfig::default();
+    /// config.ttl_ms = 500;
+    /// let invalid = config.check(MemoryTransport::new().capabilities()).unwrap_err();
+    /// assert_eq!(invalid.to_string(), "ttl_ms = 500ms: must be at least 1s");
+    /// ```
     pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
         let positive = [

@@ -7,16 +7,50 @@
 use std::fmt;
 
 /// A number that is higher than the number of every earlier holder of the same lock.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let first = engine.lock("orders:42").acquire().await?;
+/// let token = first.fencing_token();
+/// first.release().await?;
+/// let second = engine.lock("orders:42").acquire().await?;
+/// assert!(second.fencing_token() > token);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// The token of a grant at this server time. The low ten bits are reserved for hand-offs within one grant.
+    /// The token of a grant at this server time, in microseconds. The low ten bits are left for hand-offs within one
+    /// grant. For transports.
     pub const fn at_server_micros(micros: u64) -> Self {
         Self((micros << HANDOFF_BITS) as i64)
     }
 
-    /// The number to store beside the data.
+    /// The number to store beside the data. It fits a signed 64-bit column, and is positive.
+    ///
+    /// # Examples
+    /// ```
+    /// use leasehold::FencingToken;
+    ///
+    /// /// What a resource does with a write: it refuses a token below the highest one that it has seen.
+    /// fn accepts(highest: &mut i64, token: FencingToken) -> bool {
+    ///     let is_new = token.as_i64() >= *highest;
+    ///     *highest = token.as_i64().max(*highest);
+    ///     is_new
+    /// }
+    ///
+    /// let (older, newer) = (FencingToken::at_server_micros(1), FencingToken::at_server_micros(2));
+    /// let mut highest = 0;
+    /// assert!(accepts(&mut highest, newer));
+    /// assert!(!accepts(&mut highest, older));
+    /// ```
     pub const fn as_i64(self) -> i64 {
         self.0
     }

@@ -13,7 +13,16 @@ use crate::routing::slot::Slot;
 /// The longest name of a lock on the server in bytes, prefix included.
 pub const NAME_BYTES_MAX: usize = 8 * 1024;
 
-/// A lock's name, with its slot and its hash.
+/// A lock's name with what follows from it: the key on the server, the slot and a hash.
+///
+/// # Examples
+/// ```
+/// use leasehold::key::LockKey;
+///
+/// let key = LockKey::new("{app}:", "orders:42").map_err(|fault| fault.to_string())?;
+/// assert_eq!((key.name(), key.on_server()), ("orders:42", "{app}:orders:42"));
+/// # Ok::<(), String>(())
+/// ```
 pub struct LockKey {
     text: Text,
     prefix_bytes: u16,
@@ -50,16 +59,15 @@ impl Text {
 pub enum NameFault {
     /// The name is empty.
     Empty,
-    /// Name and prefix together have this many bytes, more than [`NAME_BYTES_MAX`].
+    /// The name and its prefix have this number of bytes, more than [`NAME_BYTES_MAX`].
     TooLong(usize),
 }
 
 impl LockKey {
-    /// The key of the lock `name` under `prefix` (which may be empty).
+    /// The key of the lock `name` under `prefix`, which may be empty.
     ///
     /// # Errors
-    /// [`NameFault::Empty`] for an empty name; [`NameFault::TooLong`] if name and prefix together are longer than
-    /// [`NAME_BYTES_MAX`].
+    /// [`NameFault::Empty`], or [`NameFault::TooLong`] for more than [`NAME_BYTES_MAX`] bytes with the prefix.
     pub fn new(prefix: &str, name: &str) -> Result<Arc<LockKey>, NameFault> {
         let bytes = prefix.len() + name.len();
         if name.is_empty() {
@@ -76,7 +84,7 @@ impl LockKey {
         Self { text, prefix_bytes, slot, hash }
     }
 
-    /// The name as the user wrote it.
+    /// The name without the prefix.
     pub fn name(&self) -> &str {
         &self.on_server()[usize::from(self.prefix_bytes)..]
     }
@@ -129,7 +137,7 @@ impl fmt::Display for NameFault {
     }
 }
 
-/// Returns the hash that a [`LockKey`] already has, for maps with lock keys.
+/// Passes on the hash that a [`LockKey`] carries, for maps keyed by it.
 #[derive(Clone, Copy, Default)]
 pub struct PrehashedHasher(u64);
 

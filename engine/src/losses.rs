@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason};
 
-/// The maximum number of losses that are kept for the slowest reader.
+/// How many losses an engine keeps for its slowest reader.
 pub const LOSSES_KEPT: usize = 1 << 17;
-/// The maximum total length in bytes of the lock names of all kept losses: 64 MiB. A name has at most 8 KiB.
+/// How many bytes of lock names the kept losses may have together: 64 MiB. A name has at most 8 KiB.
 pub const LOSS_NAME_BYTES_KEPT: usize = 64 << 20;
 const SPARE_LOSSES: usize = 64;
 
@@ -23,7 +23,7 @@ const SPARE_LOSSES: usize = 64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The lock's name, as the user wrote it.
+    /// The lock's name, without the engine's `name_prefix`.
     pub name: Arc<str>,
     /// The token of the lost lease.
     pub fencing_token: FencingToken,
@@ -31,7 +31,7 @@ pub struct Loss {
     pub reason: LossReason,
     /// When the loss was reported, on the engine's clock.
     pub at: Instant,
-    /// The lease's deadline. After it the holder could not believe that the lock was held.
+    /// The deadline of the lease: the lease was not held after it.
     pub deadline: Instant,
     /// How long the lease had been held.
     pub held: Duration,
@@ -43,7 +43,7 @@ pub struct Loss {
 pub enum LossEvent {
     /// A lease was lost.
     Lost(Loss),
-    /// The reader fell behind, and this many losses are no longer kept.
+    /// The reader fell behind, and this number of losses is not kept any more.
     Missed(u64),
 }
 
@@ -158,7 +158,31 @@ impl Kept {
     }
 }
 
-/// A reader of all losses from the moment at which it was created. It does not keep the engine alive.
+/// A stream of all losses of one engine, from the moment when [`Engine::losses`](crate::Engine::losses) made it. The
+/// stream keeps no engine alive.
+///
+/// The engine keeps a loss until every reader has read it, at most [`LOSSES_KEPT`] losses and [`LOSS_NAME_BYTES_KEPT`]
+/// bytes of names. A reader that falls behind gets [`LossEvent::Missed`] with the number of losses that it missed.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use std::time::Duration;
+/// use leasehold::{LossEvent, LossReason};
+///
+/// let mut losses = engine.losses();
+/// let lease = engine.lock("orders:42").acquire().await?;
+/// engine.shutdown(Duration::from_secs(1)).await;
+/// let Some(LossEvent::Lost(loss)) = losses.next().await else { panic!("one lease was held") };
+/// assert_eq!((&*loss.name, loss.reason), ("orders:42", LossReason::Shutdown));
+/// # drop(lease);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Losses {
     ring: Arc<LossRing>,
     id: ReaderId,
@@ -170,10 +194,32 @@ impl Losses {
         Self { ring, id }
     }
 
-    /// Waits for the next loss and returns it. `None`: the engine has ended and every loss has been read.
+    /// Waits for the next loss. `None`: the engine has ended, and this reader has read every loss.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::LossEvent;
+    ///
+    /// let mut losses = engine.losses();
+    /// # drop(engine);
+    /// while let Some(event) = losses.next().await {
+    ///     match event {
+    ///         LossEvent::Lost(loss) => eprintln!("lost {}: {}", loss.name, loss.reason),
+    ///         LossEvent::Missed(count) => eprintln!("{count} more losses"),
+    ///         other => eprintln!("{other:?}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<LossEvent> {
         loop {
             let news = self.ring.news.notified();
@@ -188,7 +234,20 @@ impl Losses {
         }
     }
 
-    /// The next loss, if there is one already.
+    /// Returns the next loss if there is one already. `None`: no loss since the last call.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let mut losses = engine.losses();
+    /// assert!(losses.try_next().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_next(&mut self) -> Option<LossEvent> {
         self.ring.lock().read(self.id)
     }

@@ -16,7 +16,26 @@ use crate::{
     transport::{LanePurpose, OpenLane, Transport, TransportError},
 };
 
-/// Settings of an engine that is to be built. The defaults suit most services.
+/// The settings of an engine that is to be built. The defaults suit most services. [`Engine::builder`] makes it.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use leasehold::Engine;
+/// use leasehold_memory::MemoryTransport;
+///
+/// let engine = Engine::builder(MemoryTransport::new())
+///     .ttl(Duration::from_secs(20))
+///     .name_prefix("shop:")
+///     .metrics()
+///     .build()
+///     .await?;
+/// # drop(engine);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct EngineBuilder {
     transport: Arc<dyn Transport>,
@@ -44,74 +63,208 @@ impl EngineBuilder {
         }
     }
 
-    /// Sets all settings at once, as read from a file.
+    /// Sets all settings at once, for example as read from a file. Settings made before this call are replaced.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::{Engine, EngineConfig};
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// let mut config = EngineConfig::default();
+    /// config.leases_max = 10_000;
+    /// config.classes.insert("orders:".into(), "orders".into());
+    /// let engine = Engine::builder(MemoryTransport::new()).config(config).build().await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn config(mut self, config: EngineConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// The ttl of a lock that sets none itself. Default 30 s, at least 1 s.
+    /// Sets the ttl of locks that name none: how long the server keeps a lock that is not renewed. Default 30 s, at
+    /// least 1 s. The [guide](crate::guide::ttl) says how to choose it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).ttl(Duration::from_secs(10)).build().await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.config.ttl_ms = millis(ttl);
         self
     }
 
-    /// How long a caller may be without a definite answer before it fails with `Unavailable`. Default 10 s.
+    /// Sets after which time without a definite answer a caller gets `Unavailable`. Default 10 s.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// let builder = Engine::builder(MemoryTransport::new()).unavailable_after(Duration::from_secs(3));
+    /// let engine = builder.build().await?; // waits for the servers for at most 3 s
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unavailable_after(mut self, time: Duration) -> Self {
         self.config.unavailable_after_ms = millis(time);
         self
     }
 
-    /// The longest time that one command may stay unanswered. A sixth of the ttl if that is shorter. Default 1 s.
+    /// Sets the longest time that one command may stay unanswered. Default 1 s; a sixth of the ttl where that is less.
+    /// It must not be longer than `unavailable_after`.
     pub fn command_timeout(mut self, time: Duration) -> Self {
         self.config.command_timeout_ms = millis(time);
         self
     }
 
-    /// The prefix of every lock name. Default: empty.
+    /// Sets a text that the engine puts before every lock name. Default: empty. A hash tag in the prefix, such as
+    /// `{shop}:`, puts all locks of the engine in one slot.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let engine = Engine::builder(MemoryTransport::new()).name_prefix("shop:").build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?; // the key on the server is "shop:orders:42"
+    /// assert_eq!(lease.name(), "orders:42");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.config.name_prefix = prefix.into();
         self
     }
 
-    /// A server grants nothing until it has been up for this long. Default 0: off.
+    /// Sets for how long after its start a server grants no lock, so that leases of its former life have run out.
+    /// Default 0: off. Recommended: the longest ttl of all clients of the server.
     pub fn restart_grace(mut self, time: Duration) -> Self {
         self.config.restart_grace_ms = millis(time);
         self
     }
 
-    /// Sets a recorder, which gets every event. [`Recorder`] says on which thread it is called, and which events a slow
-    /// or panicking recorder misses. Default: none.
+    /// Sets the receiver of every event. [`Recorder`] says on which thread it is called, and what a slow or panicking
+    /// recorder misses. Default: none.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    /// use leasehold::{Engine, FencingToken, LockClass, LossReason, Recorder};
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// #[derive(Default)]
+    /// struct CountLosses(AtomicU64);
+    ///
+    /// impl Recorder for CountLosses {
+    ///     fn lost(&self, _: &LockClass, _: LossReason, _: FencingToken, _: Duration, _: Option<Duration>) {
+    ///         self.0.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).recorder(CountLosses::default()).build().await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn recorder(mut self, recorder: impl Recorder) -> Self {
         self.recorder = Some(Arc::new(recorder));
         self
     }
 
-    /// Counts everything that [`metrics`](crate::metrics) describes, for [`Engine::metrics`] and the exporters.
-    /// Default: off, at no cost.
+    /// Counts everything that the module [`metrics`](crate::metrics) lists, for [`Engine::metrics`] and the exporters.
+    /// Default: off, without any cost.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+    /// assert!(engine.metrics().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metrics(mut self) -> Self {
         self.metrics = true;
         self
     }
 
-    /// Runs the engine on the runtime that polls `build`, with tokio's clock, for tests with paused time. A blocked
-    /// runtime then loses leases. Without this call the engine has two threads of its own and counts time from boot.
+    /// Runs the engine on the runtime that polls `build`, with tokio's clock. This is for tests with paused time. By
+    /// default the engine has two threads of its own and counts time from boot. With this setting a blocked runtime
+    /// loses leases.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // In a test with #[tokio::test(start_paused = true)]:
+    /// let engine = Engine::builder(MemoryTransport::new()).on_current_runtime().build().await?;
+    /// let lease = engine.lock("a").no_renewal().acquire().await?;
+    /// tokio::time::sleep(Duration::from_secs(30)).await; // takes no time
+    /// assert!(!lease.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_current_runtime(mut self) -> Self {
         self.on_current_runtime = true;
         self
     }
 
-    /// Builds the engine: opens both lanes, and returns when both are connected and checked. May be polled inside or
-    /// outside of a tokio runtime; with [`on_current_runtime`](Self::on_current_runtime) only inside.
+    /// Builds the engine. It opens both lanes, and returns when both are connected and checked. The future can be
+    /// polled inside a tokio runtime or outside of any, except after [`on_current_runtime`](Self::on_current_runtime).
     ///
     /// # Errors
-    /// - [`BuildError::Invalid`]: a setting cannot be used.
-    /// - [`BuildError::Refused`], at once: a server refuses this client.
-    /// - [`BuildError::Unavailable`], with the last error: no server was ready within `unavailable_after`.
-    /// - [`BuildError::Threads`]: the operating system could not create a thread or a runtime.
+    /// [`BuildError::Invalid`]: a setting cannot be used, or tokio's time is paused and `on_current_runtime` was not
+    /// called. [`BuildError::Refused`]: a server refuses this client; returned at once. [`BuildError::Unavailable`]: no
+    /// server was ready within `unavailable_after`; carries the last error. [`BuildError::Threads`]: the operating
+    /// system gave no thread.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the engine that was being built.
+    /// Dropping the future ends what was begun.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::{BuildError, Engine};
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// let engine = match Engine::builder(MemoryTransport::new()).build().await {
+    ///     Ok(engine) => engine,
+    ///     Err(BuildError::Unavailable { after, last_error }) => {
+    ///         return Err(format!("no lock server within {after:?}: {last_error}").into());
+    ///     }
+    ///     Err(error) => return Err(error.into()),
+    /// };
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn build(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;
@@ -125,12 +278,25 @@ impl EngineBuilder {
         Ok(engine)
     }
 
-    /// Builds the engine without waiting for any server. The lanes are opened in the background, with retries. Until
-    /// they are open, acquires wait and fail as they do when the servers are down.
+    /// Builds the engine without waiting for a server. The engine opens its lanes in the background, and tries again
+    /// until it succeeds. Until then acquires wait and fail as they do when the servers are down.
     ///
     /// # Errors
-    /// - [`BuildError::Invalid`]: a setting cannot be used.
-    /// - [`BuildError::Threads`]: the operating system could not create a thread or a runtime.
+    /// [`BuildError::Invalid`] and [`BuildError::Threads`], as [`build`](Self::build).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::Engine;
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).connect_later()?; // returns at once
+    /// let lease = engine.lock("a").acquire().await?; // waits for the connection
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_later(self) -> Result<Engine, BuildError> {
         let transport = self.transport.clone();
         let (engine, renewal) = self.prepare()?;

@@ -29,27 +29,45 @@ use crate::{
     release::{end, in_progress::ReleasedBy},
 };
 
-/// Many locks that are to be acquired, each for itself: one that cannot be had keeps none of the others back. Made by
-/// [`Engine::acquire_all`](crate::Engine::acquire_all). The methods are those of [`Lock`](crate::Lock) and hold for each
-/// name.
+/// Many locks that are to be acquired in one call, each by itself: a lock that cannot be acquired stops no other. Its
+/// methods are those of [`Lock`](crate::Lock) and hold for each name.
+/// [`Engine::acquire_all`](crate::Engine::acquire_all) makes it.
 ///
-/// Awaited, it answers with one outcome for each name, in the order of the names. [`start`](Self::start) tells each
-/// outcome as it comes instead.
+/// Awaited, the call returns one outcome for each name, in the order of the names. [`start`](Self::start) returns each
+/// outcome as soon as it is known instead.
 ///
-/// The names go to each node side by side, `bulk_in_flight_max` of them unanswered at a time (default 256) for all such
-/// calls together, so that callers of single locks do not wait behind all of them. A name whose lock is held waits in
-/// its queue, as any caller does, and leaves its place to the next name.
+/// The names go to all nodes side by side. At most `bulk_in_flight_max` names (default 256) of all such calls together
+/// are unanswered on one node, so that callers of single locks do not wait behind a whole list. A name whose lock is
+/// held waits in the queue of that lock, as any caller does, and does not count against this limit.
 ///
-/// **It is not all or nothing, and not ordered.** Two callers that want overlapping names without a
-/// [`wait`](Self::wait) can each hold what the other waits for, for ever. Give a `wait`, or let go of what you have.
+/// **The call is not all or nothing, and has no order.** Two callers with overlapping names and without a
+/// [`wait`](Self::wait) can each hold what the other waits for, for ever. Set a `wait`, or release what was acquired.
 ///
 /// # Errors
-/// Each name has its own, as [`Lock::acquire`](crate::Lock::acquire). A name that is there twice is
-/// [`Invalid`](AcquireError::Invalid) at its second place. Names of a node that has not answered any of them for
-/// `unavailable_after` are told [`Unavailable`](AcquireError::Unavailable) without being asked for.
+/// Each name has its own error, as [`Lock::acquire`](crate::Lock::acquire). A name that is in the list twice is
+/// [`Invalid`](AcquireError::Invalid) at its second place. If a node has answered none of its names for
+/// `unavailable_after` (default 10 s), the remaining names of that node are [`Unavailable`](AcquireError::Unavailable)
+/// without being asked for.
 ///
 /// # Cancel safety
-/// Dropping it, or its future, leaves all queues, and gives back what was granted and not handed out.
+/// Dropping the call, or its future, removes it from all queues, and releases every lock that was granted and not
+/// handed out.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use std::time::Duration;
+///
+/// let outcomes = engine.acquire_all(["a", "b"]).wait(Duration::from_secs(1)).await;
+/// let leases = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?; // all, or the first error and none
+/// assert_eq!(leases.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is acquired until it is awaited or started"]
 pub struct AcquireAll {
     handle: Handle,
@@ -59,8 +77,23 @@ pub struct AcquireAll {
     asked: ExplicitTerms,
 }
 
-/// The outcomes of an [`AcquireAll`] as they come. Dropping it leaves all queues, and gives back what was granted and not
-/// handed out yet.
+/// The outcomes of an [`AcquireAll`] as they arrive. Dropping it removes the call from all queues, and releases every
+/// lock that was granted and not handed out yet.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let mut acquiring = engine.acquire_all(["a", "b", "c"]).start();
+/// while let Some((place, outcome)) = acquiring.next().await {
+///     println!("name number {place}: {outcome:?}, {} to come", acquiring.left());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping it stops the acquiring"]
 pub struct BulkAcquire {
     handle: Handle,
@@ -86,39 +119,71 @@ impl AcquireAll {
         Self { handle, names, class: None, wait: None, asked: ExplicitTerms::default() }
     }
 
-    /// What all of them count as in metrics, as [`Lock::class`](crate::Lock::class). Default: each as the rules of
-    /// [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`.
+    /// Sets the class of all names in metrics, as [`Lock::class`](crate::Lock::class). Default: each name has the class
+    /// that [`EngineConfig::classes`](crate::EngineConfig::classes) gives to it, else `default`.
     pub fn class(mut self, name: &str) -> Self {
         self.class = Some(self.handle.inner().events.classes.get(name));
         self
     }
 
-    /// How long it waits for each lock that is held, as [`Lock::wait`](crate::Lock::wait), counted from when that lock is
-    /// first asked for. Default: without limit.
+    /// Sets how long the call waits for each lock that is held, as [`Lock::wait`](crate::Lock::wait). The wait of a
+    /// name begins when its lock is first asked for. Default: no limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let outcomes = engine.acquire_all(["a", "b"]).wait(Duration::from_secs(1)).await;
+    /// # drop(outcomes);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = Some(time);
         self
     }
 
-    /// As [`Lock::ttl`](crate::Lock::ttl). Default: the engine's, 30 s.
+    /// Sets the ttl of all leases, as [`Lock::ttl`](crate::Lock::ttl). Default: the engine's ttl, 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = Some(ttl);
         self
     }
 
-    /// As [`Lock::no_renewal`](crate::Lock::no_renewal).
+    /// Switches renewal off for all leases, as [`Lock::no_renewal`](crate::Lock::no_renewal).
     pub fn no_renewal(mut self) -> Self {
         self.asked.no_renewal = true;
         self
     }
 
-    /// As [`Lock::max_hold`](crate::Lock::max_hold), counted from when its lease is handed out.
+    /// Limits how long the leases are renewed, as [`Lock::max_hold`](crate::Lock::max_hold). The time of a lease begins
+    /// when the lease is handed out.
     pub fn max_hold(mut self, time: Duration) -> Self {
         self.asked.max_hold = Some(time);
         self
     }
 
-    /// Begins to acquire, and goes on by itself.
+    /// Begins to acquire. The acquiring goes on by itself, also while no outcome is read.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let mut acquiring = engine.acquire_all(["a", "b", "c"]).start();
+    /// if let Some((place, outcome)) = acquiring.next().await {
+    ///     let lease = outcome?; // the first lock that was free
+    ///     println!("name number {place} is held: {}", lease.is_held());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start(self) -> BulkAcquire {
         let (answers_to, told) = mpsc::unbounded_channel();
         let mut acquiring = BulkAcquire {
@@ -144,11 +209,28 @@ impl AcquireAll {
 }
 
 impl BulkAcquire {
-    /// The next outcome, with the place of its name in the list; `None`: all have been told. A lease counts as taken from
-    /// here on.
+    /// The next outcome, with the place of its name in the list. `None`: every outcome was returned. A lease counts as
+    /// granted from this call on.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let mut acquiring = engine.acquire_all(["a", "b"]).start();
+    /// let mut leases = Vec::new();
+    /// while let Some((_place, outcome)) = acquiring.next().await {
+    ///     leases.push(outcome?);
+    /// }
+    /// assert_eq!(leases.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<(usize, Result<Lease, AcquireError>)> {
         if let Some((place, error)) = self.refused.pop_front() {
             self.left -= 1;
@@ -164,7 +246,7 @@ impl BulkAcquire {
         None
     }
 
-    /// How many outcomes have not been told yet.
+    /// How many outcomes have not been returned yet.
     pub fn left(&self) -> usize {
         self.left
     }

@@ -21,12 +21,30 @@ use crate::{
     release::in_progress::ReleasedBy,
 };
 
-/// A distributed lock engine: holds leases, renews them, and tells when one is lost.
+/// A distributed lock engine. The engine acquires locks, renews the leases that it holds, and reports every lease that
+/// it loses.
 ///
-/// Cheap to clone; all clones are one engine. Its two threads live while any handle of it lives: the engine itself, a
-/// [`Lock`], a [`Lease`](crate::Lease) or a scope. When the last is gone they send what is queued, for at most one
-/// command timeout, and end; nobody waits for them. So a program that ends right after a drop
-/// leaves the key to its ttl: `release().await` or [`shutdown`](Self::shutdown) first.
+/// A clone is a cheap handle of the same engine. The engine has two threads of its own. The threads live while a handle
+/// of the engine lives: an `Engine`, a [`Lock`], a [`Lease`](crate::Lease) or a [`ReentryScope`]. After the last handle
+/// is dropped, the threads send what is queued, for at most one `command_timeout` (default 1 s), and end. No caller
+/// waits for them. So a program that ends right after a drop leaves the key on the server until its ttl is over. Call
+/// `release().await` or [`shutdown`](Self::shutdown) first.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use leasehold::Engine;
+/// use leasehold_memory::MemoryTransport;
+///
+/// let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let lease = engine.lock("orders:42").acquire().await?;
+/// lease.release().await?;
+/// engine.shutdown(Duration::from_secs(5)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine {
     handle: Handle,
@@ -36,41 +54,42 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Leases held now.
+    /// Leases that are held now.
     pub held: u64,
-    /// Leases of these in jeopardy.
+    /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
     pub jeopardy: u64,
-    /// Callers queued now.
+    /// Callers that are queued now.
     pub waiting: u64,
-    /// Keys that somebody here holds, wants or is giving back now.
+    /// Keys that a caller of this engine holds, waits for or releases now.
     pub entries: u64,
-    /// Owners that are being closed in the background.
+    /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
-    /// Since when the longest waiting caller waits.
+    /// How long the longest waiting caller has waited. `None`: no caller waits.
     pub oldest_waiting: Option<Duration>,
-    /// Leases returned to callers; a re-entry is none.
+    /// Leases returned to callers. A further lease on a hold of a re-entry scope is not counted.
     pub granted: u64,
-    /// Of these, released or dropped, whatever the answer.
+    /// Leases among `granted` that were released or dropped, whatever the server answered.
     pub released: u64,
-    /// Of these, lost.
+    /// Leases among `granted` that were lost.
     pub lost: u64,
-    /// How often a lease got into jeopardy.
+    /// How often a lease went from held to in jeopardy.
     pub jeopardies: u64,
-    /// Renewals confirmed.
+    /// Renewals that the server confirmed.
     pub renewals: u64,
-    /// Renewals not confirmed: no answer, refused, or too late.
+    /// Renewals that were not confirmed: no answer, a refusal, or an answer after the latest execution time.
     pub renewals_failed: u64,
-    /// Times the server was asked for a lock.
+    /// Acquire commands sent to a server.
     pub asks: u64,
-    /// Events that the [`Recorder`](crate::Recorder) was not told: it was too slow, or it has panicked.
+    /// Events that the [`Recorder`](crate::Recorder) was not told, because it was too slow or has panicked.
     pub events_dropped: u64,
-    /// The recorder panicked and is not called any more.
+    /// Whether the recorder panicked. The engine does not call it any more.
     pub recorder_panicked: bool,
-    /// Log lines of all engines of this process that were not told: the `tracing` subscriber panicked or was too slow.
+    /// Log lines of all engines of this process that were not written, because the `tracing` subscriber panicked or was
+    /// too slow.
     pub log_lines_dropped: u64,
-    /// Whether both lanes are open and every slot is served by a connected node. Nodes without slots do not count: an
-    /// empty master that waits for a migration, or that nobody reaches, keeps no lock from working. A slot that no node
-    /// serves does count: its locks cannot be had. `false` once [`shutdown`](Engine::shutdown) is over.
+    /// Whether both lanes are open and every slot is served by a connected node. A node without slots does not count:
+    /// an empty master that waits for a migration, or that cannot be reached, stops no lock from working. A slot that
+    /// no node serves does count: its locks cannot be acquired. `false` after [`shutdown`](Engine::shutdown) has ended.
     pub connected: bool,
 }
 
@@ -79,27 +98,83 @@ impl Engine {
         Self { handle }
     }
 
-    /// The lock with this name. The handle is the builder of a call: it costs one allocation, nothing is sent. A bad
-    /// name is an error of the call that uses it.
+    /// Returns a handle of the lock with this name. The handle is the builder of a call. Making it costs one allocation
+    /// and sends nothing. An invalid name is an error of the call that uses the handle: a name has 1 byte to 8 KiB, the
+    /// engine's `name_prefix` included.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lock = engine.lock("orders:42");
+    /// let first = lock.acquire().await?;
+    /// first.release().await?;
+    /// let second = lock.acquire().await?; // a handle can be used again
+    /// # drop(second);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.handle.clone(), name.as_ref())
     }
 
-    /// Many independent locks at once, side by side on each node, each with its own outcome; see [`AcquireAll`].
+    /// Acquires many independent locks in one call. Each lock has its own outcome; see [`AcquireAll`] for the order,
+    /// the limits and how to read the outcomes as they come.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let names = ["shard:1", "shard:2", "shard:3"];
+    /// let outcomes = engine.acquire_all(names).wait(Duration::from_secs(1)).await;
+    /// for (name, outcome) in names.iter().zip(&outcomes) {
+    ///     match outcome {
+    ///         Ok(lease) => println!("{name}: token {}", lease.fencing_token()),
+    ///         Err(error) => println!("{name}: {error}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> AcquireAll {
         AcquireAll::new(self.handle.clone(), names)
     }
 
-    /// Gives many leases back. From this call on none of them is held, whatever the answers, which come in the order of
-    /// the leases. The releases go to each node side by side, `bulk_in_flight_max` of them unanswered at a time, the
-    /// earliest deadline first.
+    /// Releases many leases in one call. From this call on, no lease of the list is held, whatever the servers answer.
+    /// The answers come in the order of the leases. The releases go to all nodes side by side, the earliest deadline
+    /// first. At most `bulk_in_flight_max` releases (default 256) are unanswered on one node.
     ///
     /// # Errors
-    /// Each lease has its own, as [`Lease::release`]. Once a node has answered none of them for `unavailable_after`, all
-    /// that are left there are [`Unknown`](ReleaseError::Unknown) and go on in the background.
+    /// Each lease has its own result, as [`Lease::release`]. If a node has answered none of its releases for
+    /// `unavailable_after` (default 10 s), the remaining releases of that node are [`Unknown`](ReleaseError::Unknown),
+    /// and the engine repeats them in the background.
     ///
     /// # Cancel safety
-    /// Dropping it gives up the answers; the releases go on.
+    /// Dropping the future gives up the answers. The releases go on.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let outcomes = engine.acquire_all(["a", "b", "c"]).await;
+    /// let leases: Vec<_> = outcomes.into_iter().flatten().collect();
+    /// for result in engine.release_all(leases).await {
+    ///     result?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release_all(
         &self,
         leases: Vec<Lease>,
@@ -107,17 +182,71 @@ impl Engine {
         Lease::release_all(&self.handle, leases, ReleasedBy::ByCall)
     }
 
-    /// A new re-entry scope: calls made with it share one hold of a lock instead of excluding each other.
+    /// Makes a new re-entry scope. Calls with the same scope share one hold of a lock instead of excluding each other.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let scope = engine.reentry();
+    /// let outer = engine.lock("acct:7").reentry(&scope).acquire().await?;
+    /// let inner = engine.lock("acct:7").reentry(&scope).acquire().await?; // does not wait
+    /// assert_eq!(inner.hold_count(), 2);
+    /// # drop(outer);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reentry(&self) -> ReentryScope {
         ReentryScope::new(self.handle.clone(), ScopeId::new(self.inner().next_id()))
     }
 
-    /// All losses of this engine from now on, in one stream. It keeps no engine alive.
+    /// Returns a stream of all losses of this engine from now on. The stream keeps no engine alive.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::LossEvent;
+    ///
+    /// let mut losses = engine.losses();
+    /// tokio::spawn(async move {
+    ///     while let Some(event) = losses.next().await {
+    ///         match event {
+    ///             LossEvent::Lost(loss) => eprintln!("lost {} after {:?}: {}", loss.name, loss.held, loss.reason),
+    ///             other => eprintln!("{other:?}"),
+    ///         }
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn losses(&self) -> Losses {
         Losses::new(self.inner().losses.clone())
     }
 
-    /// What it holds and does now. Visits all entries; meant for a status page, not for every request.
+    /// Reads the engine's state and counters. The call visits all keys of the engine, so it is meant for a status page,
+    /// not for every request.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// let snapshot = engine.snapshot();
+    /// assert_eq!((snapshot.held, snapshot.lost), (1, 0));
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let inner = self.inner();
         let (totals, now) = (&inner.events.totals, inner.clock.now());
@@ -143,23 +272,70 @@ impl Engine {
         }
     }
 
-    /// All metrics of this engine, if it was built with [`EngineBuilder::metrics`].
+    /// Returns a reader of all metrics of this engine. `None`: the engine was built without [`EngineBuilder::metrics`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+    /// if let Some(metrics) = engine.metrics() {
+    ///     println!("{} metrics", metrics.read().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn metrics(&self) -> Option<Metrics> {
         let inner = self.inner();
         inner.events.numbers.clone().map(|numbers| Metrics::new(numbers, inner))
     }
 
-    /// The locks that callers of this engine waited for longest in the last one to two minutes, the most contended
-    /// first; at most 128. The first five are logged once a minute (`leasehold::contention`, INFO).
+    /// Returns the locks that callers of this engine waited for longest in the last one to two minutes, the most
+    /// contended first. At most 128 locks. The engine logs the first five once a minute (target
+    /// `leasehold::contention`, level INFO).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// for lock in engine.most_contended().iter().take(5) {
+    ///     println!("{}: {} waits, {:?} together", lock.name, lock.waits, lock.waited);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn most_contended(&self) -> Vec<ContendedLock> {
         self.inner().hot.top()
     }
 
-    /// Looks at the servers and the settings for what may cost a lock one day; see [`AuditReport`]. Meant to be run at
-    /// start and by hand: it asks each server about twenty questions.
+    /// Checks the servers and the settings for what may cost a lock one day; see [`AuditReport`]. The audit sends about
+    /// twenty commands to each server, so run it at start and by hand.
     ///
     /// # Cancel safety
-    /// Dropping it stops the asking; nothing is changed in any case.
+    /// Dropping the future stops the audit. The audit changes nothing in any case.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::AuditLevel;
+    ///
+    /// let report = engine.audit().await;
+    /// print!("{report}");
+    /// if report.worst() == Some(AuditLevel::Error) {
+    ///     return Err("the servers are not fit for locks".into());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn audit(&self) -> impl Future<Output = AuditReport> + Send + use<> {
         let (inner, handle) = (self.inner().clone(), self.handle.clone());
         async move {
@@ -169,14 +345,36 @@ impl Engine {
         }
     }
 
-    /// Ends the engine in good order: new and queued acquires get `ShuttingDown`, every lease becomes lost
-    /// ([`LossReason::Shutdown`](crate::LossReason::Shutdown)) before its release is sent, and the answer lists what was
-    /// not confirmed within `timeout`. The releases go out as those of [`release_all`](Self::release_all): 100,000 of
-    /// them take seconds. A second call returns an empty report at once. Within `timeout` it also waits, for at most 1 s,
-    /// until the [`Recorder`](crate::Recorder) has been told everything.
+    /// Ends the engine in order. New and queued acquires get [`ShuttingDown`](crate::AcquireError::ShuttingDown). Every
+    /// lease becomes lost ([`LossReason::Shutdown`](crate::LossReason::Shutdown)) before its release is sent. The
+    /// report names every lock whose release was not confirmed within `timeout`.
+    ///
+    /// The releases are sent as those of [`release_all`](Self::release_all): 100,000 releases take seconds. Within
+    /// `timeout` the call also waits, for at most 1 s, until the [`Recorder`](crate::Recorder) has been told every
+    /// event. A second call returns an empty report at once.
     ///
     /// # Cancel safety
-    /// Dropping it stops the waiting; what was begun goes on until the last handle is gone.
+    /// Dropping the future stops the waiting. What was begun goes on until the last handle of the engine is gone.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// let report = engine.shutdown(Duration::from_secs(5)).await;
+    /// assert_eq!(report.released, 1);
+    /// for name in &report.unconfirmed {
+    ///     eprintln!("{name} is free once its ttl is over");
+    /// }
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         let inner = self.inner().clone();
         if !inner.begin_shutdown() {

@@ -25,11 +25,26 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// A lock that is held until it is released, dropped or lost.
+/// A lock that is held, until it is released, dropped or lost. [`Lock::acquire`](crate::Lock::acquire) returns it.
 ///
-/// Dropping a lease releases the lock in the background. The drop never blocks and needs no runtime. Prefer
-/// [`release`](Self::release): only its answer tells that the lock was held until the end.
-/// Note that `let _ = lock.acquire().await?` drops the lease, and so releases the lock, at once.
+/// Dropping the lease releases the lock in the background. The drop never blocks and needs no runtime. Prefer
+/// [`release`](Self::release): only its answer says that the lock was held to the end. Mind that `let _ =
+/// lock.acquire().await?` drops the lease, and so releases the lock, at once.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let lease = engine.lock("orders:42").acquire().await?;
+/// println!("{} with token {}", lease.name(), lease.fencing_token());
+/// lease.ensure_held()?; // before each guarded step
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     core: Arc<LeaseCore>,
@@ -41,22 +56,54 @@ impl Lease {
         Self { core, handle: Some(handle) }
     }
 
-    /// The lock's name.
+    /// The lock's name, without the engine's `name_prefix`.
     pub fn name(&self) -> &str {
         self.core.key.name()
     }
 
-    /// Whether the lock is held now. Reads only this process's own clock. `true` only before the deadline, and never
-    /// again after the first `false`. The answer says nothing about the next moment: see
-    /// [`fencing_token`](Self::fencing_token).
+    /// Whether the lease is held now. The engine reads this process's clock at the call and compares it with the
+    /// lease's deadline. The answer is `true` only before the deadline, and never again after it was `false`. It says
+    /// nothing about the moment after the call: see [`fencing_token`](Self::fencing_token).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// while lease.is_held() {
+    ///     // one step of the work
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_held(&self) -> bool {
         self.core.is_held(self.handle().inner().clock.now())
     }
 
-    /// Returns `Ok` while the lock is held. For use with `?` before each guarded step.
+    /// `Ok` while the lease is held. For use with `?` before each guarded step.
     ///
     /// # Errors
-    /// [`NotHeld`] with the reason, if the lease is lost.
+    /// [`NotHeld`]: the lease is lost, with the reason.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// for step in 0..3 {
+    ///     lease.ensure_held()?;
+    ///     println!("step {step}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ensure_held(&self) -> Result<(), NotHeld> {
         match self.state() {
             LeaseState::Held | LeaseState::Jeopardy => Ok(()),
@@ -65,51 +112,135 @@ impl Lease {
     }
 
     /// The lease's state: held, in jeopardy (a renewal was not confirmed), or lost with the reason.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::LeaseState;
+    ///
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// match lease.state() {
+    ///     LeaseState::Held => println!("held"),
+    ///     LeaseState::Jeopardy => println!("held for {:?} unless a renewal is confirmed", lease.remaining()),
+    ///     LeaseState::Lost(reason) => println!("lost: {reason}"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state(&self) -> LeaseState {
         self.core.state(self.handle().inner().clock.now())
     }
 
-    /// How long the holder may believe that the lock is held if no further renewal is confirmed; zero if the lease is
-    /// lost.
+    /// How long the lease is held from now on if no renewal is confirmed. Zero if the lease is lost. The engine renews
+    /// every third of the ttl, so the value rises again with each confirmed renewal.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// if lease.remaining() < Duration::from_secs(2) {
+    ///     println!("too little time for the next step");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remaining(&self) -> Duration {
         let now = self.handle().inner().clock.now();
         if self.core.is_live() { self.core.deadline() - now } else { Duration::ZERO }
     }
 
-    /// Resolves when the lease is lost, at its deadline at the latest (give or take two ticks of 50 ms). Never resolves
-    /// if the lease is released before. The future owns everything that it needs.
+    /// Waits until the lease is lost, and returns the reason. The future completes at the lease's deadline at the
+    /// latest, plus or minus two ticks of 50 ms. It never completes if the lease is released before. The future owns
+    /// what it needs.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// tokio::select! {
+    ///     reason = lease.lost() => return Err(reason.to_string().into()),
+    ///     () = async { /* the work */ } => {}
+    /// }
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let core = self.core.clone();
         async move { core.lost().await }
     }
 
-    /// A number that is higher than the number of every earlier holder of this lock. Store it beside the data and
-    /// refuse smaller numbers: the lock saves work, the token protects data.
+    /// A number that is higher than the number of every earlier holder of this lock. Store it beside the data, and
+    /// refuse a write with a smaller number: the lock saves work, the token saves data. The
+    /// [guide](crate::guide::fencing) shows how.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// let token: i64 = lease.fencing_token().as_i64();
+    /// println!("UPDATE orders SET state = 'paid', token = {token} WHERE id = 42 AND token <= {token}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.core.token
     }
 
-    /// How many times this lock is held in its re-entry scope; 1 without a scope.
+    /// How many leases of the re-entry scope share this hold. 1 without a scope.
     pub fn hold_count(&self) -> u32 {
         self.core.holds()
     }
 
-    /// Asks the server to keep the lock for at least `ttl` from now on. Never shortens the hold. The regular renewals
-    /// continue.
+    /// Asks the server to keep the lock for at least `ttl` from now on. The call never shortens the lease. The regular
+    /// renewals go on.
     ///
     /// # Errors
-    /// - [`RenewError::Lost`]: the lease is lost.
-    /// - [`RenewError::Released`]: the lease was released meanwhile.
-    /// - [`RenewError::Unknown`]: no definite answer; the deadline has not moved.
-    /// - [`RenewError::Invalid`]: the ttl cannot be used.
-    /// - [`RenewError::LimitReached`]: `inbox_max` is reached.
-    /// - [`RenewError::ShuttingDown`]: the engine ends.
+    /// [`RenewError::Lost`]: the lease is lost. [`RenewError::Released`]: the lease was released before the renewal was
+    /// confirmed. [`RenewError::Unknown`]: no definite answer; the deadline has not moved. [`RenewError::Invalid`]: the
+    /// ttl cannot be used. [`RenewError::LimitReached`]: `inbox_max` is reached. [`RenewError::ShuttingDown`]: the
+    /// engine has ended.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the answer, not the request.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// lease.renew(Duration::from_secs(120)).await?; // a step follows that must not be interrupted
+    /// assert!(lease.remaining() > Duration::from_secs(100));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn renew(&self, ttl: Duration) -> impl Future<Output = Result<(), RenewError>> + Send + use<> {
         let (inner, core) = (self.handle().inner().clone(), self.core.clone());
         async move {
@@ -140,17 +271,38 @@ impl Lease {
         }
     }
 
-    /// Releases the lock. From this call on the lease is not held, whatever the answer is. `Ok` means that the lock was
-    /// held until the end.
+    /// Releases the lock. From this call on the lease is not held, whatever the server answers. `Ok`: the lock was held
+    /// to the end.
     ///
     /// # Errors
-    /// - [`ReleaseError::AlreadyLost`]: another client may have held the lock meanwhile.
-    /// - [`ReleaseError::ReleasedOrLost`]: the same, unless an earlier, unanswered send of this release ended the hold.
-    /// - [`ReleaseError::Unknown`]: no answer within the command timeout, although the release was sent again and
-    ///   again. The engine repeats the release in the background.
+    /// [`ReleaseError::AlreadyLost`]: the lease was lost before, so another owner may have held the lock meanwhile.
+    /// [`ReleaseError::ReleasedOrLost`]: an earlier send of this release was not answered, and a repeat found the lock
+    /// not held by this lease. Either the earlier send released it, or the lease was lost before.
+    /// [`ReleaseError::Unknown`]: no answer within the command timeout (default 1 s), in which the engine repeated the
+    /// release. The engine goes on repeating it in the background.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the answer; the release goes on.
+    /// Dropping the future gives up the answer. The release goes on.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::ReleaseError;
+    ///
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// match lease.release().await {
+    ///     Ok(()) => {}
+    ///     Err(ReleaseError::AlreadyLost(reason)) => eprintln!("another owner may have worked too: {reason}"),
+    ///     Err(ReleaseError::Unknown { within, .. }) => eprintln!("the lock is free within {within:?}"),
+    ///     Err(error) => eprintln!("{error}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
         let receipt =

@@ -20,11 +20,28 @@ use crate::{
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
 };
 
-/// A lock by its name, and how it is asked for. The handle is the builder: each method returns a changed handle, and
-/// one handle can be used again and again, also at once.
+/// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
+/// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock) makes it.
 ///
-/// Two calls with handles of the same name exclude each other, also within one task, unless both were given the
-/// same [`reentry`](Self::reentry) scope.
+/// Two calls with handles of the same name exclude each other, also within one task. Calls with the same
+/// [`reentry`](Self::reentry) scope do not.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use std::time::Duration;
+///
+/// let lock = engine.lock("acct:7").wait(Duration::from_secs(5)).ttl(Duration::from_secs(10));
+/// let lease = lock.acquire().await?;
+/// lease.ensure_held()?; // before each guarded step
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "a lock handle does nothing until it is acquired"]
 pub struct Lock {
@@ -36,23 +53,42 @@ pub struct Lock {
     scope: Option<ReentryScope>,
 }
 
-/// A re-entry scope: calls made with it share one hold of a lock, counted, instead of excluding each other. Async
-/// tasks have no thread identity, so re-entry is explicit. Made by [`Engine::reentry`](crate::Engine::reentry).
+/// A re-entry scope. Calls with the same scope share one hold of a lock, and the engine counts their leases. Async
+/// tasks have no identity as threads have, so the caller names the scope. [`Engine::reentry`](crate::Engine::reentry)
+/// makes it.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let scope = engine.reentry();
+/// let lock = engine.lock("acct:7").reentry(&scope);
+/// let outer = lock.acquire().await?;
+/// let inner = lock.acquire().await?; // the same hold: no command is sent
+/// inner.release().await?;
+/// assert!(outer.is_held()); // until the last lease of the scope is released
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ReentryScope {
     handle: Handle,
     id: ScopeId,
 }
 
-/// Who holds a lock, as anybody can see it.
+/// The holder of a lock, as any client sees it on the server. [`Lock::holder`] reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Opaque text that names the owner on the server. Other clients' owners look as they like.
+    /// Opaque text that names the owner on the server. The owners of other clients have their own format.
     pub owner: String,
-    /// How often it is held. 1 for Leasehold's own; a Java client may show more.
+    /// How often the lock is held. 1 for a Leasehold client. A Java client may show more.
     pub hold_count: u64,
-    /// How long until it runs out unless it is renewed; `None`: it has no expiry, or it is not known.
+    /// How long until the hold runs out unless it is renewed. `None`: the hold has no expiry, or its expiry is not
+    /// known.
     pub remaining: Option<Duration>,
 }
 
@@ -70,61 +106,181 @@ impl Lock {
         Self { handle, key, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
-    /// What the lock counts as in metrics: one of at most 64 names an engine, made when it is first used. Default: as the
-    /// rules of [`EngineConfig::classes`](crate::EngineConfig::classes) say, else `default`. What is one too many counts
-    /// as `_other`. The class of a lease is that of its caller.
+    /// Sets the class that the lock counts as in metrics. An engine has at most 64 classes, and makes a class when it
+    /// is first used. Default: the class that [`EngineConfig::classes`](crate::EngineConfig::classes) gives to the
+    /// name, else `default`. Every further class counts as `_other`. The class of a lease is that of its caller.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").class("orders").acquire().await?;
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn class(mut self, name: &str) -> Self {
         self.class = self.handle.inner().events.classes.get(name);
         self
     }
 
-    /// How long [`acquire`](Self::acquire) waits for a lock that is held, from the call; at most ten years. Default:
-    /// without limit.
+    /// Sets how long [`acquire`](Self::acquire) waits for a lock that is held, counted from the call. At most ten
+    /// years. Default: no limit.
     ///
-    /// The call returns within this time and one command timeout (default 1 s): it does not leave before an ask that was
-    /// sent for it is answered, unless the lock is known to be held. So a wait of zero asks once, and takes a lock that
-    /// is free.
+    /// The call returns within this time and one command timeout (default 1 s). The extra time is for an acquire
+    /// command that was sent and is not answered yet; the call does not wait for it if the lock is known to be held. So
+    /// a wait of zero asks the server once, and takes a lock that is free.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    /// use leasehold::AcquireError;
+    ///
+    /// let held = engine.lock("report").acquire().await?;
+    /// let second = engine.lock("report").wait(Duration::from_millis(50)).acquire().await;
+    /// assert!(matches!(second, Err(AcquireError::TimedOut { .. })));
+    /// # drop(held);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = Some(time);
         self
     }
 
-    /// How long the server keeps the lock unless it is renewed. Default: the engine's, 30 s. At least 1 s.
+    /// Sets how long the server keeps the lock unless it is renewed. Default: the engine's ttl, 30 s. At least 1 s.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.lock("orders:42").ttl(Duration::from_secs(10)).acquire().await?;
+    /// assert!(lease.remaining() <= Duration::from_millis(9_500)); // 5 % earlier than the server
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = Some(ttl);
         self
     }
 
-    /// Does not renew: the lease ends after its ttl whatever happens. Redisson calls this `leaseTime`.
+    /// Switches renewal off: the lease ends after its ttl in any case. Redisson calls this `leaseTime`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// // The job has 10 s. The lock is free after that, even if the job hangs.
+    /// let lease = engine.lock("nightly").ttl(Duration::from_secs(10)).no_renewal().acquire().await?;
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn no_renewal(mut self) -> Self {
         self.asked.no_renewal = true;
         self
     }
 
-    /// Renews for this long at most, counted from the moment the lease is taken; then it is lost at its deadline
-    /// ([`LossReason::MaxHold`](crate::LossReason::MaxHold)). A holder that hangs does not hold for ever. Default: no limit.
+    /// Sets for how long the lease is renewed, counted from the moment the caller takes the lease. After that the lease
+    /// is lost at its deadline, with [`LossReason::MaxHold`](crate::LossReason::MaxHold). So a holder that hangs does
+    /// not hold the lock for ever. Default: no limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.lock("report").max_hold(Duration::from_secs(600)).acquire().await?;
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_hold(mut self, time: Duration) -> Self {
         self.asked.max_hold = Some(time);
         self
     }
 
-    /// Shares one hold with other calls of this scope. The inner lease has the deadline, renewal and `max_hold` of the
-    /// outer one; naming others is an error.
+    /// Shares one hold with the other calls of this scope. An inner lease has the deadline, the renewal and the
+    /// `max_hold` of the outer lease. An inner call that sets a different ttl, renewal or `max_hold` is an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let scope = engine.reentry();
+    /// let outer = engine.lock("acct:7").reentry(&scope).acquire().await?;
+    /// // A function that is called with the scope locks again, and does not wait for its own caller.
+    /// let inner = engine.lock("acct:7").reentry(&scope).acquire().await?;
+    /// assert_eq!(outer.hold_count(), 2);
+    /// # drop(inner);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reentry(mut self, scope: &ReentryScope) -> Self {
         self.scope = Some(scope.clone());
         self
     }
 
-    /// Waits for the lock and holds it until it is released, dropped or lost. Callers of one engine are served in
-    /// order; between processes no order is promised. The future owns what it needs.
+    /// Waits for the lock, and returns a lease that is held until it is released, dropped or lost. Callers of one
+    /// engine are served in the order in which they came. Between processes there is no order. The future owns what it
+    /// needs, so it can be spawned.
     ///
     /// # Errors
-    /// After [`wait`](Self::wait), [`AcquireError::TimedOut`] if the lock was known to be held since the call, and
-    /// [`AcquireError::Unavailable`] if no definite answer came; the latter also after `unavailable_after` (default 10 s)
-    /// without a definite answer. Values that cannot be used; limits; shutdown.
+    /// [`AcquireError::TimedOut`]: the [`wait`](Self::wait) is over, and the lock was known to be held since the call.
+    /// [`AcquireError::Unavailable`]: the wait is over without a definite answer, or no definite answer came for
+    /// `unavailable_after` (default 10 s). [`AcquireError::Invalid`]: a value of the call cannot be used.
+    /// [`AcquireError::Refused`]: the server refuses the request until its settings or the key change.
+    /// [`AcquireError::Lost`]: the re-entry scope has lost this lock and still keeps a lease of it.
+    /// [`AcquireError::LimitReached`]: `leases_max` or `waiters_max` is reached. [`AcquireError::ShuttingDown`]: the
+    /// engine is shutting down or has ended.
     ///
     /// # Cancel safety
-    /// Dropping it leaves the queue. A lease that was granted meanwhile is given back.
+    /// Dropping the future removes the caller from the queue. If a lease was granted meanwhile, the engine releases it.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    /// use leasehold::AcquireError;
+    ///
+    /// match engine.lock("orders:42").wait(Duration::from_secs(2)).acquire().await {
+    ///     Ok(lease) => lease.release().await?,
+    ///     Err(AcquireError::TimedOut { .. }) => println!("409: another request works on this order"),
+    ///     Err(AcquireError::Unavailable { .. }) => println!("503: the lock servers do not answer"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire(&self) -> impl Future<Output = Result<Lease, AcquireError>> + Send + use<> {
         let lock = self.clone();
         async move {
@@ -136,14 +292,30 @@ impl Lock {
         }
     }
 
-    /// Takes the lock if nobody holds it. `None`: somebody does. At most one command, and none if it is known to be
-    /// held.
+    /// Takes the lock if it is free. `None`: the lock is held. The call sends at most one acquire command, and none if
+    /// the lock is known to be held.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire): no definite answer within `unavailable_after` is an error, not `None`.
+    /// As [`acquire`](Self::acquire). No definite answer within `unavailable_after` (default 10 s) is an error, not
+    /// `None`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// if let Some(lease) = engine.lock("nightly").try_acquire().await? {
+    ///     println!("this process runs the nightly job");
+    ///     lease.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Lease>, AcquireError>> + Send + use<> {
         let lock = self.clone();
         async move {
@@ -152,15 +324,38 @@ impl Lock {
         }
     }
 
-    /// Acquires, runs `work` with the lease, and releases. At loss, or when this future is dropped, the work's future is
-    /// dropped *before* anything is released; what it spawned or blocks on is not stopped: such work looks at
-    /// [`Lease::ensure_held`].
+    /// Acquires the lock, runs `work` with the lease, and releases the lock. When the lease is lost, or when this
+    /// future is dropped, the future of the work is dropped *before* the release is sent. Tasks that the work has
+    /// spawned, and code that blocks, are not stopped. Such code has to check [`Lease::ensure_held`].
     ///
     /// # Errors
-    /// The first that applies of: the acquire's, the work's, the loss, the release's.
+    /// The first of these that applies: [`RunError::Acquire`], [`RunError::Work`], [`RunError::Lost`],
+    /// [`RunError::Release`].
     ///
     /// # Cancel safety
-    /// Dropping it drops the work, then gives the lease back.
+    /// Dropping the future drops the work, then releases the lease.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::RunError;
+    ///
+    /// let done = engine.lock("acct:7").run(async |lease| {
+    ///     lease.ensure_held()?;
+    ///     Ok::<_, leasehold::NotHeld>(42) // names the error type of the work
+    /// });
+    /// match done.await {
+    ///     Ok(number) => println!("done: {number}"),
+    ///     Err(RunError::Lost(reason)) => println!("the work was stopped: {reason}"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run<T, E, W>(&self, work: W) -> impl Future<Output = Result<T, RunError<E>>> + use<T, E, W>
     where
         W: AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -187,38 +382,85 @@ impl Lock {
         }
     }
 
-    /// Who holds the lock, asked of the server. `None`: nobody.
+    /// Asks the server which owner holds the lock. `None`: the lock is free.
     ///
     /// # Errors
-    /// No answer, or a name that cannot be used.
+    /// [`InspectError::Invalid`]: the name cannot be used. [`InspectError::Transport`]: no answer, or a refusal.
+    /// [`InspectError::ShuttingDown`]: the engine is shutting down or has ended.
     ///
     /// # Cancel safety
-    /// Dropping it gives up the answer.
+    /// Dropping the future gives up the answer.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lease = engine.lock("orders:42").acquire().await?;
+    /// if let Some(holder) = engine.lock("orders:42").holder().await? {
+    ///     println!("held by {} for at most {:?}", holder.owner, holder.remaining);
+    /// }
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn holder(&self) -> impl Future<Output = Result<Option<Holder>, InspectError>> + Send + use<> {
         let asked = self.on_calls(|lane, key| Box::pin(async move { lane.inspect(&key).await }));
         async move { asked.await.map(holder_of) }
     }
 
-    /// Whether anybody holds the lock, asked of the server.
+    /// Asks the server whether the lock is held. The answer may be out of date when it arrives, so do not decide by it
+    /// whether to acquire: call [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     /// As [`holder`](Self::holder).
     ///
     /// # Cancel safety
     /// As [`holder`](Self::holder).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// assert!(!engine.lock("orders:42").is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_locked(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
         let holder = self.holder();
         async move { Ok(holder.await?.is_some()) }
     }
 
-    /// Ends whatever hold there is, whoever has it, and wakes those who wait. For operators: the holder is not asked,
-    /// and learns it at its next renewal. `true`: somebody held it.
+    /// Ends the hold of any owner, and wakes the callers that wait for the lock. This is for operators: the holder is
+    /// not asked, and learns of it at its next renewal. `true`: the lock was held.
     ///
     /// # Errors
     /// As [`holder`](Self::holder).
     ///
     /// # Cancel safety
-    /// Dropping it gives up the answer, not the request.
+    /// Dropping the future gives up the answer, not the request.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::LossReason;
+    ///
+    /// let lease = engine.lock("report").acquire().await?;
+    /// assert!(engine.lock("report").force_release().await?);
+    /// # lease.renew(std::time::Duration::from_secs(30)).await.ok();
+    /// assert_eq!(lease.lost().await, LossReason::NotOurs); // at the next renewal
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn force_release(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
         self.on_calls(|lane, key| Box::pin(async move { lane.force_release(&key).await }))
     }

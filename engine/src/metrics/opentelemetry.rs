@@ -26,7 +26,23 @@ use super::{
 };
 use crate::clock::{Clock, Instant};
 
-/// Registers all metrics with a meter. `false`: these metrics are with one already.
+/// Registers all metrics with a meter. `false`: these metrics are registered with a meter already.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::{Engine, metrics::opentelemetry};
+/// use leasehold_memory::MemoryTransport;
+///
+/// let meter = ::opentelemetry::global::meter("my-service");
+/// let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+/// if let Some(metrics) = engine.metrics() {
+///     assert!(opentelemetry::install(&metrics, &meter)); // before the first lock is asked for
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn install(metrics: &Metrics, meter: &Meter) -> bool {
     let histograms =
         ALL.iter().filter_map(|descriptor| Some((descriptor.name, histogram(meter, descriptor)?)));

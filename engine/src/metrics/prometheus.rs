@@ -22,8 +22,24 @@ use super::{
     descriptors::{ALL, Descriptor, Kind},
 };
 
-/// Collects all metrics of one engine. Two engines in one registry need a label that tells them apart: give each a
-/// registry of its own, with constant labels.
+/// Collects all metrics of one engine for a Prometheus registry. Two engines in one registry need a label that tells
+/// them apart: give each a registry of its own, with constant labels.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::{Engine, metrics::prometheus::Collector};
+/// use leasehold_memory::MemoryTransport;
+///
+/// let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+/// let Some(metrics) = engine.metrics() else { return Err("built without metrics".into()) };
+/// let labels = [("engine".to_owned(), "orders".to_owned())].into();
+/// let registry = prometheus::Registry::new_custom(None, Some(labels))?;
+/// registry.register(Box::new(Collector::new(metrics)))?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Collector {
     metrics: Metrics,
@@ -31,7 +47,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector of these metrics.
+    /// Makes a collector of these metrics.
     pub fn new(metrics: Metrics) -> Self {
         Self { metrics, descs: ALL.iter().filter_map(desc).collect() }
     }

@@ -12,7 +12,27 @@ use super::{
 };
 use crate::{inner::Inner, log, transport::ClockReading};
 
-/// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). Keeps no engine alive.
+/// The metrics of one engine; see [`Engine::metrics`](crate::Engine::metrics). The reader keeps no engine alive.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::{Engine, metrics::Value};
+/// use leasehold_memory::MemoryTransport;
+///
+/// let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+/// let Some(metrics) = engine.metrics() else { return Err("built without metrics".into()) };
+/// for family in metrics.read() {
+///     for sample in family.samples {
+///         if let Value::Number(number) = sample.value {
+///             println!("{}{:?} {number}", family.descriptor.name, sample.labels);
+///         }
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Metrics {
     pub(super) numbers: Arc<Numbers>,
@@ -25,39 +45,39 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Family {
-    /// Which.
+    /// The metric's name, kind, unit, labels and help.
     pub descriptor: &'static Descriptor,
-    /// Its values, one for each combination of labels.
+    /// The metric's values, one for each combination of labels.
     pub samples: Vec<Sample>,
 }
 
-/// One value.
+/// One value with its labels.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sample {
-    /// The values of the labels, in the order of the descriptor's.
+    /// The values of the labels, in the order of the descriptor's labels.
     pub labels: Vec<String>,
     /// The value.
     pub value: Value,
 }
 
-/// A number, or many in buckets.
+/// A number, or a distribution over buckets.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Of a counter or gauge.
+    /// The value of a counter or gauge.
     Number(f64),
-    /// Of a histogram.
+    /// The values of a histogram.
     Distribution(Distribution),
 }
 
-/// How often values fell into each bucket.
+/// How many values fell into each bucket of a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// In each bucket alone; the last is that of infinity.
+    /// The number of values in each bucket alone. The last bucket is that of infinity.
     pub counts: Vec<u64>,
-    /// All values together.
+    /// The sum of all values.
     pub sum: f64,
 }
 
@@ -67,8 +87,23 @@ impl Metrics {
         Self { numbers, classes, inner: Arc::downgrade(inner), backend }
     }
 
-    /// Reads all metrics: the gauges at this moment, the counters since the engine was built. Visits all entries; meant
-    /// for a scrape every few seconds. Once the engine is gone, the gauges are missing.
+    /// Reads all metrics: the gauges at this moment, the counters since the engine was built. The call visits all keys
+    /// of the engine, so it is meant for a scrape every few seconds. After the engine has ended, the gauges have no
+    /// samples.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # let engine = Engine::builder(MemoryTransport::new()).metrics().build().await?;
+    /// let families = engine.metrics().map(|metrics| metrics.read()).unwrap_or_default();
+    /// let held = families.iter().find(|family| family.descriptor.name == "leasehold_held");
+    /// assert!(held.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read(&self) -> Vec<Family> {
         let gauges = self.inner.upgrade().map(|inner| (Live::of(&inner), inner));
         let gauges = gauges.as_ref().map(|(live, inner)| Gauges { live, inner });
@@ -235,7 +270,7 @@ fn counters<const N: usize>(descriptor: &Descriptor, backend: &str, counts: [u64
 }
 
 impl Distribution {
-    /// How many values there were.
+    /// The number of all values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

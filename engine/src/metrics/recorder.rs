@@ -7,53 +7,72 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// Hears of every event. All methods have empty bodies, so a recorder implements what it counts.
+/// Receives every event of an engine. All methods have empty bodies, so a recorder implements the methods that it
+/// needs. [`EngineBuilder::recorder`](crate::EngineBuilder::recorder) installs it.
 ///
-/// **Where it is called.** On one thread of its own, `leasehold-recorder`, one event after the other, in the order in which
-/// they happened on each thread, usually within 5 ms. So a recorder that blocks or is slow delays no lease and no caller.
-/// An engine [on the caller's runtime](crate::EngineBuilder::on_current_runtime) calls it in place, where each event
-/// happens, so that tests with paused time are exact; there a recorder that blocks, blocks that runtime.
+/// **Where it is called.** The engine calls the recorder on one thread of its own, `leasehold-recorder`, one event
+/// after the other, in the order in which the events happened on each thread, usually within 5 ms. So a slow recorder
+/// delays no lease and no caller. An engine [on the caller's runtime](crate::EngineBuilder::on_current_runtime) calls
+/// the recorder in place, where each event happens, so that tests with paused time are exact. There a recorder that
+/// blocks also blocks that runtime.
 ///
-/// **What it may miss.** [`EVENTS_MAX`](super::EVENTS_MAX) events wait for it at most; what comes while so many wait is
+/// **What it may miss.** At most [`EVENTS_MAX`](super::EVENTS_MAX) events wait for the recorder. Further events are
 /// dropped and counted in [`Snapshot::events_dropped`](crate::Snapshot::events_dropped). The engine's own
-/// [`Metrics`](crate::Metrics), [`Snapshot`](crate::Snapshot) and [`Losses`](crate::Losses) are counted in place and miss
-/// nothing.
+/// [`Metrics`](crate::Metrics), [`Snapshot`](crate::Snapshot) and [`Losses`](crate::Losses) are counted in place and
+/// miss nothing.
 ///
-/// **A panic** ends at the event. The recorder is not called again: its numbers may be half changed.
-/// [`Snapshot::recorder_panicked`](crate::Snapshot::recorder_panicked) tells so, one log line does, and all later events
-/// count as dropped. The engine goes on.
+/// **A panic** of the recorder ends with the event. The engine does not call the recorder again, because its numbers
+/// may be half changed. [`Snapshot::recorder_panicked`](crate::Snapshot::recorder_panicked) and one log line say so,
+/// and all later events count as dropped. The engine goes on.
 ///
-/// [`Engine::shutdown`](crate::Engine::shutdown) waits for up to 1 s of its limit until the recorder has been told
-/// everything. The thread ends, and drops the recorder, when the engine's last handle is gone and no event waits.
+/// [`Engine::shutdown`](crate::Engine::shutdown) waits, for at most 1 s of its limit, until the recorder has been told
+/// every event. The thread ends, and drops the recorder, when the engine's last handle is gone and no event waits.
 ///
-/// Two sums hold whenever nothing is under way. Every wait that started ended in one way or goes on: started = granted +
-/// shared + refused + timed out + failed + cancelled + waiting. And every lease that was granted is released, whatever
-/// the answer, lost, or held.
+/// Two sums hold whenever no call is under way. Every wait that started has ended in one way, or goes on: started =
+/// granted + shared + refused + timed out + failed + cancelled + waiting. And every lease that was granted is released
+/// (whatever the answer), lost, or held.
+///
+/// # Examples
+/// ```
+/// use std::{sync::atomic::{AtomicU64, Ordering}, time::Duration};
+/// use leasehold::{LockClass, Recorder};
+///
+/// #[derive(Default)]
+/// struct SlowGrants(AtomicU64);
+///
+/// impl Recorder for SlowGrants {
+///     fn granted(&self, _class: &LockClass, waited: Duration, _contended: bool) {
+///         if waited > Duration::from_millis(100) {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+/// ```
 #[allow(unused_variables)]
 pub trait Recorder: Send + Sync + 'static {
-    /// Somebody asked for a lock. Calls whose arguments cannot be used, and calls after a shutdown, are none.
+    /// A caller asked for a lock. A call with values that cannot be used, and a call after a shutdown, is no wait.
     fn wait_started(&self, class: &LockClass) {}
     /// A caller got its lease.
     fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {}
-    /// A caller got a further lease on a hold of its scope.
+    /// A caller got a further lease on a hold of its re-entry scope.
     fn shared(&self, class: &LockClass) {}
-    /// A caller that only tried was told that the lock is held.
+    /// `try_acquire` found the lock held.
     fn refused(&self, class: &LockClass) {}
-    /// A caller's wait was over, and the lock was known to be held since it came.
+    /// A caller's wait ended, and the lock was known to be held since the call.
     fn timed_out(&self, class: &LockClass, waited: Duration) {}
-    /// A caller failed otherwise; also one whose wait was over without a definite answer.
+    /// A caller failed in another way, also one whose wait ended without a definite answer.
     fn failed(&self, class: &LockClass, last_error: Option<&TransportError>) {}
     /// A caller was dropped before it had its answer.
     fn cancelled(&self, class: &LockClass) {}
-    /// A grant found no caller and was given back. It is no lease that was granted.
+    /// A grant found no caller and was released. It does not count as a granted lease.
     fn grant_without_caller(&self) {}
-    /// A server was asked for a lock, or would have been if it could be reached.
+    /// The engine asked a server for a lock, or would have asked if the server could be reached.
     fn asked(&self, class: &LockClass, ask: &Ask<'_>) {}
     /// A release, or a batch of renewals, was answered or given up.
     fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {}
-    /// A lease was released, and what came of it.
+    /// A lease was released, with the outcome.
     fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {}
-    /// A lease was lost. `late`: how long after its deadline that was noticed, if its deadline ended it.
+    /// A lease was lost. `late`: if its deadline ended the lease, how long after the deadline the engine noticed it.
     fn lost(
         &self,
         class: &LockClass,
@@ -63,76 +82,76 @@ pub trait Recorder: Send + Sync + 'static {
         late: Option<Duration>,
     ) {
     }
-    /// A lease is in jeopardy.
+    /// A lease got into jeopardy: a renewal was not confirmed.
     fn jeopardy(&self, class: &LockClass) {}
-    /// A renewal batch was answered or given up. `answered`: at least one of its members was.
+    /// A renewal batch was answered or given up. `answered`: at least one member of the batch was answered.
     fn renewed(&self, members: usize, took: Duration, answered: bool) {}
-    /// What came of so many renewals of one batch.
+    /// `count` renewals of one batch had this outcome.
     fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {}
-    /// A renewal was confirmed with this share of its ttl left to the deadline.
+    /// A renewal was confirmed when this share of the ttl was left to the deadline.
     fn margin_left(&self, class: &LockClass, share: f64) {}
-    /// How late the renewal that was due first of a batch went out.
+    /// How long after its due time the first renewal of a batch was sent.
     fn renewal_late(&self, late: Duration) {}
-    /// A renewal found a ttl that cannot be: the server's clock stepped, or a foreign hand touched the lock.
+    /// A renewal found an impossible ttl on the server: the server's clock stepped, or another client changed the lock.
     fn found_ttl(&self, class: &LockClass, found: Duration, least: Duration, most: Duration) {}
-    /// A peer's lock has no expiry.
+    /// A lock of another client has no expiry.
     fn no_expiry(&self) {}
-    /// Notices of a lock that somebody waits for may have been missed.
+    /// Notices of a lock that a caller waits for may have been missed.
     fn subscription_gap(&self) {}
-    /// A node is connected or not, as the engine's lane for renewals sees it, also one that serves no slot. A node that
-    /// leaves the topology is not connected any more; that is told once.
+    /// A node was connected or disconnected, as the engine's lane for renewals sees it. Nodes without slots count too.
+    /// A node that leaves the topology is reported as disconnected once.
     fn node_changed(&self, address: &str, connected: bool) {}
     /// The same node is connected again.
     fn reconnected(&self, address: &str) {}
-    /// An owner is being closed in the background, or has been closed.
+    /// The engine begins to close an owner in the background, or has closed it.
     fn closing(&self, begins: bool) {}
-    /// How late a timer of one of the engine's threads fired. About twenty times a second from each.
+    /// How late a timer of one of the engine's threads fired. About twenty times a second for each thread.
     fn timer_late(&self, thread: EngineThread, late: Duration) {}
 }
 
-/// One ask of a server for a lock.
+/// One acquire command.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Ask<'a> {
-    /// What led to it.
+    /// Why the engine sent it.
     pub cause: AskCause,
-    /// From sending it to its answer.
+    /// The time from the send to the answer.
     pub took: Duration,
-    /// What came of it.
+    /// The answer.
     pub answer: Result<AskAnswer, &'a TransportError>,
-    /// Since when the notice was known that led to it, if one did.
+    /// The time since the notice that led to it. `None`: no notice led to it.
     pub since_notice: Option<Duration>,
 }
 
-/// Why a server is asked for a lock.
+/// Why the engine asks a server for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AskCause {
-    /// Somebody came and nothing was known.
+    /// A caller came, and the state of the lock was not known.
     Arrival,
     /// A notice came.
     Notice,
-    /// Right behind a release of our own, or after standing back.
+    /// The engine has just released the lock itself, or its pause for other processes is over.
     Turn,
     /// The time that was left on the server is over.
     Expiry,
-    /// A message may have been lost.
+    /// A notice may have been lost.
     SafetyPoll,
     /// The subscription was not in force for a while.
     Resync,
-    /// The last ask was not answered, or refused for the moment.
+    /// The last command was not answered, or was refused for the moment.
     Retry,
 }
 
-/// A definite answer to an ask.
+/// A definite answer to an acquire command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AskAnswer {
-    /// The lock is ours.
+    /// The engine holds the lock.
     Granted,
-    /// Somebody has it.
+    /// Another owner holds the lock.
     Held,
-    /// The ask reached the server too late and was not executed.
+    /// The command reached the server after its latest execution time, and was not executed.
     TooLate,
 }
 
@@ -140,11 +159,11 @@ pub enum AskAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// To give a lock.
+    /// Acquire a lock.
     Acquire,
-    /// To take one back.
+    /// Release a lock.
     Release,
-    /// To keep some for longer.
+    /// Renew a batch of leases.
     Renew,
 }
 
@@ -158,31 +177,32 @@ pub enum EngineThread {
     Renewal,
 }
 
-/// What came of a release.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReleaseOutcome {
-    /// It was ours to the end.
+    /// The lock was held to the end.
     Released,
-    /// The same, and it was released by dropping it.
+    /// The lock was held to the end, and its lease was dropped.
     Dropped,
-    /// The server did not know it as ours.
+    /// The server did not know the lease as the holder.
     AlreadyLost,
-    /// Only a repeat was answered, and it was not ours any more: released by an earlier send, or lost before it.
+    /// Only a repeat was answered, and the lease was not the holder any more: an earlier send released it, or it was
+    /// lost before.
     ReleasedOrLost,
     /// No answer in time.
     Unknown,
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RenewalOutcome {
-    /// Confirmed.
+    /// The server confirmed it.
     Renewed,
-    /// The lock is not ours.
+    /// The lease is not the holder of the lock.
     NotOurs,
-    /// It came after its latest execution time.
+    /// The renewal reached the server after its latest execution time.
     TooLate,
     /// No answer, or a refusal for the moment.
     Failed(ErrorKind),

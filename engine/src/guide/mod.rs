@@ -1,0 +1,40 @@
+//! A guide by task. Each page has the defaults with their units, an example that compiles, and links to the items.
+//!
+//! | page | question |
+//! |---|---|
+//! | [`ttl`] | How long should a lease be? |
+//! | [`fencing`] | How does a resource refuse a holder that is too late? |
+//! | [`losing`] | What happens when a lease is lost, and what has the holder to do? |
+//! | [`reentry`] | How does a function lock what its caller has locked? |
+//! | [`waiting`] | How long does a caller wait, and in which order are callers served? |
+//! | [`many`] | How are many locks acquired in one call? |
+//! | [`shutdown`] | How does a service end without leaving locks behind? |
+//! | [`testing`] | How is code with locks tested, without a server and without waiting? |
+//! | [`metrics`] | What does the engine count, and how is it exported? |
+
+#[doc = include_str!("ttl.md")]
+pub mod ttl {}
+
+#[doc = include_str!("fencing.md")]
+pub mod fencing {}
+
+#[doc = include_str!("losing.md")]
+pub mod losing {}
+
+#[doc = include_str!("reentry.md")]
+pub mod reentry {}
+
+#[doc = include_str!("waiting.md")]
+pub mod waiting {}
+
+#[doc = include_str!("many.md")]
+pub mod many {}
+
+#[doc = include_str!("shutdown.md")]
+pub mod shutdown {}
+
+#[doc = include_str!("testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("metrics.md")]
+pub mod metrics {}
