@@ -10,6 +10,7 @@ mod error;
 mod faults;
 pub mod fencing;
 mod guard;
+pub mod guide;
 mod handles;
 mod inner;
 pub mod key;

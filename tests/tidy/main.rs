@@ -2,8 +2,8 @@
 
 mod arrows;
 mod functions;
-mod imports;
 mod growth;
+mod imports;
 mod promises;
 mod rust_version;
 mod secrets;

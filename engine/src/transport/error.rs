@@ -92,6 +92,21 @@ impl TransportError {
         self.source = Some(Arc::new(source));
         self
     }
+
+    /// The same error of a request to this node.
+    pub fn of_node(self, node: NodeId) -> Self {
+        Self { node: Some(node), ..self }
+    }
+
+    /// The same error with another text: what happened, in words an operator can act on, without a secret.
+    pub fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// The same error of a request that certainly had no effect.
+    pub fn never_executed(self) -> Self {
+        Self { effect: Effect::None, ..self }
+    }
 }
 
 impl fmt::Display for TransportError {

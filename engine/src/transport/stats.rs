@@ -23,3 +23,10 @@ pub struct ClockReading {
     /// most the travel time of a reply.
     pub ahead_micros: i64,
 }
+
+impl ClockReading {
+    /// The clock of `node` is at least this much ahead of the lane's.
+    pub fn new(node: NodeId, ahead_micros: i64) -> Self {
+        Self { node, ahead_micros }
+    }
+}

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{
     clock::{Clock, Instant},
-    transport::{Effect, ErrorKind, Lane, LanePurpose, OpenLane, TransportError},
+    transport::{ErrorKind, Lane, LanePurpose, OpenLane, TransportError},
 };
 use tokio::{runtime::Handle, sync::watch};
 
@@ -40,7 +40,7 @@ impl Line {
         let Some(key) = request.first_key() else { return Err(empty_batch()) };
         let seen = self.inner.inspect(key).await;
         // The request itself was not sent, whatever became of the inspection.
-        let at = seen.map_err(|error| TransportError { effect: Effect::None, ..error })?.at;
+        let at = seen.map_err(TransportError::never_executed)?.at;
         Ok(Probe::new(sent, at))
     }
 

@@ -367,7 +367,7 @@ fn another_sentinel(sentinel: &Address) -> TransportError {
 fn with_required_rights(error: TransportError) -> TransportError {
     let detail =
         format!("{}; for messages about failovers grant +subscribe, +ping, &+switch-master", error.detail);
-    TransportError { detail: detail.into(), ..error }
+    error.with_detail(detail)
 }
 
 impl Probe for SentinelConnection {

@@ -63,6 +63,11 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
+    /// The settings that a file with these two parts would hold.
+    pub fn new(engine: EngineConfig, redis: RedisConfig) -> Self {
+        Self { engine, redis }
+    }
+
     /// Reads and checks a file. Relative paths in it start at the working directory of the process.
     ///
     /// # Errors
