@@ -51,7 +51,7 @@ impl Crate {
 
     fn imports(&self, module: &Module, code: &str) -> BTreeSet<Module> {
         let statements = uses(code).filter(|(public, _)| !public).flat_map(|(_, tree)| paths(&tree));
-        let in_code = inline_paths(code);
+        let in_code = inline_paths(&without_uses(code));
         let all = statements.chain(in_code).filter_map(|path| self.file_of(self.resolved(module, &path)?));
         all.filter(|file| file != module).collect()
     }
@@ -142,6 +142,14 @@ fn uses(code: &str) -> impl Iterator<Item = (bool, String)> {
         Some((line.trim_start().starts_with("pub"), statement[start + 4..].to_owned()))
     });
     statements.collect::<Vec<_>>().into_iter()
+}
+
+fn without_uses(code: &str) -> String {
+    let rest = |statement: &str| {
+        let start = statement.rfind("use ").filter(|start| starts_a_line(statement, *start));
+        statement[..start.unwrap_or(statement.len())].to_owned()
+    };
+    code.split(';').map(rest).collect::<Vec<_>>().join(";")
 }
 
 fn starts_a_line(statement: &str, start: usize) -> bool {
