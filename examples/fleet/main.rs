@@ -1,13 +1,16 @@
 //! A service that holds thousands of leases, beside tasks that contend for a few keys: the engine's main job, as a load
 //! test that judges itself.
 //!
-//! `cargo fleet` runs it in memory; `cargo fleet --url redis://127.0.0.1` (several at once, if you like) on a server,
-//! `cargo fleet --config examples/config/cluster.toml` on the servers of a file.
+//! `cargo fleet` runs it in memory; `cargo fleet-redis --url redis://127.0.0.1` (several at once, if you like) on a
+//! server, `cargo fleet-redis --config examples/config/cluster.toml` on the servers of a file. `cargo fleet-otlp` can
+//! send its metrics by OTLP, too.
 //! `--help` lists the options and the exit codes.
 
 mod contenders;
 mod crew;
+#[cfg(feature = "metrics")]
 mod endpoint;
+mod features;
 mod leases;
 mod log;
 mod losses;
@@ -17,14 +20,13 @@ mod status;
 mod stop;
 mod summary;
 mod tally;
+mod telemetry;
 mod waits;
 mod windows;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use leasehold::Engine;
-use leasehold_examples::otlp;
-use opentelemetry_sdk::metrics::SdkMeterProvider;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
@@ -33,6 +35,7 @@ use crate::{
     options::{Asked, HELP, Options},
     stop::Reason,
     summary::Summary,
+    telemetry::Telemetry,
 };
 
 #[tokio::main]
@@ -42,7 +45,10 @@ async fn main() -> ExitCode {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        Ok(Asked::Run(options)) => run(options).await,
+        Ok(Asked::Run(options)) => match features::BUILT.check(&options) {
+            Ok(()) => run(options).await,
+            Err(wrong) => cannot_run(&wrong.to_string()),
+        },
         Err(wrong) => cannot_run(&wrong.to_string()),
     }
 }
@@ -56,7 +62,7 @@ async fn run(mut options: Options) -> ExitCode {
         Ok(log) => log.unwrap_or_default(),
         Err(why) => return cannot_run(&why),
     };
-    let telemetry = match export(&engine, &options).await {
+    let telemetry = match Telemetry::start(&engine, &options).await {
         Ok(telemetry) => telemetry,
         Err(why) => return cannot_run(&why),
     };
@@ -64,27 +70,12 @@ async fn run(mut options: Options) -> ExitCode {
     let (crew, reason) = work(Crew::new(engine, options, log)).await;
     let unconfirmed = crew.engine.shutdown(SHUTDOWN_PATIENCE).await.unconfirmed.len();
     let summary = Summary::of(&crew, &reason, unconfirmed);
-    if let Some(telemetry) = telemetry {
-        let _ = tokio::task::spawn_blocking(move || telemetry.shutdown()).await; // the last values
-    }
+    telemetry.end().await;
     summary.print();
     if let Reason::Failed(why) = reason {
         return cannot_run(&why);
     }
     if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
-}
-
-/// Before the first lock is asked for: what comes later than the metrics is in no histogram.
-async fn export(engine: &Engine, options: &Options) -> Result<Option<SdkMeterProvider>, String> {
-    if let Some(address) = options.metrics {
-        endpoint::serve(engine, address).await?;
-    }
-    let Some(url) = options.otlp.clone() else { return Ok(None) };
-    let metrics = engine.metrics().ok_or("the engine counts nothing")?;
-    // Its HTTP client is a blocking one and must not be made on a worker.
-    let sending =
-        tokio::task::spawn_blocking(move || otlp::send(&metrics, &url).map_err(|why| format!("{why:?}")));
-    sending.await.map_err(|error| error.to_string())?.map(Some)
 }
 
 /// What about the servers may cost a lock one day, before it does.

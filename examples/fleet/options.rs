@@ -25,6 +25,7 @@ pub(crate) struct Options {
 }
 
 /// Where the locks are.
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "a fleet without `redis` refuses both unread"))]
 pub(crate) enum Place {
     Memory,
     Url(String),
@@ -180,6 +181,14 @@ impl Wrong {
     fn new(flag: &str, value: Option<String>, remedy: impl Into<String>) -> Self {
         Self { flag: flag.to_owned(), value, remedy: remedy.into() }
     }
+
+    /// The value is not repeated: a URL may carry a password.
+    pub(crate) fn not_built(flag: &str, feature: &str, command: &str) -> Self {
+        let remedy = format!(
+            "needs the feature `{feature}`, which this fleet was built without: run `{command}` with the same options"
+        );
+        Self::new(flag, None, remedy)
+    }
 }
 
 impl fmt::Display for Wrong {
@@ -194,7 +203,9 @@ impl fmt::Display for Wrong {
 pub(crate) const HELP: &str = "\
 Holds thousands of leases and lets tasks contend for a few keys, for a while, and judges what it saw.
 
-cargo fleet [OPTIONS]
+cargo fleet [OPTIONS]         in memory, the smallest build; the options of the other two name the command they need
+cargo fleet-redis [OPTIONS]   the same with --url and --config
+cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
 
   --url URL        the server: redis://[[user]:password@]host[:port][/database]
   --config FILE    servers and settings: a leasehold.toml, see examples/config; without both, in memory

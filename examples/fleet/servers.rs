@@ -1,37 +1,53 @@
 //! The engine, in memory or on the servers that the options name.
 
 use leasehold::{Engine, EngineBuilder, EngineConfig};
+#[cfg(feature = "redis")]
 use leasehold_examples::Servers;
 use leasehold_memory::MemoryTransport;
+#[cfg(feature = "redis")]
 use leasehold_redis::RedisTransport;
 
 use crate::{
     crew::millis,
     options::{Options, Place},
-    status,
 };
 
 /// Connects; from then on the options have the ttl that is in force.
 pub(crate) async fn connect(options: &mut Options) -> Result<Engine, String> {
-    let (builder, settings) = match servers(&options.place)? {
-        Servers::Memory => (Engine::builder(MemoryTransport::new()), EngineConfig::default()),
-        Servers::Redis(file) => (on_redis(RedisTransport::new(file.redis)), file.engine),
-    };
+    let (builder, settings) = builder(&options.place)?;
     let settings = large_enough(options, settings);
     options.ttl = Some(settings.ttl());
     builder.config(settings).metrics().build().await.map_err(|error| error.to_string())
 }
 
-fn servers(place: &Place) -> Result<Servers, String> {
+#[cfg(feature = "redis")]
+fn builder(place: &Place) -> Result<(EngineBuilder, EngineConfig), String> {
+    let servers = match place {
+        Place::Memory => Servers::Memory,
+        Place::Url(url) => Servers::of_url(url).map_err(|error| error.to_string())?,
+        Place::File(file) => Servers::of_file(file).map_err(|error| error.to_string())?,
+    };
+    Ok(match servers {
+        Servers::Memory => in_memory(),
+        Servers::Redis(file) => (on_redis(RedisTransport::new(file.redis)), file.engine),
+    })
+}
+
+#[cfg(not(feature = "redis"))]
+fn builder(place: &Place) -> Result<(EngineBuilder, EngineConfig), String> {
     match place {
-        Place::Memory => Ok(Servers::Memory),
-        Place::Url(url) => Servers::of_url(url).map_err(|error| error.to_string()),
-        Place::File(file) => Servers::of_file(file).map_err(|error| error.to_string()),
+        Place::Memory => Ok(in_memory()),
+        Place::Url(_) | Place::File(_) => Err("this fleet was built without the feature `redis`".to_owned()),
     }
 }
 
+fn in_memory() -> (EngineBuilder, EngineConfig) {
+    (Engine::builder(MemoryTransport::new()), EngineConfig::default())
+}
+
+#[cfg(feature = "redis")]
 fn on_redis(transport: RedisTransport) -> EngineBuilder {
-    status::say(&format!("connecting: {transport:?}"));
+    crate::status::say(&format!("connecting: {transport:?}"));
     Engine::builder(transport)
 }
 
