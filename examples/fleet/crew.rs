@@ -7,7 +7,7 @@ use leasehold::{
     clock::{Clock, Instant},
 };
 
-use crate::{log::Log, options::Options, status, stop::Stop, tally::Tally, waits::Waits, windows::Windows};
+use crate::{log::Log, options::Options, stop::Stop, tally::Tally, terminal, waits::Waits, windows::Windows};
 
 pub(crate) struct Crew {
     pub(crate) engine: Engine,
@@ -102,7 +102,7 @@ impl Crew {
         let answer = lease.release().await;
         if let (Err(ReleaseError::AlreadyLost(reason)), true) = (&answer, believed) {
             // Nobody had noticed: the stream of losses does not have it.
-            status::say(&self.tally.at(now(), &format!("lost {name}, as its release shows: {reason}")));
+            terminal::say(&self.tally.at(now(), &format!("lost {name}, as its release shows: {reason}")));
         }
         self.tally.released(&answer);
     }

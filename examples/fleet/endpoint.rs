@@ -10,7 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::status;
+use crate::terminal;
 
 /// Serves until the process ends.
 pub(crate) async fn serve(engine: &Engine, address: SocketAddr) -> Result<(), String> {
@@ -20,7 +20,7 @@ pub(crate) async fn serve(engine: &Engine, address: SocketAddr) -> Result<(), St
     let registry = Registry::new();
     let metrics = engine.metrics().ok_or("the engine counts nothing")?;
     registry.register(Box::new(Collector::new(metrics))).map_err(|error| error.to_string())?;
-    status::say(&format!("metrics: http://{address}/metrics and /health"));
+    terminal::say(&format!("metrics: http://{address}/metrics and /health"));
     let engine = engine.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

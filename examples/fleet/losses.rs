@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     crew::{Crew, Shared, now},
-    status,
+    terminal,
 };
 
 /// Follows the stream until `end`, or until the engine has ended.
@@ -32,14 +32,14 @@ fn tell(crew: &Crew, notices: impl Iterator<Item = LossEvent>) {
         match notice {
             LossEvent::Missed(count) => {
                 crew.log.missed(count);
-                status::say(&crew.tally.at(now(), &format!("{count} more losses, not kept for telling")));
+                terminal::say(&crew.tally.at(now(), &format!("{count} more losses, not kept for telling")));
             }
             LossEvent::Lost(loss) => {
                 crew.log.lost(&loss);
                 end_window(crew, &loss);
                 by_reason.entry(loss.reason.as_str()).or_default().push(loss);
             }
-            other => status::say(&crew.tally.at(now(), &format!("{other:?}"))),
+            other => terminal::say(&crew.tally.at(now(), &format!("{other:?}"))),
         }
     }
     by_reason.values().for_each(|losses| tell_alike(crew, losses));
@@ -55,11 +55,11 @@ fn tell_alike(crew: &Crew, losses: &[Loss]) {
     for loss in losses.iter().take(TOLD_SINGLY) {
         let held = loss.held.as_secs_f64();
         let what = format!("lost {} (held for {held:.1} s): {}", loss.name, loss.reason);
-        status::say(&crew.tally.at(loss.at, &what));
+        terminal::say(&crew.tally.at(loss.at, &what));
     }
     if let Some(loss) = losses.get(TOLD_SINGLY) {
         let what = format!("lost {} more: {}", losses.len() - TOLD_SINGLY, loss.reason);
-        status::say(&crew.tally.at(loss.at, &what));
+        terminal::say(&crew.tally.at(loss.at, &what));
     }
 }
 

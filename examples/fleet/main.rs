@@ -21,6 +21,7 @@ mod stop;
 mod summary;
 mod tally;
 mod telemetry;
+mod terminal;
 mod waits;
 mod windows;
 
@@ -81,7 +82,7 @@ async fn run(mut options: Options) -> ExitCode {
 /// What about the servers may cost a lock one day, before it does.
 async fn show_audit(engine: &Engine) {
     let report = engine.audit().await;
-    report.findings().iter().for_each(|finding| status::say(&format!("audit: {finding}")));
+    report.findings().iter().for_each(|finding| terminal::say(&format!("audit: {finding}")));
 }
 
 /// Everything between the first acquire and the last release.
@@ -97,7 +98,7 @@ async fn work(crew: Crew) -> (Arc<Crew>, Reason) {
     let reason = crew.stop.reason().await;
     crew.tally.stopped(now());
     status.abort();
-    status::say(&format!("{reason}: releasing {} leases", crew.tally.held()));
+    terminal::say(&format!("{reason}: releasing {} leases", crew.tally.held()));
     release_all(&crew, tasks).await;
     drop(tell_end);
     let _ = losses.await;
@@ -110,9 +111,12 @@ async fn release_all(crew: &Crew, mut tasks: JoinSet<()>) {
     let all = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(RELEASE_PATIENCE, all).await.is_ok() {
         let (released, took) = (crew.tally.released_at_the_end(), now() - begun);
-        status::say(&format!("released {released} leases in {:.2} s", took.as_secs_f64()));
+        terminal::say(&format!("released {released} leases in {:.2} s", took.as_secs_f64()));
     } else {
-        status::say(&format!("{} tasks are not done after {RELEASE_PATIENCE:?}; leaving them", tasks.len()));
+        terminal::say(&format!(
+            "{} tasks are not done after {RELEASE_PATIENCE:?}; leaving them",
+            tasks.len()
+        ));
     }
     tasks.shutdown().await;
 }

@@ -47,7 +47,7 @@ fn in_memory() -> (EngineBuilder, EngineConfig) {
 
 #[cfg(feature = "redis")]
 fn on_redis(transport: RedisTransport) -> EngineBuilder {
-    crate::status::say(&format!("connecting: {transport:?}"));
+    crate::terminal::say(&format!("connecting: {transport:?}"));
     Engine::builder(transport)
 }
 

@@ -1,11 +1,14 @@
 //! The live line on stderr: rewritten in place on a terminal, one line now and then elsewhere.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     time::Duration,
 };
 
-use crate::crew::{Shared, now};
+use crate::{
+    crew::{Shared, now},
+    terminal::write,
+};
 
 /// Shows the line until it is aborted.
 pub(crate) async fn show(crew: Shared) {
@@ -17,17 +20,6 @@ pub(crate) async fn show(crew: Shared) {
         write(&format!("{}{end}", line(&crew, &before, &rates)));
         before = rates;
     }
-}
-
-/// One line that stays.
-pub(crate) fn say(text: &str) {
-    write(&format!("{text}\n"));
-}
-
-// A stderr that is closed is no reason to stop.
-fn write(text: &str) {
-    let clear = if io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
-    let _ = write!(io::stderr().lock(), "{clear}{text}");
 }
 
 /// Counts from which rates are made.

@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv6Addr, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::{error::ConfigError, url::without_credentials};
+use super::{credentials::without_credentials, error::ConfigError};
 
 /// Host and port of a server. Written as `host:port`, `host` (port 6379) or `[::1]:port`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

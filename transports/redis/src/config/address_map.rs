@@ -4,20 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{
-    RedisConfig,
-    address::{Address, PORT_NOT_WRITTEN, Written},
-};
+use super::address::{Address, PORT_NOT_WRITTEN, Written};
 
-impl RedisConfig {
-    /// Returns the address at which clients reach the server that is announced as `announced`.
-    pub(crate) fn reachable(&self, announced: &Address) -> Address {
-        let of_any_port = || self.address_map.get(&Address::new(&announced.host, PORT_NOT_WRITTEN));
-        match self.address_map.get(announced).or_else(of_any_port) {
-            Some(Address { host, port: PORT_NOT_WRITTEN }) => Address::new(host, announced.port),
-            Some(reachable) => reachable.clone(),
-            None => announced.clone(),
-        }
+/// Returns the address at which clients reach the server that is announced as `announced`.
+pub(super) fn reachable(map: &BTreeMap<Address, Address>, announced: &Address) -> Address {
+    let of_any_port = || map.get(&Address::new(&announced.host, PORT_NOT_WRITTEN));
+    match map.get(announced).or_else(of_any_port) {
+        Some(Address { host, port: PORT_NOT_WRITTEN }) => Address::new(host, announced.port),
+        Some(reachable) => reachable.clone(),
+        None => announced.clone(),
     }
 }
 
@@ -29,7 +24,7 @@ pub(super) fn read<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<Addre
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::RedisConfig, *};
 
     fn config(text: &str) -> RedisConfig {
         let text = format!(r#"{{ "topology": "cluster", "addresses": ["a"], "address_map": {text} }}"#);

@@ -8,9 +8,9 @@ use super::{
     RedisConfig, RedisTopology,
     address::SPELLING,
     choices::NoticeKind,
+    credentials::without_credentials,
     error::{ConfigError, NOT_SET},
     tls::{SentinelTlsConfig, TlsConfig},
-    url::without_credentials,
 };
 
 type Checked = Result<(), ConfigError>;

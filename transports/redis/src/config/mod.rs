@@ -5,6 +5,7 @@ mod address;
 mod address_map;
 mod check;
 mod choices;
+mod credentials;
 mod error;
 mod file;
 mod password;

@@ -93,6 +93,11 @@ impl<'de> Deserialize<'de> for RedisConfig {
 }
 
 impl RedisConfig {
+    /// Returns the address at which clients reach the server that is announced as `announced`.
+    pub(crate) fn reachable(&self, announced: &Address) -> Address {
+        address_map::reachable(&self.address_map, announced)
+    }
+
     /// One server at `host` and `port`, with defaults for everything else.
     pub fn single(host: impl Into<String>, port: u16) -> Self {
         Self::of(RedisTopology::Single, vec![Address::new(host, port)])

@@ -1,5 +1,5 @@
 //! How renewals of many locks are sent to a server: as its version allows, and as far as its replies have been
-//! correct. Pure.
+//! correct.
 //!
 //! A proxy may send a command with several keys to the server of its first key, or refuse it with its own error
 //! text. This shows when a negative reply to such a command is checked with a command for that key alone.

@@ -1,5 +1,5 @@
 //! The optional features of a cluster's server, beyond those of the oldest supported version. Each connection asks
-//! for them once, and the configuration decides which are used. Pure, except for the requests.
+//! for them once, and the configuration decides which are used.
 
 use std::time::Duration;
 

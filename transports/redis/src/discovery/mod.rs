@@ -8,6 +8,8 @@ mod master_election;
 mod membership;
 mod node_addresses;
 mod poll_interval;
+mod sentinel_link;
+mod sentinel_messages;
 mod sentinel_monitor;
 mod sentinel_set;
 mod sentinels;

@@ -3,10 +3,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
+use fred::types::{Resp3Frame as Frame, Value};
 use futures_util::{
     future::{join, join_all},
     stream::{FuturesUnordered, StreamExt},
@@ -19,23 +16,14 @@ use tracing::Level;
 
 use super::{
     deployment::Deployment,
-    master_election::SentinelId,
-    sentinel_monitor::{SentinelConnection, SubscribeError},
+    sentinel_link::{SentinelLink, explain, query, service},
+    sentinel_messages::{SentinelConnection, SubscribeError},
     start_vote::{SentinelReply, StartVote, Verdict},
 };
 use crate::{
     config::Address,
-    connection::{
-        connect::{LinkKind, Login, Target},
-        link::{Failure, Link},
-        plain_error,
-    },
-    wire::{
-        error_reply::{refusal, refused},
-        reply,
-        sentinel::MasterReport,
-        shown::shown,
-    },
+    connection::{connect::LinkKind, link::Failure},
+    wire::sentinel::MasterReport,
 };
 
 /// Asks all configured sentinels concurrently. Once a majority has named a master, the master with the highest
@@ -120,38 +108,6 @@ fn no_address() -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, detail)
 }
 
-/// A connection to a sentinel.
-pub(super) struct SentinelLink {
-    pub(super) link: Link,
-    /// The sentinel that answers on this connection.
-    pub(super) id: SentinelId,
-}
-
-impl SentinelLink {
-    pub(super) async fn open(
-        deployment: &Deployment,
-        sentinel: &Address,
-        kind: LinkKind,
-        lane: OpenLane,
-    ) -> Result<Self, TransportError> {
-        let target = Target { config: &deployment.config, address: sentinel, login: Login::Sentinel };
-        let link = Link::open(target, kind, lane.clock, lane.command_timeout).await?;
-        let id = identify(&link, sentinel, lane.command_timeout).await?;
-        Ok(Self { link, id })
-    }
-}
-
-// If the right to `INFO` is missing, the address identifies the sentinel.
-async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<SentinelId, TransportError> {
-    match link.request("INFO", 0, vec![Value::from_static_str("server")], step).await {
-        Ok(info) => {
-            Ok(reply::info_field(&info, "run_id").map_or_else(|| sentinel.into(), SentinelId::of_run))
-        }
-        Err(Failure::Refused(_)) => Ok(sentinel.into()),
-        Err(failure) => Err(explain(sentinel, "", failure)),
-    }
-}
-
 /// Asks one sentinel for the master.
 ///
 /// # Errors
@@ -229,51 +185,6 @@ async fn try_sentinel(
         .await
         .map(drop)
         .map_err(SubscribeError::into_error)
-}
-
-pub(super) async fn query(
-    link: &Link,
-    what: &'static str,
-    service: &str,
-    step: Duration,
-) -> Result<Frame, Failure> {
-    let args = vec![Value::from_static_str(what), Value::String(Str::from(service))];
-    link.request("SENTINEL", 0, args, step).await
-}
-
-pub(super) fn service(deployment: &Deployment) -> &str {
-    deployment.config.service_name.as_deref().unwrap_or_default()
-}
-
-pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> TransportError {
-    let (kind, detail) = match failure {
-        Failure::Refused(text) => match refusal(&text) {
-            // Only `SENTINEL` is sent here, and servers do not know that command.
-            Some(refusal) if refusal.code == "unknown command" => (
-                ErrorKind::Misconfigured,
-                format!(
-                    "redis {sentinel} is a server, no sentinel; name the sentinels in `addresses` (they listen on 26379), \
-                     or set topology = \"single\""
-                ),
-            ),
-            Some(refusal) => return refused(&sentinel.to_string(), refusal, &text),
-            None if text.contains("No such master") => (
-                ErrorKind::Misconfigured,
-                format!(
-                    "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
-                ),
-            ),
-            None => (
-                ErrorKind::NotReady,
-                format!("sentinel {sentinel} refused to name the master: {}", shown(&text)),
-            ),
-        },
-        Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
-        Failure::Lost(error) => {
-            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", plain_error::shown(&error)))
-        }
-    };
-    TransportError::without_effect(kind, None, detail)
 }
 
 /// While a lane is opened, a sentinel that could not be reached is asked again after this pause.

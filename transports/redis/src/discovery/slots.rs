@@ -23,39 +23,16 @@
 //!
 //! Slots that no node claims any more have no server: see `unassigned`.
 
+mod node_view;
 mod unassigned;
-
-use std::{
-    collections::{HashMap, HashSet},
-    ops::RangeInclusive,
-};
 
 use leasehold::routing::{
     slot::{SLOTS, Slot},
     topology::{NodeId, SlotRange},
 };
 
+pub(crate) use self::node_view::{NodeView, SlotClaims};
 use self::unassigned::UnassignedSlots;
-
-/// The claims of one master, according to one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SlotClaims {
-    pub(crate) node: NodeId,
-    pub(crate) epoch: u64,
-    pub(crate) slots: Vec<RangeInclusive<u16>>,
-}
-
-/// The view of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeView {
-    /// The node whose view this is.
-    pub(crate) by: NodeId,
-    /// All nodes that it knows, masters and replicas, including itself.
-    pub(crate) known: HashSet<NodeId>,
-    /// The nodes that a majority of masters has marked as failed, with their configuration epochs.
-    pub(crate) failed: HashMap<NodeId, u64>,
-    pub(crate) masters: Vec<SlotClaims>,
-}
 
 /// The slots of a cluster, with the recorded claim to each.
 #[derive(Debug)]
@@ -164,6 +141,11 @@ mod random_tests;
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::{HashMap, HashSet},
+        ops::RangeInclusive,
+    };
+
     use super::*;
 
     const X: NodeId = NodeId(0);

@@ -2,7 +2,8 @@
 //!
 //! It is applied once to each text. The value of a variable is not expanded again.
 
-use super::Variables;
+/// The environment. `None`: the variable is not set, or not UTF-8.
+pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A text after substitution.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,15 +4,15 @@ use std::fmt;
 
 use serde::de::{self, Expected, Unexpected};
 
-use super::{error::ConfigFileError, keys, node::Node, spot::spot};
+use super::{error::ConfigFileError, spot::spot};
 
 /// A problem in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     /// Unknown at first if serde's derived code finds the problem.
-    subject: Option<Subject>,
-    against: Option<Other>,
-    what: What,
+    pub(super) subject: Option<Subject>,
+    pub(super) against: Option<Other>,
+    pub(super) what: What,
 }
 
 /// The place of a problem.
@@ -26,14 +26,15 @@ pub(super) struct Subject {
 
 /// The other setting of a contradiction. It is not in the file if it has no offset.
 #[derive(Clone, Debug)]
-struct Other {
-    offset: Option<usize>,
-    key: Box<str>,
-    value: Box<str>,
+pub(super) struct Other {
+    pub(super) offset: Option<usize>,
+    pub(super) key: Box<str>,
+    pub(super) value: Box<str>,
 }
 
+/// What is wrong.
 #[derive(Clone, Debug)]
-enum What {
+pub(super) enum What {
     /// The remedy is the complete text.
     Remedy(Box<str>),
     /// The key is unknown. These are the known keys.
@@ -57,38 +58,6 @@ impl Fault {
         Fault { subject: None, against: None, what }
     }
 
-    /// Adds the other key of a contradiction, with its default value.
-    pub(super) fn but(self, root: &Node, other: Option<(String, String)>) -> Self {
-        let against = other.map(|(key, value)| match root.find(&key) {
-            Some(node) => Other { offset: Some(node.offset), key: key.into(), value: node.shown().into() },
-            None => Other { offset: None, key: key.into(), value: value.into() },
-        });
-        Fault { against, ..self }
-    }
-
-    /// Sets the place, for a problem that was found while this value was parsed.
-    pub(super) fn at(self, node: &Node) -> Self {
-        match (&self.subject, &self.what) {
-            (Some(_), _) => self,
-            (None, What::Missing(name)) => Subject {
-                offset: node.offset,
-                key: Some(node.key_of(name).into()),
-                value: Some("not set".into()),
-            }
-            .refused(how_to_add(name)),
-            (None, What::Remedy(_) | What::NoSuchKey(_)) => Fault { subject: Some(node.itself()), ..self },
-        }
-    }
-
-    /// Sets the place, for a problem that was found while the key of this value was parsed.
-    pub(super) fn at_key(self, node: &Node) -> Self {
-        let What::NoSuchKey(known) = self.what else { return self.at(node) };
-        let nearest = nearest(node.name(), known);
-        let value = node.shown_as(nearest.unwrap_or(node.name())).into();
-        let subject = Subject { offset: node.key_offset, value: Some(value), ..node.itself() };
-        subject.refused(no_such_key(node.name(), known, nearest))
-    }
-
     pub(super) fn in_file(self, name: &str, text: &str) -> ConfigFileError {
         let nowhere = Subject { offset: 0, key: None, value: None };
         let Subject { offset, key, value } = self.subject.clone().unwrap_or(nowhere);
@@ -105,32 +74,6 @@ impl Fault {
             remedy: self.to_string().into(),
         }
     }
-}
-
-fn how_to_add(name: &str) -> &'static str {
-    match name {
-        "redis" => "write a section [redis] with `addresses`",
-        "addresses" => "add addresses = [\"host:port\"]",
-        _ => "add it; leasehold.example.toml shows every key",
-    }
-}
-
-fn no_such_key(name: &str, known: &[&str], nearest: Option<&'static str>) -> String {
-    if let Some(nearest) = nearest {
-        return format!("no such key; did you mean `{nearest}`?");
-    }
-    let elsewhere = keys::sections().into_iter().find(|(_, keys)| keys.contains(&name));
-    match elsewhere {
-        Some((section, _)) => format!("no such key here; it belongs to [{section}]"),
-        None => format!("no such key; there are {}", known.join(", ")),
-    }
-}
-
-/// Returns the known key that was probably meant: the nearest one, if few letters differ.
-fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
-    let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
-    let nearest = known.iter().min_by_key(wrong_letters)?;
-    (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)
 }
 
 /// The constructors that serde calls for problems.
@@ -174,3 +117,10 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// Returns the known key that was probably meant: the nearest one, if few letters differ.
+pub(super) fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+    let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
+    let nearest = known.iter().min_by_key(wrong_letters)?;
+    (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)
+}

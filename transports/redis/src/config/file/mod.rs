@@ -4,6 +4,7 @@ mod error;
 mod expansion;
 mod fault;
 mod keys;
+mod located;
 mod node;
 mod reading;
 mod spot;
@@ -14,7 +15,7 @@ use leasehold::{EngineConfig, Invalid, transport::Transport};
 use serde::Deserialize;
 
 pub use self::error::ConfigFileError;
-use self::node::Node;
+use self::{expansion::Variables, node::Node};
 use super::{ConfigError, RedisConfig};
 use crate::RedisTransport;
 
@@ -107,9 +108,6 @@ fn from_redis(root: &Node, error: ConfigError) -> fault::Fault {
 fn from_engine(root: &Node, error: Invalid) -> fault::Fault {
     root.subject(&format!("engine.{}", error.field), None, error.value).refused(error.remedy)
 }
-
-/// The environment. `None`: the variable is not set, or not UTF-8.
-type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 #[cfg(test)]
 mod example;

@@ -6,9 +6,8 @@ use toml::{
 };
 
 use super::{
-    super::url::without_credentials,
-    Variables,
-    expansion::expand,
+    super::credentials::without_credentials,
+    expansion::{Variables, expand},
     fault::{Fault, Subject},
     keys,
     spot::line_of,

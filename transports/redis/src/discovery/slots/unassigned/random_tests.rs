@@ -1,6 +1,8 @@
 //! An operator takes slots from nodes, one node after the other, and assigns slots again. The properties: a slot
 //! that its own master claims stays, and once all nodes agree and were polled, the table equals their view.
 
+use std::collections::HashMap;
+
 use super::super::*;
 use crate::test_rng::TestRng;
 
