@@ -1,4 +1,4 @@
-//! The watches, by key. Pure: it returns the watches to notify, and the caller notifies them after unlocking.
+//! The watches, by key. It returns the watches to notify, and the caller notifies them after unlocking.
 //!
 //! A key is in the map while at least one `Watch` of it exists.
 
