@@ -8,19 +8,40 @@ use crate::{
     transport::{ErrorKind, TransportError},
 };
 
-/// A value that cannot be used: the field, the value, and what to do instead.
+/// A value that cannot be used: which field, what value, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Invalid {
-    /// The field, as the caller wrote it: `name`, `ttl`, `wait` ...
+    /// The field, as the caller wrote it: `name`, `ttl`, `wait` and so on.
     pub field: &'static str,
-    /// The field's value, as text. Never a secret.
+    /// The value, as text. Never a secret.
     pub value: String,
-    /// Why the value cannot be used, and what to do.
+    /// Why the value cannot be used, and what to write instead.
     pub remedy: String,
 }
 
 /// Why a lock was not acquired.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use std::time::Duration;
+/// use leasehold::AcquireError;
+///
+/// match engine.lock("orders:42").wait(Duration::from_secs(2)).acquire().await {
+///     Ok(lease) => lease.release().await?,
+///     Err(AcquireError::TimedOut { waited }) => println!("held by another caller for {waited:?}"),
+///     Err(AcquireError::Unavailable { after, .. }) => println!("no answer for {after:?}"),
+///     Err(AcquireError::ShuttingDown) => println!("this process is going down"),
+///     Err(error) => return Err(error.into()), // its text says what to do
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -29,23 +50,23 @@ pub enum AcquireError {
     /// The caller's wait is over, and the lock was known to be held since the call: a server answered that it is held,
     /// or a lease of this engine held it. Try later, or wait longer.
     TimedOut {
-        /// How long the caller waited: the requested wait, plus at most one command timeout.
+        /// How long the caller waited: its wait, and at most one command timeout more.
         waited: Duration,
     },
-    /// No definite answer for `unavailable_after`, or for the whole of a shorter wait: the servers are down or cannot
-    /// be reached. This does not mean that the lock is held.
+    /// No definite answer for `unavailable_after` (default 10 s), or for the whole of a shorter wait: the servers are
+    /// down or cannot be reached. This is not "held".
     Unavailable {
-        /// How long there was no definite answer: `unavailable_after`, or the time that the caller waited.
+        /// How long no definite answer came: `unavailable_after`, or the time that the caller waited.
         after: Duration,
         /// The last error, with the node's address in its text.
         last_error: Option<TransportError>,
     },
-    /// The server refuses, and will refuse again until the cause is removed: a missing right, a key of another type, a
-    /// name that cannot work on this topology.
+    /// The server refuses the request, and will refuse it until its settings or the key change: a missing right, a key
+    /// of another type, a name that cannot work on this topology.
     Refused(TransportError),
-    /// The re-entry scope has lost this lock and still keeps a lease of it. Drop that scope's leases first.
+    /// The re-entry scope has lost this lock and still keeps a lease of it. Drop the scope's leases first.
     Lost(LossReason),
-    /// A limit of the engine is reached.
+    /// A limit of the engine is reached. Release what is not needed, or raise the setting.
     LimitReached {
         /// The name of the setting.
         limit: &'static str,
@@ -56,55 +77,112 @@ pub enum AcquireError {
     ShuttingDown,
 }
 
-/// Why a release was not confirmed. After each of these errors the lease is no longer held.
+/// What happened instead of a clean release. The lease is not held any more in any case.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use leasehold::ReleaseError;
+///
+/// let lease = engine.lock("orders:42").acquire().await?;
+/// match lease.release().await {
+///     Ok(()) => println!("the lock was held to the end"),
+///     Err(ReleaseError::Unknown { within, .. }) => println!("other callers get the lock within {within:?}"),
+///     Err(error) => println!("another owner may have held the lock: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The lease was lost before: another client may have held the lock in the meantime.
+    /// The lease was lost before the release, so another owner may have held the lock meanwhile.
     AlreadyLost(LossReason),
-    /// An earlier release was not answered, and now the lease's owner does not hold the lock: either that release was
-    /// executed, or the lock was lost.
+    /// An earlier send of the release was not answered, and a repeat found that the lease does not hold the lock.
+    /// Either the earlier send released the lock, or the lease was lost before.
     ReleasedOrLost,
-    /// No answer. The engine repeats the release in the background. Another caller can get the lock at `gone_by` at the
+    /// No answer. The engine repeats the release in the background. Other callers get the lock at `gone_by` at the
     /// latest.
     Unknown {
         /// The moment on the engine's clock by which the lock has expired on the server.
         gone_by: Instant,
-        /// The time from this error to `gone_by`.
+        /// The same moment as a time from this error on.
         within: Duration,
-        /// The last error.
+        /// The last error, if there was one.
         last_error: Option<TransportError>,
     },
 }
 
 /// Why an engine was not built.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use leasehold::{BuildError, Engine};
+/// use leasehold_memory::MemoryTransport;
+///
+/// let built = Engine::builder(MemoryTransport::new()).ttl(Duration::from_millis(10)).build().await;
+/// match built {
+///     Err(BuildError::Invalid(invalid)) => assert_eq!(invalid.field, "ttl_ms"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A setting cannot be used.
     Invalid(Invalid),
-    /// The servers could not be reached, or were not ready, for `unavailable_after`.
+    /// No server was ready within `unavailable_after` (default 10 s).
     Unavailable {
-        /// How long the engine tried.
+        /// How long the engine tried to connect.
         after: Duration,
         /// The last error, with the node's address in its text.
         last_error: TransportError,
     },
-    /// The server refuses this client: wrong password, missing right, TLS.
+    /// A server refuses this client: a wrong password, a missing right, TLS.
     Refused(TransportError),
     /// The operating system could not create a thread or a runtime.
     Threads(String),
 }
 
-/// Why [`Lock::run`](crate::Lock::run) failed. If several steps failed, the first in this order is returned: the
-/// acquire, the work, the loss, the release.
+/// Why [`Lock::run`](crate::Lock::run) failed. If several steps failed, the error is the first of this list that
+/// applies: the acquire, the work, the loss, the release.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// use leasehold::{NotHeld, RunError};
+///
+/// let work = engine.lock("acct:7").run(async |lease| lease.ensure_held());
+/// match work.await {
+///     Ok(()) => println!("done, and the lock was held to the end"),
+///     Err(RunError::Acquire(error)) => println!("the work did not start: {error}"),
+///     Err(RunError::Work(NotHeld { reason, .. })) => println!("the work failed: {reason}"),
+///     Err(RunError::Lost(reason)) => println!("the work was dropped: {reason}"),
+///     Err(RunError::Release(error)) => println!("the work is done, and perhaps not alone: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum RunError<E> {
-    /// The lock was not acquired; the work did not start.
+    /// The lock was not acquired. The work did not start.
     Acquire(AcquireError),
     /// The work failed.
     Work(E),
-    /// The lease was lost, and the work's future was dropped.
+    /// The lease was lost, and the future of the work was dropped.
     Lost(LossReason),
     /// The work succeeded, but it is not certain that the lease was held until the end.
     Release(ReleaseError),
@@ -118,7 +196,7 @@ pub struct NotHeld {
     pub reason: LossReason,
 }
 
-/// Why a manual renewal was not confirmed.
+/// Why [`Lease::renew`](crate::Lease::renew) was not confirmed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RenewError {
@@ -128,9 +206,9 @@ pub enum RenewError {
     Lost(LossReason),
     /// The lease was released before the renewal was confirmed.
     Released,
-    /// No definite answer; the deadline has not moved. The regular renewals continue.
+    /// No definite answer. The deadline has not moved. The engine goes on renewing.
     Unknown(TransportError),
-    /// A limit of the engine is reached: nothing was sent. The regular renewals continue.
+    /// A limit of the engine is reached, and nothing was sent. The engine goes on renewing.
     LimitReached {
         /// The name of the setting.
         limit: &'static str,

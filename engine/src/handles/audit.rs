@@ -8,12 +8,27 @@ use crate::{
     transport::{AuditContext, AuditLevel, Finding},
 };
 
-/// The findings of an audit, the most serious first.
+/// The findings of [`Engine::audit`](crate::Engine::audit), the worst first.
 ///
-/// Its `Display` has one line per finding: level, subject, server, what was found, what to do. `error` means that locks
-/// do not work or are lost with the present setup; `warn` means that something may fail one day or could not be
-/// checked; `info` is a fact that is good to know. A service that requires a sound setup refuses to start if
+/// `Display` writes one line for each finding: level, subject, server, what was found, what to do. `error` means that
+/// locks do not work, or are lost, with the present settings. `warn` means that a failure is possible one day, or that
+/// a fact could not be read. `info` states a fact. A service that wants to be sure does not start if
 /// [`worst`](Self::worst) is `Some(AuditLevel::Error)`.
+///
+/// # Examples
+/// ```
+/// # use leasehold::Engine;
+/// # use leasehold_memory::MemoryTransport;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+/// let report = engine.audit().await;
+/// for finding in report.findings() {
+///     println!("{} {}: {}", finding.level.as_str(), finding.subject, finding.remedy);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
     findings: Vec<Finding>,
@@ -27,12 +42,12 @@ impl AuditReport {
         Self { findings }
     }
 
-    /// All findings, the most serious first.
+    /// All findings, the worst first.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The level of the most serious finding.
+    /// The level of the worst finding. `None`: the audit found nothing.
     pub fn worst(&self) -> Option<AuditLevel> {
         self.findings.first().map(|finding| finding.level)
     }

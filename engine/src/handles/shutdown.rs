@@ -15,13 +15,13 @@ use crate::{
     release::{bulk::BulkRelease, in_progress::ReleaseInProgress, loss},
 };
 
-/// The result of a shutdown.
+/// The result of [`Engine::shutdown`](crate::Engine::shutdown).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// The number of leases whose release was confirmed.
     pub released: usize,
-    /// The names of locks whose release was not confirmed in time. Their ttl ends them.
+    /// The names of the locks whose release was not confirmed in time. Such a lock is free when its ttl is over.
     pub unconfirmed: Vec<String>,
 }
 

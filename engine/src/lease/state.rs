@@ -27,29 +27,36 @@ pub(crate) fn renew_at(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl / 3
 }
 
-/// The state of a lease, as its holder sees it.
+/// The state of a lease. [`Lease::state`](crate::Lease::state) reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
-    /// Held; the last renewal was confirmed.
+    /// The lease is held, and its last renewal was confirmed.
     Held,
-    /// Still held, but a renewal got no answer, or the present server is not the server that granted the lease. The
-    /// name is from Chubby.
+    /// The lease is still held, but a renewal got no answer, or the server is not the one that granted it. The name is
+    /// Chubby's.
     Jeopardy,
-    /// Not held any more. A lost lease is never held again.
+    /// The lease is not held any more, and never will be again.
     Lost(LossReason),
 }
 
-/// Why a lease was lost.
+/// Why a lease was lost. The [guide](crate::guide::losing) says what to check for each reason.
+///
+/// # Examples
+/// ```
+/// use leasehold::LossReason;
+///
+/// assert_eq!(LossReason::NotOurs.as_str(), "not_ours"); // the label of the metrics
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The deadline passed without a confirmation.
+    /// No renewal was confirmed before the deadline.
     Expired,
-    /// The server answered that the lease's owner does not hold the lock: it was deleted, released by force, lost with
-    /// the server's data, or taken over.
+    /// The server said that the lease does not hold the lock: the key was deleted, the lock was released by force or
+    /// taken over, or the server lost its data.
     NotOurs,
-    /// `max_hold` had passed, so the lease was no longer renewed.
+    /// `max_hold` was over, and the lease was not renewed any more.
     MaxHold,
     /// The engine was shut down.
     Shutdown,

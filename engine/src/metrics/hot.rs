@@ -16,17 +16,17 @@ use tracing::Level;
 
 use crate::{clock::Clock, key::LockKey, log};
 
-/// A lock that callers of this engine waited for.
+/// A lock that callers of this engine waited for. [`Engine::most_contended`](crate::Engine::most_contended) lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContendedLock {
-    /// Its name, as the user wrote it.
+    /// The lock's name, without the engine's `name_prefix`.
     pub name: Arc<str>,
-    /// How long callers waited for it, all together.
+    /// How long all callers together waited for the lock.
     pub waited: Duration,
-    /// How much of that may have been for another lock.
+    /// How much of `waited` may have been for another lock.
     pub error: Duration,
-    /// How many waits that were.
+    /// How many callers waited.
     pub waits: u64,
 }
 
