@@ -1,6 +1,7 @@
 //! Rules of the house that a machine can check.
 
 mod arrows;
+mod examples;
 mod functions;
 mod growth;
 mod imports;
