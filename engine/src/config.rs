@@ -1,4 +1,4 @@
-//! The engine's settings, their defaults, and the checks that find contradictions between them.
+//! The engine's settings: their defaults, their limits, and which of them contradict each other.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,8 +1,9 @@
 //! Fencing tokens: numbers that rise with each grant of a lock, so that a resource can refuse an earlier holder.
 //!
-//! The token of `engine.lock` is the server's time of the grant in microseconds × 1024. It rises strictly on one server
-//! whose clock does not step back. Sources: Kleppmann ("How to do distributed locking", 2016) and Chubby's sequencer
-//! (Burrows, OSDI 2006): the *resource* compares the numbers, the lock only gives them out.
+//! The token of [`Engine::lock`](crate::Engine::lock) is the server's time of the grant in microseconds, times 1,024.
+//! It rises strictly on one server whose clock does not step back. The idea is from Kleppmann ("How to do distributed
+//! locking", 2016) and Chubby's sequencer (Burrows, OSDI 2006): the lock service only gives out numbers, and the
+//! *resource* compares them. The [guide](crate::guide::fencing) shows how.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The key of a lock: its valid name with the prefix, and its slot, computed once per handle.
+//! The key of a lock: its checked name with the prefix, its slot and its hash, computed once for each handle.
 
 use std::{
     fmt,
@@ -30,7 +30,7 @@ pub struct LockKey {
     hash: u64,
 }
 
-/// Most names are short and are stored in the key itself. That saves one cache line of memory at every renewal.
+/// A short name lies in the key itself, which saves a memory access at every renewal. Most names are short.
 enum Text {
     Short(ArrayString<SHORT>),
     Long(Box<str>),
@@ -156,7 +156,7 @@ impl Hasher for PrehashedHasher {
 /// The longest name in bytes that is stored in the key itself, prefix included.
 const SHORT: usize = 32;
 
-// Names may come from untrusted input. A hash that an attacker cannot predict prevents collisions on purpose.
+// Seeded at random: names come from outside, and an attacker must not be able to choose names of the same hash.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! All losses of one engine in one stream. A loss is kept until every reader has read it; without readers no loss is
-//! kept. At most the last [`LOSSES_KEPT`] unread losses are kept, with at most [`LOSS_NAME_BYTES_KEPT`] bytes of names.
-//! A reader that falls behind gets the number of losses that it missed, so no loss disappears silently.
+//! All losses of one engine in one stream. The ring keeps a loss until every reader has read it; without a reader it
+//! keeps none. It keeps at most the last [`LOSSES_KEPT`] losses, and [`LOSS_NAME_BYTES_KEPT`] bytes of names. A reader
+//! that falls behind gets the number of losses that it missed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -84,7 +84,7 @@ impl LossRing {
         self.wake();
     }
 
-    // Wakers are user code, so they are not called under the lock.
+    // Not under the lock: a waker is code of the user.
     fn wake(&self) {
         let _ = guard::call(|| self.news.notify_waiters());
     }
@@ -146,7 +146,7 @@ impl Kept {
         Some(LossEvent::Lost(loss))
     }
 
-    // A loss that every reader has read will not be read again.
+    // A loss that every reader has read is not read again.
     fn forget_read(&mut self) {
         let slowest = self.readers.values().copied().min().unwrap_or(self.end());
         while self.first < slowest {

@@ -1,4 +1,4 @@
-//! Building an engine: contradictory settings are refused, then both lanes are opened and checked.
+//! Building an engine: the builder refuses settings that contradict each other, and opens and checks both lanes.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -333,7 +333,7 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
-// The engine's own threads wait in real time, for events that a test with paused time never causes.
+// An engine with threads of its own waits in real time, while a test with paused time stands still.
 fn own_threads() -> Result<Threads, BuildError> {
     let on_runtime = tokio::runtime::Handle::try_current().is_ok();
     if on_runtime && clock::tokio_clock_is_paused() {

@@ -251,7 +251,7 @@ impl BulkAcquire {
         self.left
     }
 
-    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
+    // A grant that arrives after its deadline is released, and its caller is queued again at the head.
     fn outcome(&mut self, told: Told) -> Option<(usize, Outcome)> {
         let Told { place, joined, answer } = told;
         let inner = self.handle.inner();
@@ -319,7 +319,7 @@ impl BulkAcquire {
 
 type Places = HashMap<Arc<LockKey>, usize, BuildHasherDefault<PrehashedHasher>>;
 
-// Its second caller would wait for its first, which nobody can release before the list is through.
+// The second caller would wait for the first, and the user cannot release the first before the call has returned.
 fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc<LockKey>, Invalid> {
     match places.entry(key.clone()) {
         hash_map::Entry::Vacant(vacant) => {
@@ -333,8 +333,8 @@ fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc
     }
 }
 
-// First nobody listens any more, so that nothing new is queued; then everybody leaves, and what was granted goes back in
-// turn: thousands of releases at once would be in everybody's way.
+// First the channel is closed, so that nothing new is queued. Then every caller leaves its queue, and the granted locks
+// are released in turn: thousands of releases at once would delay other calls.
 impl Drop for BulkAcquire {
     fn drop(&mut self) {
         let inner = self.handle.inner();

@@ -1,4 +1,4 @@
-//! The engine: a cheap handle to everything.
+//! The engine: a cheap handle from which every call begins.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 

@@ -333,8 +333,8 @@ impl Lease {
         }
     }
 
-    /// Ends all leases at once. The future returns the result of each release, in the order of `leases`. The releases
-    /// of `handle`'s engine are sent in turn.
+    /// Ends all leases at once. The future returns the results of their releases, in the order of the leases. The
+    /// releases of the engine that `handle` belongs to are sent in turn.
     pub(crate) fn release_all(
         handle: &Handle,
         leases: Vec<Lease>,
@@ -347,7 +347,7 @@ impl Lease {
             let mut results = Vec::with_capacity(cores.len() + strange.len());
             let (mut ours, mut strange) = (receipts.into_iter().zip(&cores), strange.into_iter().peekable());
             loop {
-                // Each lease of another engine is answered before the lease that came after it.
+                // A lease of another engine comes before the lease that follows it in the list.
                 if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
                     results.push(released.await);
                 } else if let Some((receipt, core)) = ours.next() {
@@ -361,7 +361,7 @@ impl Lease {
         }
     }
 
-    // The lease's own engine releases a lease of another engine; its position in the list is kept.
+    // A lease of another engine is released by that engine, and keeps its place in the list.
     fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<Arc<LeaseCore>>, Vec<Strange>) {
         let (mut cores, mut strange): (Vec<_>, Vec<Strange>) = (Vec::new(), Vec::new());
         for (place, mut lease) in leases.into_iter().enumerate() {
@@ -388,10 +388,10 @@ fn renewal_restarted() -> TransportError {
     )
 }
 
-/// The release of a lease of another engine, with the lease's position in the list.
+/// The release of a lease of another engine, with its place in the list.
 type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
 
-// If the engine ends before the answer arrives, the result is unknown.
+// The engine ended before the answer came, so the result is unknown.
 async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<(), ReleaseError> {
     match receipt {
         Receipt::Done(result) => result,

@@ -527,7 +527,7 @@ impl Lock {
         Ok(taken.map(|taken| Lease::new(taken.into_lease(), self.handle.clone())))
     }
 
-    // A grant that came too late to be taken is given back, and its caller is queued again at the head.
+    // A grant that arrives after its deadline is released, and its caller is queued again at the head.
     async fn outcome(&self, call: &Call) -> Result<Option<AcceptedLease>, AcquireError> {
         let inner = self.handle.inner();
         let mut ahead = false;
@@ -554,10 +554,10 @@ impl Lock {
     }
 }
 
-/// Takes an offer of the engine. `None`: it came too late, and its caller is to be queued again.
+/// Accepts a pending grant. `None`: the grant came after its deadline, and its caller has to be queued again.
 ///
 /// # Errors
-/// The engine holds as many leases as it may.
+/// `LimitReached`: the engine holds `leases_max` leases.
 pub(super) fn take(
     inner: &Inner,
     pending_grant: PendingGrant,
@@ -572,7 +572,7 @@ pub(super) fn take(
     }
 }
 
-/// What a caller that was queued since `joined` is told. `None`: it only tried, and somebody holds the lock.
+/// The error of a caller that was queued since `joined`. `None`: `try_acquire` found the lock held.
 pub(super) fn refused(inner: &Inner, refusal: Refusal, joined: Instant) -> Option<AcquireError> {
     match refusal {
         Refusal::Held => None,
@@ -606,7 +606,7 @@ pub(super) fn checked_terms(inner: &Inner, asked: ExplicitTerms, class: ClassId)
     Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, class })
 }
 
-/// One request of the calls lane, made on the calls thread.
+/// One request on the calls lane, made on the calls thread.
 trait Request<T>:
     FnOnce(Arc<dyn Lane>, Arc<LockKey>) -> BoxFuture<'static, Result<T, TransportError>> + Send + 'static
 {
@@ -624,7 +624,7 @@ async fn finish<E>(lease: Lease) -> Result<(), RunError<E>> {
     lease.release().await.map_err(RunError::Release)
 }
 
-// A foreign key may show several holds; the first stands for them.
+// The key of another client may show several holds. The first one is returned.
 fn holder_of(inspection: Inspection) -> Option<Holder> {
     let remaining = match inspection.remaining {
         Remaining::For(left) => Some(left),
@@ -652,6 +652,6 @@ impl fmt::Debug for ReentryScope {
     }
 }
 
-/// Ten years: whoever waits longer means for ever.
+/// Ten years. A longer wait is a mistake: a call without a wait has no limit.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 const NAME_SHOWN_MAX: usize = 80;

@@ -1,11 +1,12 @@
-//! The engine's metrics for an OpenTelemetry meter of yours. Needs the feature `opentelemetry`, which names the version
-//! 0.33 of that crate's API.
+//! The engine's metrics for an OpenTelemetry meter of the service. Needs the feature `opentelemetry`, and the version
+//! 0.33 of the crate `opentelemetry`.
 //!
 //! Counters and gauges are observable instruments over the same numbers that [`Metrics::read`] reads. Histograms have
-//! no observable form, so each value is recorded in the meter's histogram too, with the same bounds: install it right
-//! after the engine is built, before the first lock is asked for. A histogram that has no value yet is not shown.
+//! no observable form, so the engine also records each value in a histogram of the meter, with the same bounds. Call
+//! [`install`] right after the engine is built, before the first lock is acquired. A histogram without a value is not
+//! exported.
 //!
-//! The names translate to exactly those of Prometheus, and so one dashboard serves both.
+//! The names translate to the names of the Prometheus metrics, so one dashboard serves both.
 
 use std::{
     collections::HashMap,
@@ -90,7 +91,7 @@ fn observe(meter: &Meter, number: usize, descriptor: &'static Descriptor, readin
     }
 }
 
-// Never "1": some translators make a `_ratio` of it.
+// Never "1": some translators append `_ratio` to the name for it.
 fn unit(descriptor: &Descriptor) -> Option<&'static str> {
     match descriptor.unit {
         Unit::Seconds => Some("s"),

@@ -1,4 +1,4 @@
-//! The engine's metrics for a Prometheus registry of yours. Needs the feature `prometheus`.
+//! The engine's metrics for a Prometheus registry of the service. Needs the feature `prometheus`.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -64,7 +64,7 @@ impl prometheus::core::Collector for Collector {
     }
 }
 
-// The table's names and labels are valid: a test registers them all.
+// The names and labels are valid: a test registers all of them.
 fn desc(descriptor: &Descriptor) -> Option<Desc> {
     let labels = descriptor.labels.iter().map(|label| label.name.to_owned()).collect();
     Desc::new(descriptor.name.into(), descriptor.help.into(), labels, Default::default()).ok()

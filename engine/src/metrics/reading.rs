@@ -1,4 +1,4 @@
-//! All metrics of an engine, read at one moment, for whatever shows them.
+//! All metrics of an engine, read at one moment, for exporters and for code of the user.
 
 use std::{
     fmt,
