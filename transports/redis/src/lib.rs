@@ -15,8 +15,10 @@ mod wire;
 pub mod operators {}
 
 pub use config::{
-    Address, Batching, ConfigError, ConfigFile, ConfigFileError, NoticeKind, Password, RedisConfig,
-    RedisTopology, Secret, SentinelTlsConfig, TlsConfig,
+    Address, Batching, ConfigError, NoticeKind, Password, RedisConfig, RedisTopology, Secret,
+    SentinelTlsConfig, TlsConfig,
 };
+#[cfg(feature = "config-file")]
+pub use config::{ConfigFile, ConfigFileError};
 pub use transport::RedisTransport;
 pub use wire::names;

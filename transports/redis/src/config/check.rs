@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rustls::pki_types::ServerName;
-
 use super::{
     RedisConfig, RedisTopology,
     address::SPELLING,
@@ -12,6 +10,9 @@ use super::{
     error::{ConfigError, NOT_SET},
     tls::{SentinelTlsConfig, TlsConfig},
 };
+
+#[cfg(feature = "tls")]
+use super::tls_files::is_server_name;
 
 type Checked = Result<(), ConfigError>;
 
@@ -26,6 +27,7 @@ impl RedisConfig {
         self.check_sentinel()?;
         self.check_credentials()?;
         self.check_topology()?;
+        self.check_features(cfg!(feature = "tls"))?;
         self.tls.as_ref().map_or(Ok(()), |tls| tls.check(TLS))?;
         self.sentinel_tls.as_ref().map_or(Ok(()), SentinelTlsConfig::check)?;
         self.check_address_map()?;
@@ -100,6 +102,15 @@ impl RedisConfig {
             ConfigError::new("notices", "\"sharded\"", "only a cluster has them; use \"auto\" or \"classic\"")
                 .against("topology", self.topology)
         })
+    }
+
+    /// Connections by TLS need the feature `tls`; plain ones to the sentinels do not.
+    fn check_features(&self, has_tls: bool) -> Checked {
+        let to_sentinels = self.sentinel_tls.as_ref().and_then(SentinelTlsConfig::tls);
+        for (field, tls) in [("tls", &self.tls), ("sentinel_tls", &to_sentinels)] {
+            refuse_if(tls.is_some() && !has_tls, || ConfigError::new(field, "set", WITHOUT_TLS))?;
+        }
+        Ok(())
     }
 
     fn check_limits(&self) -> Checked {
@@ -178,7 +189,7 @@ impl TlsConfig {
             })?;
         }
         let name = self.server_name.as_deref();
-        refuse_if(name.is_some_and(|name| ServerName::try_from(name).is_err()), || {
+        refuse_if(name.is_some_and(|name| !is_server_name(name)), || {
             ConfigError::new(
                 server_name,
                 quoted(name.map(without_credentials).as_deref()),
@@ -211,6 +222,15 @@ impl SentinelTlsConfig {
 const TLS: [&str; 4] = ["tls.ca", "tls.cert", "tls.key", "tls.server_name"];
 const SENTINEL_TLS: [&str; 4] =
     ["sentinel_tls.ca", "sentinel_tls.cert", "sentinel_tls.key", "sentinel_tls.server_name"];
+
+pub(crate) const WITHOUT_TLS: &str = "this program was built without TLS; build it with the default feature `tls` of leasehold-redis, or leave the \
+     setting out";
+
+// A configuration with TLS has been refused before its names are looked at.
+#[cfg(not(feature = "tls"))]
+fn is_server_name(_: &str) -> bool {
+    true
+}
 
 fn refuse_if(wrong: bool, error: impl FnOnce() -> ConfigError) -> Checked {
     if wrong { Err(error()) } else { Ok(()) }
@@ -254,6 +274,21 @@ mod tests {
         let plain = RedisConfig { sentinel_tls: Some(SentinelTlsConfig::plain()), ..sentinel() };
         for good in [single(), sentinel(), cluster(), tls(TlsConfig::default()), plain] {
             assert_eq!(good.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_build_without_tls_refuses_tls_and_names_the_feature() {
+        let own = |own| RedisConfig { sentinel_tls: Some(own), ..sentinel() };
+        for (config, field) in
+            [(tls(TlsConfig::default()), "`tls`"), (own(SentinelTlsConfig::default()), "`sentinel_tls`")]
+        {
+            let said = config.check_features(false).expect_err("refused").to_string();
+            assert!(said.starts_with(field) && said.contains("feature `tls`"), "{said}");
+            assert_eq!(config.check_features(true), Ok(()));
+        }
+        for plain in [single(), own(SentinelTlsConfig::plain())] {
+            assert_eq!(plain.check_features(false), Ok(()));
         }
     }
 

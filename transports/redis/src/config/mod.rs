@@ -7,17 +7,23 @@ mod check;
 mod choices;
 mod credentials;
 mod error;
+#[cfg(feature = "config-file")]
 mod file;
 mod password;
 mod settings;
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_files;
 mod url;
 
+#[cfg(not(feature = "tls"))]
+pub(crate) use self::check::WITHOUT_TLS;
+#[cfg(feature = "config-file")]
+pub use self::file::{ConfigFile, ConfigFileError};
 pub use self::{
     address::Address,
     choices::{Batching, NoticeKind, RedisTopology},
     error::ConfigError,
-    file::{ConfigFile, ConfigFileError},
     password::{Password, Secret},
     settings::RedisConfig,
     tls::{SentinelTlsConfig, TlsConfig},

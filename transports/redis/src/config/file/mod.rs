@@ -19,7 +19,8 @@ use self::{expansion::Variables, node::Node};
 use super::{ConfigError, RedisConfig};
 use crate::RedisTransport;
 
-/// The content of a `leasehold.toml`: the settings of the engine and of this transport.
+/// The content of a `leasehold.toml`: the settings of the engine and of this transport. It needs the
+/// feature `config-file`, which is a default feature.
 ///
 /// ```toml
 /// [engine]

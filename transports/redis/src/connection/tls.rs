@@ -1,0 +1,83 @@
+//! TLS between us and the server's socket. fred has no part in it: the relay gives fred a local socket.
+
+use std::time::Duration;
+
+use fred::error::Error as FredError;
+use tokio::net::TcpStream;
+
+use crate::config::TlsConfig;
+
+#[cfg(feature = "tls")]
+pub(super) use self::by_rustls::Tls;
+#[cfg(not(feature = "tls"))]
+pub(super) use self::left_out::Tls;
+
+#[cfg(feature = "tls")]
+mod by_rustls {
+    use std::sync::Arc;
+
+    use fred::error::ErrorKind as FredKind;
+    use rustls::{ClientConfig, pki_types::ServerName};
+    use tokio_rustls::{TlsConnector, client::TlsStream};
+
+    use super::*;
+    use crate::connection::files::read_files;
+
+    /// What a handshake needs.
+    pub(in crate::connection) struct Tls(ClientConfig);
+
+    impl Tls {
+        /// Reads the files of the settings; at most for `step`.
+        ///
+        /// # Errors
+        /// A text that names the setting, its file and the remedy.
+        pub(in crate::connection) async fn read(
+            tls: Option<TlsConfig>,
+            step: Duration,
+        ) -> Result<Option<Self>, String> {
+            let Some(tls) = tls else { return Ok(None) };
+            read_files("`tls` files", move || tls.read(), step).await.map(|config| Some(Self(config)))
+        }
+
+        /// Connects as a client to the server of this name.
+        pub(in crate::connection) async fn handshake(
+            self,
+            server_name: String,
+            socket: TcpStream,
+        ) -> Result<TlsStream<TcpStream>, FredError> {
+            let name = ServerName::try_from(server_name)
+                .map_err(|error| FredError::new(FredKind::IO, format!("{error:?}")))?;
+            Ok(TlsConnector::from(Arc::new(self.0)).connect(name, socket).await?)
+        }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod left_out {
+    use super::*;
+    use crate::config::WITHOUT_TLS;
+
+    /// No handshake can be made.
+    pub(in crate::connection) enum Tls {}
+
+    impl Tls {
+        /// Refuses settings of TLS.
+        ///
+        /// # Errors
+        /// The feature that is missing.
+        pub(in crate::connection) async fn read(
+            tls: Option<TlsConfig>,
+            _step: Duration,
+        ) -> Result<Option<Self>, String> {
+            tls.map_or(Ok(None), |_| Err(format!("`tls` is set: {WITHOUT_TLS}")))
+        }
+
+        pub(in crate::connection) async fn handshake(
+            self,
+            _server_name: String,
+            _socket: TcpStream,
+        ) -> Result<TcpStream, FredError> {
+            match self {}
+        }
+    }
+}
