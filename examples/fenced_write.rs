@@ -1,5 +1,5 @@
 //! The lock saves work, the token saves data: a storage that refuses a writer whose lease has passed to somebody else.
-//! `cargo run -p leasehold-examples --bin fenced_write [-- --url redis://127.0.0.1 | -- --config FILE]`
+//! `cargo example fenced_write [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! The first writer goes on after its lease has ended without looking: a long pause of the process does just that. No
 //! lock can stop the write that follows; the storage can, because it has seen a higher token.

@@ -1,5 +1,5 @@
 //! Leader election: whoever holds the lock leads; who loses it stops and stands again.
-//! `cargo run -p leasehold-examples --bin leader [-- --url redis://127.0.0.1 | -- --config FILE]`
+//! `cargo example leader [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! Three candidates, each with an engine of its own as three processes would have. An operator deposes the first leader;
 //! from then on leaders retire after three steps, and the program ends when all have.

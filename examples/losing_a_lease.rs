@@ -1,5 +1,5 @@
 //! What a holder sees when its lease cannot be renewed, and when it is taken away.
-//! `cargo run -p leasehold-examples --bin losing_a_lease [-- --url redis://127.0.0.1 | -- --config FILE]`
+//! `cargo example losing_a_lease [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! `Faulty` stands between the engine and its servers, and cuts them off on request.
 

@@ -1,4 +1,4 @@
-//! Take a lock, work, give it back. `cargo run -p leasehold-examples --bin quickstart [-- --url redis://127.0.0.1 | -- --config FILE]`
+//! Take a lock, work, give it back. `cargo example quickstart [-- --url redis://127.0.0.1 | -- --config FILE]`
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod examples;
+mod first_build;
 mod functions;
 mod growth;
 mod imports;
