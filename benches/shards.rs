@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold::{Engine, EngineBuilder, EngineConfig, Recorder};
+use leasehold::{Engine, EngineBuilder, EngineConfig, Event, Recorder, metrics::EngineEvent};
 use leasehold_memory::MemoryTransport;
 use tokio::{runtime, task::JoinSet};
 
@@ -116,9 +116,11 @@ impl Sent {
 }
 
 impl Recorder for Sent {
-    fn renewed(&self, members: usize, _: Duration, _: bool) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
-        self.0.1.fetch_add(members as u64, Ordering::Relaxed);
+    fn record(&self, event: &Event<'_>) {
+        if let Event::Engine(EngineEvent::RenewalBatch { members, .. }) = event {
+            self.0.0.fetch_add(1, Ordering::Relaxed);
+            self.0.1.fetch_add(*members as u64, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-//! Nothing is counted twice and nothing is forgotten: the sums that hold in an engine's own metrics, class by class, on any
-//! transport and whatever went wrong, whenever nothing is on its way.
+//! Nothing is counted twice and nothing is forgotten: the sums that hold in an engine's own metrics, for each class and
+//! kind, on any transport and whatever went wrong, whenever nothing is on its way.
 //!
-//! A lease whose release is under way is in none of the sums, and neither is a call between two of its counters; so engines
-//! that work on threads of their own are looked at until they balance, which a wrong sum never does.
+//! A lease whose release is under way is in none of the sums, and neither is a call between two of its counters; so
+//! engines that work on threads of their own are looked at until they balance, which a wrong sum never does.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use leasehold::{
     Engine, Snapshot,
@@ -38,8 +41,14 @@ impl Numbers {
 
     /// All classes that there are.
     pub fn classes(&self) -> Vec<String> {
-        let of_class = &self.0["leasehold_acquire_started_total"];
-        of_class.iter().map(|sample| sample.labels[0].clone()).collect()
+        let classes: BTreeSet<_> = self.locks().into_iter().map(|[class, _]| class).collect();
+        classes.into_iter().collect()
+    }
+
+    /// Each class with each of its kinds.
+    fn locks(&self) -> Vec<[String; 2]> {
+        let of_lock = &self.0["leasehold_acquire_started_total"];
+        of_lock.iter().map(|sample| [0, 1].map(|label| sample.labels[label].clone())).collect()
     }
 
     /// Of all samples with this first label.
@@ -67,17 +76,17 @@ impl Numbers {
     }
 
     fn sums(&self) -> Vec<Sum> {
-        let of_classes = self.classes().into_iter().flat_map(|class| self.sums_of_class(&class));
-        of_classes.chain(self.sums_of_commands()).collect()
+        let of_locks = self.locks().into_iter().flat_map(|lock| self.sums_of_lock(&lock));
+        of_locks.chain(self.sums_of_commands()).collect()
     }
 
-    fn sums_of_class(&self, class: &str) -> [Sum; 5] {
-        let of = |metric: &'static str| (metric, self.sum(metric, class));
-        let one = |metric, outcome: &'static str| (outcome, self.one(metric, &[class, outcome]));
+    fn sums_of_lock(&self, lock: &[String; 2]) -> [Sum; 5] {
+        let of = |metric: &'static str| (metric, self.total(metric, |labels| labels.starts_with(lock)));
+        let one = |metric, outcome: &'static str| (outcome, self.one(metric, &[&lock[0], &lock[1], outcome]));
         let acquired = one("leasehold_acquire_total", "acquired");
         let timed_out = one("leasehold_acquire_total", "timeout");
         let (released, lost) = (of("leasehold_release_total"), of("leasehold_leases_lost_total"));
-        let sum = |whole, parts| Sum { of: class.to_owned(), whole, parts };
+        let sum = |whole, parts| Sum { of: lock.join(" "), whole, parts };
         [
             sum(
                 of("leasehold_acquire_started_total"),
@@ -92,7 +101,7 @@ impl Numbers {
 
     // The snapshot has counters of its own.
     fn sums_of_engine(&self, seen: &Snapshot) -> Vec<Sum> {
-        let acquired = self.total("leasehold_acquire_total", |labels| labels[1] == "acquired");
+        let acquired = self.total("leasehold_acquire_total", |labels| labels[2] == "acquired");
         let all = |metric| self.total(metric, |_| true);
         let sum = |what, seen: u64, classes| Sum {
             of: "snapshot".to_owned(),

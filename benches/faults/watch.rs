@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{FencingToken, LockClass, LossReason, Recorder};
+use leasehold::{Event, LockClass, Recorder, metrics::LockEvent};
 
 /// Hears of them.
 #[derive(Clone, Debug, Default)]
@@ -38,22 +38,17 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    fn margin_left(&self, class: &LockClass, share: f64) {
-        self.note(class, |seen| seen.margins.push(share));
-    }
-
-    fn lost(
-        &self,
-        class: &LockClass,
-        _: LossReason,
-        _: FencingToken,
-        _held: Duration,
-        late: Option<Duration>,
-    ) {
-        self.note(class, |seen| {
-            seen.lost += 1;
-            seen.told_late.extend(late);
-        });
+    fn record(&self, event: &Event<'_>) {
+        match event {
+            Event::Lock(lock, LockEvent::MarginLeft { share, .. }) => {
+                self.note(lock.class, |seen| seen.margins.push(*share));
+            }
+            Event::Lock(lock, LockEvent::Lost { late, .. }) => self.note(lock.class, |seen| {
+                seen.lost += 1;
+                seen.told_late.extend(*late);
+            }),
+            _ => {}
+        }
     }
 }
 

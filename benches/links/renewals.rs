@@ -1,11 +1,11 @@
 //! What an engine tells of its renewals.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold::{LockClass, Recorder};
+use leasehold::{
+    Event, Recorder,
+    metrics::{EngineEvent, LockEvent},
+};
 
 /// Counts them.
 #[derive(Clone, Default)]
@@ -38,14 +38,16 @@ impl Default for Seen {
 }
 
 impl Recorder for Renewals {
-    fn renewed(&self, members: usize, _took: Duration, _answered: bool) {
-        self.note(|seen| {
-            seen.batches += 1;
-            seen.members += members;
-        });
-    }
-
-    fn margin_left(&self, _: &LockClass, share: f64) {
-        self.note(|seen| seen.nearest = seen.nearest.min(share));
+    fn record(&self, event: &Event<'_>) {
+        match event {
+            Event::Engine(EngineEvent::RenewalBatch { members, .. }) => self.note(|seen| {
+                seen.batches += 1;
+                seen.members += members;
+            }),
+            Event::Lock(_, LockEvent::MarginLeft { share, .. }) => {
+                self.note(|seen| seen.nearest = seen.nearest.min(*share));
+            }
+            _ => {}
+        }
     }
 }

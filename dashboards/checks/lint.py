@@ -2,7 +2,7 @@
 import json
 import re
 
-VARIABLES = ["datasource", "job", "instance", "class"]
+VARIABLES = ["datasource", "job", "instance", "class", "kind"]
 
 
 def faults(folder):

@@ -65,7 +65,7 @@ def _numbers(prometheus, target, since, job):
 
 def _filled(prometheus, expression, job):
     filled = expression.replace("$__rate_interval", prometheus.rate_window).replace("$__range", "1h").replace("$job", job)
-    return filled.replace("$instance", ".+").replace("$class", ".+")
+    return filled.replace("$instance", ".+").replace("$class", ".+").replace("$kind", ".+")
 
 
 def _board(home, name):

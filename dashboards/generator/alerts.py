@@ -1,6 +1,6 @@
 """Alerts. Each names the panel that shows it and its place in the runbook.
 
-Classes named `leader` or `..._leader` are left out where long waits and holds are what they are for.
+Classes named `leader` or `..._leader` are left out of the alerts on long waits and holds, which are normal for them.
 """
 from .board import uid
 from .rule_file import duration
@@ -17,7 +17,7 @@ ALERTS = [
         "expr": 'job_class_reason:leasehold_leases_lost:increase5m{reason!="shutdown"} > 0.5',
         "for": 0,
         "summary": "{{ $labels.job }} lost leases of class {{ $labels.class }}: {{ $labels.reason }}",
-        "description": "About {{ $value | humanize }} leases were lost in 5 minutes. Their holders were told; two may have acted at once.",
+        "description": "About {{ $value | humanize }} leases were lost in 5 minutes. Their holders were told. Two holders may have acted at once.",
         "panel": ("Leases", "Leases lost"),
     },
     {
@@ -25,7 +25,7 @@ ALERTS = [
         "severity": PAGE,
         "expr": "job_class:leasehold_renew_margin_low:ratio5m > 0.01",
         "for": 60,
-        "summary": "{{ $labels.job }} renews leases of class {{ $labels.class }} at the last moment",
+        "summary": "{{ $labels.job }} renews leases of class {{ $labels.class }} late",
         "description": "{{ $value | humanizePercentage }} of the renewals were confirmed with less than a fifth of the ttl left. Leases are about to be lost.",
         "panel": ("Leases", "Time left when renewed"),
     },

@@ -77,6 +77,7 @@ def _variables():
         _variable("job", "Job", "leasehold_build_info"),
         _variable("instance", "Instance", 'leasehold_build_info{job=~"$job"}'),
         _variable("class", "Lock class", 'leasehold_held{job=~"$job", instance=~"$instance"}'),
+        _variable("kind", "Lock kind", 'leasehold_held{job=~"$job", instance=~"$instance"}'),
     ]
 
 
@@ -102,7 +103,7 @@ def _variable(label, shown, of):
 
 def _annotations():
     return [
-        _annotation("Lease lost", "{{class}}, {{reason}}", "red", "sum by (class, reason) (increase(leasehold_leases_lost_total{@class}[@rate])) > 0"),
+        _annotation("Lease lost", "{{class}}, {{reason}}", "red", "sum by (class, reason) (increase(leasehold_leases_lost_total{@lock}[@rate])) > 0"),
         _annotation("Reconnected", "{{job}}", "orange", "sum by (job) (increase(leasehold_backend_reconnects_total{@process}[@rate])) > 0"),
         _annotation("New process or version", "{{version}}", "blue", "count by (version) (leasehold_build_info{@process} unless leasehold_build_info{@process} offset 5m)"),
     ]

@@ -1,16 +1,16 @@
 """PromQL as the boards write it.
 
-`@process` stands for the variables that choose processes, `@class` for those and the lock classes, `@rate` for the
-window of a rate.
+`@process` stands for the variables that choose processes, `@lock` for those and the class and kind of locks, `@rate` for
+the window of a rate.
 """
 
 PROCESS = 'job=~"$job", instance=~"$instance"'
-CLASS = PROCESS + ', class=~"$class"'
+LOCK = PROCESS + ', class=~"$class", kind=~"$kind"'
 RATE = "$__rate_interval"
 
 
 def query(text):
-    filled = text.replace("@class", CLASS).replace("@process", PROCESS).replace("@rate", RATE)
+    filled = text.replace("@lock", LOCK).replace("@process", PROCESS).replace("@rate", RATE)
     return " ".join(filled.split())
 
 

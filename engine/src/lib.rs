@@ -48,5 +48,7 @@ pub use handles::{
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
-pub use metrics::{ContendedLock, LockClass, Metrics, Recorder, ReleaseOutcome, RenewalOutcome};
+pub use metrics::{
+    ContendedLock, Event, LockClass, LockKind, Metrics, Recorder, ReleaseOutcome, RenewalOutcome,
+};
 pub use transport::{AuditLevel, Finding};

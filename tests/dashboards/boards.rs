@@ -89,7 +89,7 @@ fn read(board: &str, panel: &Value) -> Panel {
 
 fn at_all(expression: &str) -> String {
     let mut filled = expression.replace("$__rate_interval", "1m").replace("$__range", "1h");
-    for variable in ["job", "instance", "class"] {
+    for variable in ["job", "instance", "class", "kind"] {
         filled = filled.replace(&format!("${variable}"), ".+");
     }
     assert!(!filled.contains('$'), "{filled}");

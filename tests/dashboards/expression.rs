@@ -152,10 +152,11 @@ fn is_number(expression: &Expr) -> bool {
     }
 }
 
+// A variable at "All" asks for no value in particular.
 fn asked_for(matcher: &Matcher) -> impl Iterator<Item = &str> {
     let many = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
     let parts = if many { matcher.value.split('|').collect() } else { vec![matcher.value.as_str()] };
-    parts.into_iter()
+    parts.into_iter().filter(move |part| !many || *part != ".+")
 }
 
 /// Any of it since the process started is what is asked.

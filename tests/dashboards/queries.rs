@@ -24,13 +24,14 @@ fn panels_ask_for_metrics_labels_and_values_that_there_are() {
     }
 }
 
-// By class where all metrics of the query have classes: what is compared with a number of the process is a whole.
+// By class and kind where all metrics of the query belong to locks. A panel that compares with a number of the process
+// shows the whole process.
 fn assert_chosen(panel: &Panel, selector: &Selector, all: &[Selector]) {
-    let by_class =
+    let of_locks =
         all.iter().all(|one| one.series.labels.contains("class")) && !panel.title.contains("most allowed");
-    let wanted = ["job", "instance"].into_iter().chain(by_class.then_some("class"));
+    let wanted = ["job", "instance"].into_iter().chain(["class", "kind"].into_iter().filter(|_| of_locks));
     for label in wanted {
-        let exempt = label == "class" && panel.title == "Subscriptions";
+        let exempt = !["job", "instance"].contains(&label) && panel.title == "Subscriptions";
         assert!(
             exempt || selector.asks_by(label),
             "{} / {} does not follow ${label}",

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold::Recorder;
+use leasehold::{Event, Recorder, metrics::EngineEvent};
 
 use crate::moment::Moment;
 
@@ -25,9 +25,10 @@ impl News {
 }
 
 impl Recorder for News {
-    fn node_changed(&self, address: &str, connected: bool) {
+    fn record(&self, event: &Event<'_>) {
+        let Event::Engine(EngineEvent::NodeChanged { address, connected, .. }) = event else { return };
         let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("host:port");
-        let item = Item { at: Moment::now(), port, connected };
+        let item = Item { at: Moment::now(), port, connected: *connected };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(item);
     }
 }

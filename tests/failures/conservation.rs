@@ -97,8 +97,8 @@ async fn assert_holds_at_a_shutdown(engine: &Engine, other: &Engine) {
     block_in_place(|| assert_balances_within(PATIENCE, engine));
     let after = Numbers::of(engine);
     let rise = |metric, labels: &[&str]| after.one(metric, labels) - before.one(metric, labels);
-    assert_eq!(rise("leasehold_acquire_total", &["jobs", "error"]), 3.0);
-    assert_eq!(rise("leasehold_leases_lost_total", &["orders", "shutdown"]), 1.0);
+    assert_eq!(rise("leasehold_acquire_total", &["jobs", "exclusive", "error"]), 3.0);
+    assert_eq!(rise("leasehold_leases_lost_total", &["orders", "exclusive", "shutdown"]), 1.0);
     drop(held);
     theirs.release().await.expect("ours to the end");
     block_in_place(|| assert_balances_within(PATIENCE, other));

@@ -45,13 +45,14 @@ impl Told {
     pub(crate) fn assert_is_what(&self, numbers: &Numbers) {
         for class in CLASSES {
             for outcome in ["busy", "timeout", "cancelled", "error"] {
-                let counted = numbers.one("leasehold_acquire_total", &[class, outcome]);
+                let counted = numbers.one("leasehold_acquire_total", &[class, "exclusive", outcome]);
                 assert_eq!(counted, self.of(class, outcome), "{class} {outcome}");
             }
             let leases = ["acquired", "reentrant"];
-            let leases = leases.map(|outcome| numbers.one("leasehold_acquire_total", &[class, outcome]));
+            let leases =
+                leases.map(|outcome| numbers.one("leasehold_acquire_total", &[class, "exclusive", outcome]));
             assert_eq!(leases.iter().sum::<f64>(), self.of(class, "lease"), "{class}");
-            let released = numbers.one("leasehold_release_total", &[class, "released"]);
+            let released = numbers.one("leasehold_release_total", &[class, "exclusive", "released"]);
             assert_eq!(released, self.of(class, "released"), "{class}");
         }
     }

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use leasehold::{LockClass, Recorder, RenewalOutcome};
+use leasehold::{
+    Event, Recorder, RenewalOutcome,
+    metrics::{EngineEvent, LockEvent},
+};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Arc<Counts>);
@@ -38,18 +41,21 @@ impl Tally {
 }
 
 impl Recorder for Tally {
-    fn renewed(&self, members: usize, _took: std::time::Duration, _answered: bool) {
-        self.0.renewals_sent.fetch_add(members as u64, Ordering::SeqCst);
-    }
-
-    fn renewal(&self, _: &LockClass, outcome: RenewalOutcome, count: u64) {
-        self.0.renewals_answered.fetch_add(count, Ordering::SeqCst);
-        if outcome == RenewalOutcome::TooLate {
-            self.0.renewals_too_late.fetch_add(count, Ordering::SeqCst);
+    fn record(&self, event: &Event<'_>) {
+        match event {
+            Event::Engine(EngineEvent::RenewalBatch { members, .. }) => {
+                self.0.renewals_sent.fetch_add(*members as u64, Ordering::SeqCst);
+            }
+            Event::Lock(_, LockEvent::Renewal { outcome, count, .. }) => {
+                self.0.renewals_answered.fetch_add(*count, Ordering::SeqCst);
+                if *outcome == RenewalOutcome::TooLate {
+                    self.0.renewals_too_late.fetch_add(*count, Ordering::SeqCst);
+                }
+            }
+            Event::Engine(EngineEvent::NoExpiry) => {
+                self.0.no_expiry.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
         }
-    }
-
-    fn no_expiry(&self) {
-        self.0.no_expiry.fetch_add(1, Ordering::SeqCst);
     }
 }

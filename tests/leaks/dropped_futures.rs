@@ -170,7 +170,7 @@ fn shutdown<G: Fixture>() {
     for metrics in doomed_metrics.into_inner().expect("no panic") {
         assert_ends_balanced_within(PATIENCE, &metrics);
         let numbers = Numbers::read(&metrics);
-        assert_eq!(numbers.one("leasehold_acquire_total", &["default", "acquired"]), 2.0);
+        assert_eq!(numbers.one("leasehold_acquire_total", &["default", "exclusive", "acquired"]), 2.0);
     }
 }
 
@@ -213,7 +213,7 @@ fn of_every_call<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) -> Fate
         let numbers = Numbers::of(&stage.engine);
         let told = numbers.sum("leasehold_acquire_total", TESTED);
         let fates = Fates {
-            cancelled: numbers.one("leasehold_acquire_total", &[TESTED, "cancelled"]),
+            cancelled: numbers.one("leasehold_acquire_total", &[TESTED, "exclusive", "cancelled"]),
             without_caller: numbers.one("leasehold_grants_without_caller_total", &[]),
         };
         assert_eq!((fates.cancelled, told), (f64::from(dropped), f64::from(dropped + done)));

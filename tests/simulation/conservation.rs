@@ -42,18 +42,18 @@ async fn every_outcome_of_a_wait_is_told_once() {
     dropped.abort(); // cancelled
     pass(millis(10)).await;
     check(&fixture);
-    assert_eq!(Numbers::of(&fixture.engine).one("leasehold_waiters", &["x"]), 1.0);
+    assert_eq!(Numbers::of(&fixture.engine).one("leasehold_waiters", &["x", "exclusive"]), 1.0);
     drop(second);
     first.release().await.unwrap();
     drop(waiting.await.unwrap().unwrap()); // granted, dropped
     pass(millis(10)).await;
     check(&fixture);
     let numbers = Numbers::of(&fixture.engine);
-    let outcome = |outcome| numbers.one("leasehold_acquire_total", &["x", outcome]);
+    let outcome = |outcome| numbers.one("leasehold_acquire_total", &["x", "exclusive", outcome]);
     let outcomes = ["acquired", "reentrant", "busy", "timeout", "cancelled", "error"].map(outcome);
     assert_eq!(outcomes, [2.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
-    assert_eq!(numbers.one("leasehold_release_total", &["x", "released"]), 1.0);
-    assert_eq!(numbers.one("leasehold_release_total", &["x", "dropped"]), 1.0);
+    assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "released"]), 1.0);
+    assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "dropped"]), 1.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +165,7 @@ async fn gauges_are_of_this_moment() {
     let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(lock.acquire())).collect();
     pass(seconds(2)).await;
     let numbers = Numbers::of(&engine);
-    let gauge = |metric| numbers.one(metric, &["x"]);
+    let gauge = |metric| numbers.one(metric, &["x", "exclusive"]);
     let gauges =
         ["leasehold_held", "leasehold_waiters", "leasehold_waiters_max", "leasehold_contended"].map(gauge);
     assert_eq!(gauges, [1.0, 3.0, 3.0, 1.0]);
@@ -213,11 +213,11 @@ async fn wake_ups_and_renewals_are_told_apart() {
     theirs.release().await.unwrap();
     mine.await.unwrap().unwrap().release().await.unwrap();
     let numbers = Numbers::of(&fixture.engine);
-    assert_eq!(numbers.one("leasehold_wakeups_total", &["default", "notice", "acquired"]), 1.0);
-    assert_eq!(numbers.one("leasehold_wakeup_to_acquire_seconds", &["default"]), 1.0);
-    let renewed = numbers.one("leasehold_renewals_total", &["default", "renewed"]);
+    assert_eq!(numbers.one("leasehold_wakeups_total", &["default", "exclusive", "notice", "acquired"]), 1.0);
+    assert_eq!(numbers.one("leasehold_wakeup_to_acquire_seconds", &["default", "exclusive"]), 1.0);
+    let renewed = numbers.one("leasehold_renewals_total", &["default", "exclusive", "renewed"]);
     assert!((9.0..=11.0).contains(&renewed), "10 s at one a second: {renewed}");
-    assert_eq!(numbers.one("leasehold_renew_margin_ratio", &["default"]), renewed);
+    assert_eq!(numbers.one("leasehold_renew_margin_ratio", &["default", "exclusive"]), renewed);
     assert_eq!(numbers.one("leasehold_backend_command_seconds", &["memory", "renew", "ok"]), renewed);
     assert_eq!(numbers.one("leasehold_backend_up", &["memory", "memory"]), 1.0);
 }
@@ -238,8 +238,8 @@ async fn each_name_of_a_list_is_a_wait_of_its_own_of_its_own_class() {
     assert_eq!((heard.waits, heard.granted, heard.timed_out, heard.failed), (21, 20, 1, 0));
     check(&fixture);
     let numbers = Numbers::of(&fixture.engine);
-    assert_eq!(numbers.one("leasehold_held", &["ones"]), 11.0, "n1 and n10 to n19");
-    assert_eq!(numbers.one("leasehold_acquire_total", &["default", "timeout"]), 1.0);
+    assert_eq!(numbers.one("leasehold_held", &["ones", "exclusive"]), 11.0, "n1 and n10 to n19");
+    assert_eq!(numbers.one("leasehold_acquire_total", &["default", "exclusive", "timeout"]), 1.0);
     drop((outcomes, held));
     fixture.settles_within(seconds(1)).await;
     check(&fixture);
@@ -262,7 +262,7 @@ async fn a_list_dropped_in_the_middle_was_cancelled_and_its_grants_are_counted_a
     fixture.settles_within(seconds(1)).await;
     check(&fixture);
     let numbers = Numbers::of(&fixture.engine);
-    assert_eq!(numbers.one("leasehold_release_total", &["x", "dropped"]), 1.0);
+    assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "dropped"]), 1.0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,7 +99,8 @@ async fn renewals_without_a_connected_node_are_counted_before_the_first_loss() {
     pass(seconds(6)).await;
     let seen = engine.snapshot();
     assert_eq!((seen.lost, seen.renewals_failed, heard.renewals(unreachable)), (100, 100, 100), "each once");
-    let counted = Numbers::of(&engine).one("leasehold_renewals_total", &["default", "unreachable"]);
+    let counted =
+        Numbers::of(&engine).one("leasehold_renewals_total", &["default", "exclusive", "unreachable"]);
     assert_eq!(counted, 100.0);
     drop(leases);
 }

@@ -12,12 +12,12 @@ REACHED = [
     ),
     states(
         "Nodes connected",
-        "1: a checked connection to the node stands, in all processes. 0: not in some.",
+        "1: a checked connection to the node stands in all processes. 0: at least one process has none.",
         [series("min by (backend, node) (leasehold_backend_up{@process})", "{{node}}")],
     ),
     bars(
         "Reconnects",
-        "Nodes seen connected again after they were not.",
+        "Times a disconnected node was connected again.",
         [series("sum by (instance) (increase(leasehold_backend_reconnects_total{@process}[@rate]))", "{{instance}}")],
         shade=colours.LATE,
     ),
@@ -35,19 +35,19 @@ REACHED = [
     ),
     lines(
         "Topology epoch",
-        "Rises with every change of nodes, slots or connections.",
+        "Number that rises with every change of nodes, slots or connections.",
         [series("max by (instance) (leasehold_topology_epoch{@process})", "{{instance}}")],
     ),
     bars(
         "Requests followed to another node",
-        "moved: the node serves the slot now. ask: the key is on its way there. Only clusters redirect.",
+        "moved: the node serves the slot now. ask: the key is moving there. Only clusters redirect.",
         [series("sum by (type) (increase(leasehold_backend_redirects_total{@process}[@rate]))", "{{type}}")],
         colours=colours.REDIRECT,
         wide=12,
     ),
     lines(
         "Clocks of the nodes",
-        "Ahead of this machine's clock, or behind it, as each process sees it. A step, or nodes that are apart by more than the margin of a lease (5 % of its ttl, at least 100 ms), can give a lock to two holders; fencing tokens fall when the node that follows is behind.",
+        "Clock of each node minus the clock of this machine, as each process sees it. A step, or a difference between nodes above the margin of a lease (5 % of its ttl, at least 100 ms), can give a lock to two holders. Fencing tokens fall when the node that takes over is behind.",
         [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
         unit="s",
         least=None,
@@ -58,14 +58,14 @@ REACHED = [
 COMMANDS = [
     lines(
         "Time of a command",
-        "From sending to answer, by operation.",
+        "Time from the sending to the answer, by operation.",
         quantiles("leasehold_backend_command_seconds", "@process", by=["operation"]),
         unit="s",
         colours=colours.shares(colours.OPERATION),
     ),
     heat(
         "Times of commands",
-        "How they are spread, all operations.",
+        "Distribution of these times, for all operations.",
         "leasehold_backend_command_seconds",
         "@process",
     ),
@@ -78,21 +78,21 @@ COMMANDS = [
     ),
     lines(
         "Commands that failed, by cause",
-        "Requests without a definite answer. not_ready: loading, failing over, or not enough replicas. misconfigured: a missing right, out of memory, a missing command.",
+        "Requests without a definite answer. not_ready: the server loads, fails over, or has too few replicas. misconfigured: a missing right, out of memory, a missing command.",
         [series("sum by (error) (rate(leasehold_backend_errors_total{@process}[@rate]))", "{{error}}")],
         unit="ops",
         colours=colours.TROUBLE,
     ),
     lines(
         "Commands that failed, by operation",
-        "The same, by what was asked.",
+        "The same requests, by operation.",
         [series("sum by (operation) (rate(leasehold_backend_errors_total{@process}[@rate]))", "{{operation}}")],
         unit="ops",
         colours=colours.OPERATION,
     ),
     lines(
         "Renewal batches",
-        "Time of a batch, sent to answered.",
+        "Time of a batch, from the sending to the answer.",
         quantiles("leasehold_renew_seconds", "@process"),
         unit="s",
         colours=colours.SHARES,
@@ -102,8 +102,8 @@ COMMANDS = [
 NOTICES = [
     lines(
         "Subscriptions",
-        "Locks waited for, and those of them whose notices reach the process. The others are held by the process itself, "
-        "which needs no notice, or they are polled: Contention, Asks behind the first.",
+        "Locks with waiting callers, and the locks among them whose notices reach the process. The process holds the other "
+        "locks itself and needs no notice, or polls them: Contention, Asks behind the first.",
         [
             series("sum(leasehold_subscriptions{@process})", "subscribed"),
             series("sum(leasehold_contended{@process})", "waited for"),
@@ -113,7 +113,7 @@ NOTICES = [
     ),
     bars(
         "Notices that may have been missed",
-        "Times a waiting lock may have missed a notice, so that it was asked for.",
+        "Times a lock with waiting callers may have missed a notice. The engine asks for the lock instead.",
         [series("sum by (instance, backend) (increase(leasehold_subscription_gaps_total{@process}[@rate]))", "{{instance}} {{backend}}")],
         wide=12,
         shade=colours.LATE,
@@ -123,7 +123,7 @@ NOTICES = [
 PROCESS = [
     bars(
         "Timers late by more than 250 ms",
-        "Times a timer of the engine's threads fired that late: the process was stopped, starved of CPU or throttled. Explains losses that no server error explains.",
+        "Times a timer of an engine thread fired that late: the process was stopped, had too little CPU, or was throttled. Explains losses without a server error.",
         [
             series(
                 "sum by (instance, thread) (increase(leasehold_runtime_stall_seconds_count{@process}[@rate])) "
@@ -135,7 +135,7 @@ PROCESS = [
     ),
     lines(
         "Late timers, p99",
-        "How late they fire.",
+        "How late these timers fire.",
         quantiles("leasehold_runtime_stall_seconds", "@process", (0.99,), by=["thread"]),
         unit="s",
         colours={f"p99 {name}": colour for name, colour in colours.THREAD.items()},
@@ -149,13 +149,13 @@ PROCESS = [
     ),
     lines(
         "Locks of a class too many",
-        "Lock handles whose class was one too many, since the process started. They count as class _other.",
+        "Lock handles whose class was refused, since the process started. They count as class _other.",
         [series("sum by (instance) (leasehold_classes_overflow_total{@process})", "{{instance}}")],
         wide=12,
     ),
     lines(
         "Events and log lines dropped",
-        "What the recorder or the tracing subscriber of a process was not told, by a second: it is too slow, or it panicked.",
+        "Events that the recorder missed, and log lines that the tracing subscriber missed, per second: it is too slow, or it panicked.",
         [
             series(
                 "sum by (instance, listener) (rate(leasehold_telemetry_dropped_total{@process}[@rate]))",

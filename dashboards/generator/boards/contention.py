@@ -7,26 +7,26 @@ from ..query import highest, mean, series
 WAITS = [
     shares(
         "Wait for a lock",
-        "From the acquire call to its lease or to the end of its patience, by class.",
+        "Time from the acquire call to its lease or to the end of its wait, by class.",
         "leasehold_acquire_wait_seconds",
-        "@class",
+        "@lock",
     ),
     heat(
         "Waits",
-        "How waits are spread. Two bands: some get the lock at once, some queue.",
+        "Distribution of waits. Two bands: some callers get the lock at once, others queue.",
         "leasehold_acquire_wait_seconds",
-        "@class",
+        "@lock",
     ),
     lines(
         "Oldest waiter",
-        "How long the caller has waited who waits longest, by class. Shows a wait that has not ended yet, which no histogram does.",
-        [series("max by (class) (leasehold_oldest_waiter_seconds{@class})", "{{class}}")],
+        "Wait so far of the caller that has waited longest, by class. Shows waits that have not ended, which no histogram does.",
+        [series("max by (class) (leasehold_oldest_waiter_seconds{@lock})", "{{class}}")],
         unit="s",
     ),
     table(
         "Who waits longest",
-        "The processes in which a caller waits for longest now, and for which class.",
-        highest("max by (class, job, instance) (leasehold_oldest_waiter_seconds{@class})"),
+        "The processes and classes with the longest waits now.",
+        highest("max by (class, job, instance) (leasehold_oldest_waiter_seconds{@lock})"),
         ["class", "job", "instance"],
         unit="s",
         value="Waits for",
@@ -34,20 +34,20 @@ WAITS = [
     ),
     lines(
         "Callers waiting",
-        "Callers that wait now, by class. They end as one of the outcomes below.",
-        [series("sum by (class) (leasehold_waiters{@class})", "{{class}}")],
+        "Callers waiting now, by class. Each wait ends with one of the outcomes below.",
+        [series("sum by (class) (leasehold_waiters{@lock})", "{{class}}")],
         wide=12,
     ),
     lines(
         "Most callers for one lock",
-        "Callers that wait in one process for the lock that most wait for. Near Callers waiting: one hot lock. The log names it once a minute.",
-        [series("max by (class) (leasehold_waiters_max{@class})", "{{class}}")],
+        "Callers of one process waiting for the lock that has the most of them. Near Callers waiting: one lock is hot. The log names it once a minute.",
+        [series("max by (class) (leasehold_waiters_max{@lock})", "{{class}}")],
         wide=12,
     ),
     lines(
         "Locks waited for",
-        "Locks that at least one caller of a process waits for.",
-        [series("sum by (class) (leasehold_contended{@class})", "{{class}}")],
+        "Locks with at least one waiting caller of a process.",
+        [series("sum by (class) (leasehold_contended{@lock})", "{{class}}")],
         wide=12,
     ),
 ]
@@ -57,25 +57,25 @@ GOT_IT = "acquired reentrant"
 OUTCOMES = [
     lines(
         "Got the lock",
-        "Acquire calls that ended with a lease, and those that share a hold of their scope.",
-        [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome=~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
+        "Acquire calls that ended with a lease, and calls that share a hold of their scope.",
+        [series('sum by (outcome) (rate(leasehold_acquire_total{@lock, outcome=~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.of(colours.ACQUIRE, GOT_IT),
     ),
     lines(
         "Did not get the lock",
-        "busy: only tried, and the lock is held. timeout: the wait ended, and the lock was known to be held meanwhile. cancelled: the caller was dropped. error: no definite answer (servers down), refused, a limit, shutdown.",
-        [series('sum by (outcome) (rate(leasehold_acquire_total{@class, outcome!~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
+        "busy: try_acquire found the lock held. timeout: the wait ended while the lock was known to be held. cancelled: the caller was dropped. error: no definite answer (servers down), refused, a limit, shutdown.",
+        [series('sum by (outcome) (rate(leasehold_acquire_total{@lock, outcome!~"acquired|reentrant"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.without(colours.ACQUIRE, GOT_IT),
     ),
     lines(
         "Contention ratio",
-        "Share of leases that were not to be had at the first ask, by class.",
+        "Share of leases that the first ask did not get, by class.",
         [
             series(
-                "sum by (class) (rate(leasehold_acquire_contended_total{@class}[@rate])) "
-                '/ sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))',
+                "sum by (class) (rate(leasehold_acquire_contended_total{@lock}[@rate])) "
+                '/ sum by (class) (rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))',
                 "{{class}}",
             )
         ],
@@ -84,20 +84,20 @@ OUTCOMES = [
     ),
     lines(
         "Calls begun",
-        "Acquire calls begun, by class. More than are ended: the queue grows.",
-        [series("sum by (class) (rate(leasehold_acquire_started_total{@class}[@rate]))", "{{class}}")],
+        "Acquire calls begun, by class. If more calls begin than end, the queue grows.",
+        [series("sum by (class) (rate(leasehold_acquire_started_total{@lock}[@rate]))", "{{class}}")],
         unit="ops",
     ),
     lines(
         "Grants without a caller",
-        "Grants that found no caller waiting any more and were given back. Many: patience ends just before the turn comes.",
+        "Grants that found no waiting caller and were given back. Many: waits end just before the grant.",
         [series("sum(rate(leasehold_grants_without_caller_total{@process}[@rate]))", "given back")],
         unit="ops",
         colours={"given back": colours.LATE},
     ),
     lines(
         "Waiting, of the most allowed",
-        "Callers that wait, as a share of waiters_max. At 1 callers are refused.",
+        "Callers waiting, as a share of waiters_max. At 1 the engine refuses callers.",
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
         unit="percentunit",
         most=1,
@@ -107,46 +107,46 @@ OUTCOMES = [
 HOLDS = [
     shares(
         "Time held",
-        "From grant to release or loss, by class. The wait grows with this.",
+        "Time from the grant to the release or the loss, by class. Waits grow with it.",
         "leasehold_hold_seconds",
-        "@class",
+        "@lock",
     ),
-    heat("Holds", "How the times held are spread.", "leasehold_hold_seconds", "@class"),
+    heat("Holds", "Distribution of the times held.", "leasehold_hold_seconds", "@lock"),
     lines(
         "Mean number held",
-        "Mean number of leases held at a time, of holds that ended, by class. Near the number of locks that are contended: they are never free.",
-        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@class}[@rate]))", "{{class}}")],
+        "Mean number of leases held at a time, of holds that ended, by class. Near the number of contended locks: these locks are never free.",
+        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@lock}[@rate]))", "{{class}}")],
     ),
 ]
 
 WAKEUPS = [
     lines(
         "Asks behind the first, by cause",
-        "notice: the lock was released. turn: behind a release of our own. expiry: the holder's time was over. safety_poll and resync: notices may be missing. retry: no answer before.",
-        [series("sum by (source) (rate(leasehold_wakeups_total{@class}[@rate]))", "{{source}}")],
+        "notice: the lock was released. turn: this process released the lock just before. expiry: the ttl of the holder ended. safety_poll and resync: notices may be missing. retry: no answer before.",
+        [series("sum by (source) (rate(leasehold_wakeups_total{@lock}[@rate]))", "{{source}}")],
         unit="ops",
         colours=colours.SOURCE,
     ),
     lines(
         "Asks behind the first, by result",
-        "acquired is useful; lost_race: somebody else was faster; unanswered: the server.",
-        [series("sum by (result) (rate(leasehold_wakeups_total{@class}[@rate]))", "{{result}}")],
+        "acquired: the ask got the lock. lost_race: another owner was faster. unanswered: the server did not answer.",
+        [series("sum by (result) (rate(leasehold_wakeups_total{@lock}[@rate]))", "{{result}}")],
         unit="ops",
         colours=colours.WAKEUP,
     ),
     shares(
         "Hand-over: notice to lease",
-        "From the notice that a lock was released to having it, where the first ask got it. Nothing while no notice leads to a lease: inside one process a lock goes from hand to hand.",
+        "Time from the notice of a release to the grant, where the first ask got the lock. Empty while no notice leads to a lease: callers of one process hand a lock over without a notice.",
         "leasehold_wakeup_to_acquire_seconds",
-        "@class",
+        "@lock",
     ),
     lines(
         "Asks for one lease",
-        "Times the server was asked for each lease granted: what waiting costs the server.",
+        "Asks of the server for each lease granted: the requests that one lease costs.",
         [
             series(
-                "sum by (class) (rate(leasehold_acquire_attempts_total{@class}[@rate])) "
-                '/ sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))',
+                "sum by (class) (rate(leasehold_acquire_attempts_total{@lock}[@rate])) "
+                '/ sum by (class) (rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))',
                 "{{class}}",
             )
         ],
@@ -154,13 +154,13 @@ WAKEUPS = [
     lines(
         "Mean hand-over",
         "Mean time from notice to lease, all classes.",
-        [mean("leasehold_wakeup_to_acquire_seconds", "@class", "mean")],
+        [mean("leasehold_wakeup_to_acquire_seconds", "@lock", "mean")],
         unit="s",
         colours=colours.SHARES,
     ),
     lines(
         "Locks of others without expiry",
-        "Locks found to be held by somebody else for ever. They are polled; only their holder, or a hand, ends them.",
+        "Locks of other clients found without expiry. The engine polls them; only the holder, or an operator, ends them.",
         [series("sum(increase(leasehold_peers_without_expiry_total{@process}[@rate]))", "without expiry")],
         colours={"without expiry": colours.BAD},
     ),

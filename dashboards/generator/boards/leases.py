@@ -7,19 +7,19 @@ from ..query import highest, mean, present, quantiles, series
 LOSSES = [
     bars(
         "Leases lost",
-        "By reason. expired: no renewal was confirmed in time. not_ours: the server says so: deleted, or a server that forgot. max_hold: held longer than allowed. shutdown: planned. renewal_stopped: the thread that renews stood still.",
-        [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
+        "By reason. expired: no renewal was confirmed in time. not_ours: the lock was deleted, or the server lost its data. max_hold: held for max_hold. shutdown: planned. renewal_stopped: the renewal thread stopped.",
+        [series("sum by (reason) (increase(leasehold_leases_lost_total{@lock}[@rate]))", "{{reason}}")],
         colours=colours.LOSS,
     ),
     bars(
         "Leases lost, by class",
         "Planned shutdowns left out.",
-        [series('sum by (class) (increase(leasehold_leases_lost_total{@class, reason!="shutdown"}[@rate]))', "{{class}}")],
+        [series('sum by (class) (increase(leasehold_leases_lost_total{@lock, reason!="shutdown"}[@rate]))', "{{class}}")],
         shade=colours.BAD,
     ),
     lines(
         "Told after the deadline",
-        "From the deadline of a lease to the report of its loss; 0 while none is lost at its deadline. The server keeps the lock for the margin longer; above it, two may hold.",
+        "Time from the deadline of a lease to the report of its loss; 0 while no lease is lost at its deadline. The server keeps the lock for the margin longer; above the margin, two owners may hold the lock.",
         [
             mean("leasehold_lease_lost_detected_seconds", "@process", "mean"),
             *quantiles("leasehold_lease_lost_detected_seconds", "@process", (0.99,)),
@@ -30,18 +30,18 @@ LOSSES = [
     lines(
         "In jeopardy now",
         "Leases whose last renewal was not confirmed, or whose server is another one, by class.",
-        [series("sum by (class) (leasehold_in_jeopardy{@class})", "{{class}}")],
+        [series("sum by (class) (leasehold_in_jeopardy{@lock})", "{{class}}")],
     ),
     lines(
         "Into jeopardy",
         "Times a lease got into jeopardy, by class.",
-        [series("sum by (class) (rate(leasehold_lease_jeopardy_total{@class}[@rate]))", "{{class}}")],
+        [series("sum by (class) (rate(leasehold_lease_jeopardy_total{@lock}[@rate]))", "{{class}}")],
         unit="ops",
     ),
     lines(
         "Clocks and foreign hands",
-        "Renewals that found a ttl that cannot be: the server's clock stepped, or another hand changed the lock.",
-        [series("sum by (class) (increase(leasehold_ttl_surprises_total{@class}[@rate]))", "{{class}}")],
+        "Renewals that found a ttl that is not possible: the server's clock stepped, or another client changed the lock.",
+        [series("sum by (class) (increase(leasehold_ttl_surprises_total{@lock}[@rate]))", "{{class}}")],
     ),
 ]
 
@@ -49,7 +49,7 @@ RENEWALS = [
     lines(
         "Time left when renewed",
         "Share of the ttl that was left to the deadline when a renewal was confirmed: about 0.6 when all is well. p1 near 0: leases are about to be lost.",
-        quantiles("leasehold_renew_margin_ratio", "@class", (0.01, 0.5)),
+        quantiles("leasehold_renew_margin_ratio", "@lock", (0.01, 0.5)),
         unit="percentunit",
         most=1,
         low=True,
@@ -57,21 +57,21 @@ RENEWALS = [
     ),
     heat(
         "Shares left when renewed",
-        "How they are spread. A second, lower band: renewals that needed another try.",
+        "Distribution of these shares. A second, lower band: renewals that needed another try.",
         "leasehold_renew_margin_ratio",
-        "@class",
+        "@lock",
         unit="percentunit",
     ),
     lines(
         "Renewals confirmed",
         "Renewals of single leases that were confirmed, by class.",
-        [series('sum by (class) (rate(leasehold_renewals_total{@class, result="renewed"}[@rate]))', "{{class}}")],
+        [series('sum by (class) (rate(leasehold_renewals_total{@lock, result="renewed"}[@rate]))', "{{class}}")],
         unit="ops",
     ),
     lines(
         "Renewals that failed",
-        "not_ours: lost. too_late: it reached the server after its latest execution time. The others: why there was no answer; it is tried again until the deadline.",
-        [series('sum by (result) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate]))', "{{result}}")],
+        "not_ours: lost. too_late: it reached the server after its latest execution time. The others: why there was no answer. The engine repeats the renewal until the deadline.",
+        [series('sum by (result) (rate(leasehold_renewals_total{@lock, result!="renewed"}[@rate]))', "{{result}}")],
         unit="ops",
         colours=colours.without(colours.RENEWAL, "renewed"),
     ),
@@ -80,8 +80,8 @@ RENEWALS = [
         "By class.",
         [
             series(
-                'sum by (class) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate])) '
-                "/ sum by (class) (rate(leasehold_renewals_total{@class}[@rate]))",
+                'sum by (class) (rate(leasehold_renewals_total{@lock, result!="renewed"}[@rate])) '
+                "/ sum by (class) (rate(leasehold_renewals_total{@lock}[@rate]))",
                 "{{class}}",
             )
         ],
@@ -89,28 +89,28 @@ RENEWALS = [
     ),
     lines(
         "Renewals begun late",
-        "How late a batch of renewals is sent, measured by the one of it that was due first. High while commands are fast: this process, not the server.",
+        "How late a renewal batch is sent, by the member that was due first. High while commands are fast: the process is slow, not the server.",
         quantiles("leasehold_renew_lateness_seconds", "@process"),
         unit="s",
         colours=colours.SHARES,
     ),
     lines(
         "Time of a renewal batch",
-        "Sent to answered; error: no member was answered.",
+        "Time from the sending to the answer; error: no member of the batch was answered.",
         quantiles("leasehold_renew_seconds", "@process", (0.99,), by=["result"]),
         unit="s",
         colours={f"p99 {name}": colour for name, colour in colours.RESULT.items()},
     ),
     lines(
         "Leases in a batch",
-        "How many leases one renewal batch carries.",
+        "Number of leases in one renewal batch.",
         quantiles("leasehold_renew_batch_size", "@process"),
         colours=colours.SHARES,
     ),
     lines(
         "Time left when renewed, by process",
-        "p1 of it. One process that is low: it is that process, or its way to the server. All: the server.",
-        present(quantiles("leasehold_renew_margin_ratio", "@class", (0.01,), by=["instance"])),
+        "The p1 of each process. If one process is low, it or its network is slow. If all are low, the server is.",
+        present(quantiles("leasehold_renew_margin_ratio", "@lock", (0.01,), by=["instance"])),
         unit="percentunit",
         most=1,
         low=True,
@@ -123,26 +123,26 @@ HOLDS = [
     lines(
         "Held",
         "Leases held now, by class.",
-        [series("sum by (class) (leasehold_held{@class})", "{{class}}")],
+        [series("sum by (class) (leasehold_held{@lock})", "{{class}}")],
         stacked=True,
     ),
     lines(
         "Oldest hold",
-        "How long the lease has been held that is held longest, by class.",
-        [series("max by (class) (leasehold_oldest_hold_seconds{@class})", "{{class}}")],
+        "Age of the oldest lease held now, by class.",
+        [series("max by (class) (leasehold_oldest_hold_seconds{@lock})", "{{class}}")],
         unit="s",
     ),
     table(
         "Who holds longest",
-        "The processes that hold a lease for longest now, and of which class.",
-        highest("max by (class, job, instance) (leasehold_oldest_hold_seconds{@class})"),
+        "The processes and classes with the oldest leases now.",
+        highest("max by (class, job, instance) (leasehold_oldest_hold_seconds{@lock})"),
         ["class", "job", "instance"],
         unit="s",
         value="Held for",
     ),
     lines(
         "Held, of the most allowed",
-        "Leases held, as a share of leases_max. At 1 acquires are refused.",
+        "Leases held, as a share of leases_max. At 1 the engine refuses acquires.",
         [series("sum by (instance) (leasehold_held{@process}) / max by (instance) (leasehold_leases_max{@process})", "{{instance}}")],
         unit="percentunit",
         most=1,
@@ -151,9 +151,9 @@ HOLDS = [
         "Granted, released, lost",
         "Granted = released + lost + what Held grows by.",
         [
-            series('sum(rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))', "granted"),
-            series("sum(rate(leasehold_release_total{@class}[@rate]))", "released"),
-            series("sum(rate(leasehold_leases_lost_total{@class}[@rate]))", "lost"),
+            series('sum(rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))', "granted"),
+            series("sum(rate(leasehold_release_total{@lock}[@rate]))", "released"),
+            series("sum(rate(leasehold_leases_lost_total{@lock}[@rate]))", "lost"),
         ],
         unit="ops",
         colours={"granted": colours.GOOD, "released": colours.QUIET, "lost": colours.BAD},
@@ -161,28 +161,28 @@ HOLDS = [
     ),
     lines(
         "Releases that were not clean",
-        "already_lost: the server did not know it as ours. released_or_lost: only a repeat was answered. unknown: no answer; repeated in the background.",
-        [series('sum by (outcome) (rate(leasehold_release_total{@class, outcome!~"released|dropped"}[@rate]))', "{{outcome}}")],
+        "already_lost: the server did not know the owner as holder. released_or_lost: only a repeated release was answered. unknown: no answer; the engine repeats the release in the background.",
+        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome!~"released|dropped"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.without(colours.RELEASE, CLEAN),
     ),
     lines(
         "Releases",
-        "dropped: released by dropping the lease, without an answer for its holder.",
-        [series('sum by (outcome) (rate(leasehold_release_total{@class, outcome=~"released|dropped"}[@rate]))', "{{outcome}}")],
+        "dropped: the holder dropped the lease and got no answer.",
+        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome=~"released|dropped"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.of(colours.RELEASE, CLEAN),
     ),
     lines(
         "Requests that may have been executed",
-        "Sent, but not answered, by operation. The engine asks again or closes the owner.",
+        "Requests sent and not answered, by operation. The engine asks again, or releases the owner in the background.",
         [series("sum by (operation) (rate(leasehold_attempts_unknown_total{@process}[@rate]))", "{{operation}}")],
         unit="ops",
         colours=colours.OPERATION,
     ),
     lines(
         "Owners being closed",
-        "Owners whose release is repeated in the background, because something of them may still be on a server.",
+        "Owners that the engine releases in the background, because a server may still hold something of theirs.",
         [series("sum by (instance) (leasehold_owners_closing{@process})", "{{instance}}")],
     ),
 ]

@@ -9,21 +9,21 @@ GLANCE = [
     number(
         "Leases lost",
         "Leases lost in the time shown, planned shutdowns left out. Anything above 0: two holders may have acted. Board Leases.",
-        series('sum(increase(leasehold_leases_lost_total{@class, reason!="shutdown"}[$__range]))', "lost") | {"instant": True},
+        series('sum(increase(leasehold_leases_lost_total{@lock, reason!="shutdown"}[$__range]))', "lost") | {"instant": True},
         steps=[(0.5, BAD)],
     ),
     number(
         "In jeopardy",
         "Leases held now whose last renewal was not confirmed, or whose server is another one. They are lost at their deadline unless the server answers.",
-        series("sum(leasehold_in_jeopardy{@class})", "in jeopardy"),
+        series("sum(leasehold_in_jeopardy{@lock})", "in jeopardy"),
         steps=[(1, LATE)],
     ),
     number(
         "Renewals failed",
         "Share of renewals that were not confirmed.",
         series(
-            'sum(rate(leasehold_renewals_total{@class, result!="renewed"}[@rate])) '
-            "/ clamp_min(sum(rate(leasehold_renewals_total{@class}[@rate])), 1e-9)",
+            'sum(rate(leasehold_renewals_total{@lock, result!="renewed"}[@rate])) '
+            "/ clamp_min(sum(rate(leasehold_renewals_total{@lock}[@rate])), 1e-9)",
             "failed",
         ),
         unit="percentunit",
@@ -31,47 +31,47 @@ GLANCE = [
     ),
     yes(
         "Server reached",
-        "no: some process is not connected to some master, and cannot get some locks now. Board Backend.",
+        "no: at least one process is not connected to at least one master, and cannot get its locks now. Board Backend.",
         series("min(leasehold_backend_connected{@process})", "connected"),
     ),
     number(
         "Waiting now",
-        "Callers that wait for a lock now.",
-        series("sum(leasehold_waiters{@class})", "waiting"),
+        "Callers waiting for a lock now.",
+        series("sum(leasehold_waiters{@lock})", "waiting"),
         base=colours.QUIET,
     ),
     number(
         "Oldest wait",
-        "How long the caller has waited who waits longest.",
-        series("max(leasehold_oldest_waiter_seconds{@class})", "oldest"),
+        "Wait so far of the caller that has waited longest.",
+        series("max(leasehold_oldest_waiter_seconds{@lock})", "oldest"),
         unit="s",
         steps=[(10, LATE), (60, BAD)],
     ),
     number(
         "Contention",
-        "Share of leases that were not to be had at the first ask.",
+        "Share of leases that the first ask did not get.",
         series(
-            "sum(rate(leasehold_acquire_contended_total{@class}[@rate])) "
-            '/ clamp_min(sum(rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate])), 1e-9)',
+            "sum(rate(leasehold_acquire_contended_total{@lock}[@rate])) "
+            '/ clamp_min(sum(rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate])), 1e-9)',
             "contended",
         ),
         unit="percentunit",
         base=colours.QUIET,
     ),
-    number("Held now", "Leases held now.", series("sum(leasehold_held{@class})", "held"), base=colours.QUIET),
+    number("Held now", "Leases held now.", series("sum(leasehold_held{@lock})", "held"), base=colours.QUIET),
 ]
 
 LOSS = [
     bars(
         "Leases lost, by reason",
-        "expired: no renewal was confirmed in time. not_ours: the server says it is somebody else's or gone. max_hold: held longer than allowed. renewal_stopped: the thread that renews stood still.",
-        [series("sum by (reason) (increase(leasehold_leases_lost_total{@class}[@rate]))", "{{reason}}")],
+        "expired: no renewal was confirmed in time. not_ours: the server does not know the owner as holder. max_hold: held for max_hold. renewal_stopped: the renewal thread stopped.",
+        [series("sum by (reason) (increase(leasehold_leases_lost_total{@lock}[@rate]))", "{{reason}}")],
         colours=colours.LOSS,
     ),
     lines(
         "Time left when renewed",
         "Share of the ttl that was left when a renewal was confirmed: about 0.6 when all is well. p1 near 0: leases are about to be lost.",
-        quantiles("leasehold_renew_margin_ratio", "@class", (0.01, 0.5)),
+        quantiles("leasehold_renew_margin_ratio", "@lock", (0.01, 0.5)),
         unit="percentunit",
         most=1,
         low=True,
@@ -79,8 +79,8 @@ LOSS = [
     ),
     lines(
         "Renewals not confirmed",
-        "Renewals of single leases that failed, by what came back.",
-        [series('sum by (result) (rate(leasehold_renewals_total{@class, result!="renewed"}[@rate]))', "{{result}}")],
+        "Renewals of single leases that failed, by result.",
+        [series('sum by (result) (rate(leasehold_renewals_total{@lock, result!="renewed"}[@rate]))', "{{result}}")],
         unit="ops",
         colours=colours.without(colours.RENEWAL, "renewed"),
     ),
@@ -90,19 +90,19 @@ WAITING = [
     lines(
         "Leases granted",
         "Leases returned to callers, by class.",
-        [series('sum by (class) (rate(leasehold_acquire_total{@class, outcome="acquired"}[@rate]))', "{{class}}")],
+        [series('sum by (class) (rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))', "{{class}}")],
         unit="ops",
     ),
     lines(
         "Wait for a lock, p99",
-        "From the acquire call to its lease or to the end of its patience, by class. Board Contention.",
-        quantiles("leasehold_acquire_wait_seconds", "@class", (0.99,), by=["class"]),
+        "Time from the acquire call to its lease or to the end of its wait, by class. Board Contention.",
+        quantiles("leasehold_acquire_wait_seconds", "@lock", (0.99,), by=["class"]),
         unit="s",
     ),
     table(
         "Who waits now",
-        "Callers that wait, by class and process. The locks they wait for: the log line of the most contended locks.",
-        highest("sum by (class, job, instance) (leasehold_waiters{@class})"),
+        "Callers waiting now, by class and process. The log names the most contended locks.",
+        highest("sum by (class, job, instance) (leasehold_waiters{@lock})"),
         ["class", "job", "instance"],
         value="Waiting",
     ),
@@ -111,19 +111,19 @@ WAITING = [
 CAUSE = [
     lines(
         "Lock: mean number held",
-        "Mean number of leases held at a time by holds that ended, by class. Of locks that are contended: near the number of locks means they are saturated, hold them for less long.",
-        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@class}[@rate]))", "{{class}}")],
+        "Mean number of leases held at a time, of holds that ended, by class. Near the number of contended locks: these locks are saturated, so hold them for less time.",
+        [series("sum by (class) (rate(leasehold_hold_seconds_sum{@lock}[@rate]))", "{{class}}")],
     ),
     lines(
         "Process: late timers, p99",
-        "How late timers of the engine's threads fire. High: the process was stopped, starved of CPU or throttled.",
+        "How late timers of the engine's threads fire. High: the process was stopped, had too little CPU, or was throttled.",
         quantiles("leasehold_runtime_stall_seconds", "@process", (0.99,), by=["thread"]),
         unit="s",
         colours={"p99 calls": colours.QUIET, "p99 renewal": "purple"},
     ),
     lines(
         "Server: time of a command, p99",
-        "From sending to answer, as the engine sees it. Board Backend.",
+        "Time from the sending to the answer, as the engine sees it. Board Backend.",
         quantiles("leasehold_backend_command_seconds", "@process", (0.99,), by=["operation"]),
         unit="s",
         colours={f"p99 {name}": colour for name, colour in colours.OPERATION.items()},

@@ -9,8 +9,14 @@ use super::{
     reply_to::{BulkReplyTo, ListSender, ReplyTo},
 };
 use crate::{
-    clock::Instant, error::AcquireError, inner::Inner, key::LockKey, lease::shared::Terms, metrics::ClassId,
-    routing::slot::Slot, transport::TransportError,
+    clock::Instant,
+    error::AcquireError,
+    inner::Inner,
+    key::LockKey,
+    lease::shared::Terms,
+    metrics::{ClassId, LabelSet},
+    routing::slot::Slot,
+    transport::TransportError,
 };
 
 /// What the names of a list have in common.
@@ -36,9 +42,9 @@ pub(crate) struct BulkAcquireCall {
 }
 
 impl List {
-    /// What this name of it counts as.
-    pub(crate) fn class_of(&self, key: &LockKey) -> ClassId {
-        self.class.unwrap_or_else(|| self.inner.events.classes.by_rule(key.name()))
+    /// The labels of the metrics of this lock.
+    pub(crate) fn labels_of(&self, key: &LockKey) -> LabelSet {
+        LabelSet::exclusive(self.class.unwrap_or_else(|| self.inner.events.classes.by_rule(key.name())))
     }
 
     /// The caller of the name at this place.
@@ -66,7 +72,7 @@ impl BulkAcquireCall {
     }
 
     fn call(self, now: Instant) -> Call {
-        let terms = Terms { class: self.list.class_of(&self.key), ..self.list.terms };
+        let terms = Terms { labels: self.list.labels_of(&self.key), ..self.list.terms };
         let patience = Patience::Wait(self.list.wait.map(|time| now + time));
         Call { key: self.key, terms, asked: self.list.asked, patience, scope: None, joined: now }
     }

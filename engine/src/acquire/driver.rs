@@ -24,7 +24,7 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
-    metrics::{self, AskAnswer},
+    metrics::{self, AskAnswer, EngineEvent, LockEvent},
     release::{loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
     transport::{Acquire, AcquireReply, Fencing, TransportError},
@@ -49,7 +49,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
             noticed = Some(inner.clock.now());
         }
         if delta.gaps {
-            inner.events.subscription_gap();
+            inner.events.record_engine(EngineEvent::SubscriptionGap);
         }
         let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
         if !matches!(todo, Todo::Ask(_)) {
@@ -260,7 +260,7 @@ fn tell_ask(
     };
     let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
     let told = metrics::Ask { cause: ask.cause, took, answer, since_notice };
-    inner.events.asked(inner.events.class(ask.class), &told);
+    inner.events.record_lock(ask.labels, LockEvent::Asked(told));
 }
 
 async fn send(
@@ -315,11 +315,11 @@ fn handle_answer(
     let Verdict { leaving, closing, no_expiry, .. } = verdict;
     match installed {
         Some(installed) => deliver(inner, installed, cause != Cause::Arrival),
-        None if granted => inner.events.grant_without_caller(),
+        None if granted => inner.events.record_engine(EngineEvent::GrantWithoutCaller),
         None => {}
     }
     if no_expiry && inner.warned_no_expiry.is_news(key.on_server()) {
-        inner.events.no_expiry();
+        inner.events.record_engine(EngineEvent::NoExpiry);
         let key = key.clone();
         log::line(Level::WARN, move || {
             tracing::warn!(

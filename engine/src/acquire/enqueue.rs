@@ -148,7 +148,7 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         ScopeView::Queued(terms) => {
             call.asked.check_against(terms)?;
             inner.check_limits(call.key.slot())?;
-            Ok(Admitted::Queue(Terms { class: call.terms.class, ..terms }))
+            Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
         ScopeView::Stranger
             if call.patience == Patience::Try && slot.entry.is_known_held(inner.clock.now()) =>

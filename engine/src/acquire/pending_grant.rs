@@ -133,7 +133,7 @@ mod tests {
         config::EngineConfig,
         inner::Inner,
         lease::shared::{self, Terms},
-        metrics::{ClassId, Classes, Events},
+        metrics::{Classes, Events, LabelSet},
         transport::Capabilities,
     };
 
@@ -149,7 +149,7 @@ mod tests {
     async fn a_taken_lease_without_a_handle_is_given_back() {
         let inner = engine();
         let terms =
-            Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, class: ClassId::DEFAULT };
+            Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
         let lease = shared::tests::core("a", terms, inner.clock.now());
         let Accept::Lease(taken) = PendingGrant::new(lease.clone(), inner.clone(), false).take() else {
             panic!("it is held")

@@ -194,7 +194,7 @@ mod tests {
             ttl: std::time::Duration::from_secs(1),
             renewed: true,
             max_hold: None,
-            class: Default::default(),
+            labels: Default::default(),
         };
         Arc::new(LeaseCore::new(key.clone(), terms, granted, Default::default(), 1))
     }

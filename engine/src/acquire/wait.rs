@@ -5,13 +5,20 @@ use std::sync::Arc;
 use tracing::field::Empty;
 
 use super::{enqueue::Call, pending_grant::AcceptedLease};
-use crate::{clock::Instant, error::AcquireError, inner::Inner, key::LockKey, log::Span, metrics::ClassId};
+use crate::{
+    clock::Instant,
+    error::AcquireError,
+    inner::Inner,
+    key::LockKey,
+    log::Span,
+    metrics::{LabelSet, LockEvent},
+};
 
 /// A call that is not over. Dropping it tells that it was cancelled.
 pub(crate) struct Wait<'a> {
     inner: &'a Inner,
     key: Arc<LockKey>,
-    class: ClassId,
+    labels: LabelSet,
     since: Instant,
     over: bool,
     span: Span,
@@ -19,14 +26,14 @@ pub(crate) struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     pub(crate) fn begin(inner: &'a Inner, call: &Call) -> Self {
-        let class = call.terms.class;
-        inner.events.wait_started(inner.events.class(class));
+        let labels = call.terms.labels;
+        inner.events.record_lock(labels, LockEvent::WaitStarted);
         let span = Span::new(|| {
             tracing::debug_span!(
                 "lock.acquire",
                 otel.kind = "client",
                 otel.status_code = Empty,
-                lock.class = inner.events.class(class).name(),
+                lock.class = inner.events.labels(labels).class.name(),
                 lock.name = call.key.name(),
                 lock.outcome = Empty,
                 lock.wait_ms = Empty,
@@ -34,7 +41,7 @@ impl<'a> Wait<'a> {
                 lock.fencing_token = Empty,
             )
         });
-        Self { inner, key: call.key.clone(), class, since: call.joined, over: false, span }
+        Self { inner, key: call.key.clone(), labels, since: call.joined, over: false, span }
     }
 
     /// What the call does happens in this span.
@@ -46,7 +53,7 @@ impl<'a> Wait<'a> {
     pub(crate) fn end(mut self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
         self.over = true;
         self.tell_span(outcome);
-        tell_end(self.inner, &self.key, self.class, self.since, outcome);
+        tell_end(self.inner, &self.key, self.labels, self.since, outcome);
     }
 
     fn tell_span(&self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
@@ -77,30 +84,32 @@ impl<'a> Wait<'a> {
 pub(crate) fn tell_end(
     inner: &Inner,
     key: &LockKey,
-    class: ClassId,
+    labels: LabelSet,
     since: Instant,
     outcome: &Result<Option<AcceptedLease>, AcquireError>,
 ) {
-    let events = &inner.events;
-    let class = events.class(class);
+    let record = |event| inner.events.record_lock(labels, event);
     match outcome {
         Ok(Some(taken)) if taken.first => {
             let waited = taken.at - since;
             if taken.contended {
                 inner.hot.note(key, waited);
             }
-            events.totals.granted.add(1);
-            events.granted(class, waited, taken.contended);
+            record(LockEvent::Granted { waited, contended: taken.contended });
         }
-        Ok(Some(_)) => events.shared(class),
-        Ok(None) => events.refused(class),
+        Ok(Some(_)) => record(LockEvent::Shared),
+        Ok(None) => record(LockEvent::Refused),
         Err(AcquireError::TimedOut { waited }) => {
             inner.hot.note(key, *waited);
-            events.timed_out(class, *waited);
+            record(LockEvent::TimedOut { waited: *waited });
         }
-        Err(AcquireError::Unavailable { last_error, .. }) => events.failed(class, last_error.as_ref()),
-        Err(AcquireError::Refused(last_error)) => events.failed(class, Some(last_error)),
-        Err(_) => events.failed(class, None),
+        Err(AcquireError::Unavailable { last_error, .. }) => {
+            record(LockEvent::Failed { last_error: last_error.as_ref() });
+        }
+        Err(AcquireError::Refused(last_error)) => {
+            record(LockEvent::Failed { last_error: Some(last_error) });
+        }
+        Err(_) => record(LockEvent::Failed { last_error: None }),
     }
 }
 
@@ -108,7 +117,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.span.record("lock.outcome", "cancelled");
-            self.inner.events.cancelled(self.inner.events.class(self.class));
+            self.inner.events.record_lock(self.labels, LockEvent::Cancelled);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     error::{AcquireError, Invalid},
     key::{LockKey, NameFault, PrehashedHasher},
     lease::shared::Terms,
-    metrics::ClassId,
+    metrics::{ClassId, LockEvent},
     release::{end, in_progress::ReleasedBy},
 };
 
@@ -266,7 +266,7 @@ impl BulkAcquire {
             BulkAcquireCall { key, place, list: list.clone() }.queue_up(true, None);
             return None;
         }
-        wait::tell_end(inner, &key, list.class_of(&key), joined, &outcome);
+        wait::tell_end(inner, &key, list.labels_of(&key), joined, &outcome);
         let taken = outcome.transpose()?;
         Some((place, taken.map(|taken| Lease::new(taken.into_lease(), self.handle.clone()))))
     }
@@ -299,7 +299,7 @@ impl BulkAcquire {
     fn ask(&mut self, list: Arc<List>) {
         let inner = self.handle.inner();
         for key in self.keys.iter().flatten() {
-            inner.events.wait_started(inner.events.class(list.class_of(key)));
+            inner.events.record_lock(list.labels_of(key), LockEvent::WaitStarted);
         }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
         let enqueue =
@@ -349,7 +349,7 @@ impl Drop for BulkAcquire {
         for (place, key) in self.keys.iter().enumerate() {
             if let Some(key) = key {
                 enqueue::leave(inner, key, list.caller(place));
-                inner.events.cancelled(inner.events.class(list.class_of(key)));
+                inner.events.record_lock(list.labels_of(key), LockEvent::Cancelled);
             }
         }
     }

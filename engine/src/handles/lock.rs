@@ -16,7 +16,7 @@ use crate::{
     inner::Inner,
     key::{LockKey, NameFault},
     lease::{shared::Terms, state::LeaseState},
-    metrics::ClassId,
+    metrics::{ClassId, LabelSet},
     transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
 };
 
@@ -603,7 +603,8 @@ pub(super) fn checked_terms(inner: &Inner, asked: ExplicitTerms, class: ClassId)
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
     }
-    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, class })
+    let labels = LabelSet::exclusive(class);
+    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 
 /// One request on the calls lane, made on the calls thread.

@@ -20,7 +20,7 @@ use super::{
     unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
 };
 use crate::{
-    clock::Instant, fencing::FencingToken, guard, key::LockKey, metrics::ClassId, owner::Owner,
+    clock::Instant, fencing::FencingToken, guard, key::LockKey, metrics::LabelSet, owner::Owner,
     routing::topology::ClockId, span::Span, transport::TransportError,
 };
 
@@ -33,8 +33,8 @@ pub(crate) struct Terms {
     pub(crate) renewed: bool,
     /// For how long the lease is renewed at most.
     pub(crate) max_hold: Option<Duration>,
-    /// The class of the lease in metrics.
-    pub(crate) class: ClassId,
+    /// The labels of the lease's metrics.
+    pub(crate) labels: LabelSet,
 }
 
 /// A grant as the server answered it.
@@ -68,7 +68,7 @@ pub(crate) struct LeaseCore {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     ttl: Span,
-    pub(crate) class: ClassId,
+    pub(crate) labels: LabelSet,
     renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
@@ -89,7 +89,7 @@ impl LeaseCore {
         open: UnansweredSends,
         holds: u32,
     ) -> Self {
-        let Terms { ttl, renewed, max_hold, class } = terms;
+        let Terms { ttl, renewed, max_hold, labels } = terms;
         let cold = OnceLock::new();
         if max_hold.is_some() || !open.is_closed() {
             cold.get_or_init(|| Box::new(ColdState::new(max_hold, open)));
@@ -99,7 +99,7 @@ impl LeaseCore {
             owner: grant.owner,
             token: grant.token,
             ttl: ttl.into(),
-            class,
+            labels,
             renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
@@ -125,7 +125,7 @@ impl LeaseCore {
     /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
-        Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, class: self.class }
+        Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels }
     }
 
     fn cold(&self) -> &ColdState {
@@ -413,7 +413,7 @@ pub(crate) mod tests {
     }
 
     const TERMS: Terms =
-        Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, class: ClassId::DEFAULT };
+        Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)

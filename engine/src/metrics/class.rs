@@ -1,4 +1,4 @@
-//! Lock classes: what locks are told apart by in metrics. A bounded number, unlike their names.
+//! Lock classes: metrics distinguish locks by class, not by name, because the number of classes is bounded.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,14 +7,14 @@ use std::{
 
 use tracing::Level;
 
-use super::events::Count;
+use super::{LabelSet, LockLabels, events::Count};
 use crate::log;
 
-/// How many lock classes one engine tells apart, [`DEFAULT_CLASS`] included. What comes later counts as [`OTHER_CLASS`].
+/// At most this many lock classes per engine, [`DEFAULT_CLASS`] included. Later ones count as [`OTHER_CLASS`].
 pub const CLASSES_MAX: usize = 64;
-/// The class of locks that were given none.
+/// The class of locks without a class of their own.
 pub const DEFAULT_CLASS: &str = "default";
-/// The class of locks whose own was one too many, or longer than 64 bytes.
+/// The class of locks whose own class was beyond [`CLASSES_MAX`], empty, or longer than 64 bytes.
 pub const OTHER_CLASS: &str = "_other";
 
 /// One class of locks of one engine.
@@ -39,12 +39,12 @@ pub(crate) struct Classes {
 }
 
 impl LockClass {
-    /// Its name: the value of the label `class`.
+    /// The name of the class: the value of the label `class`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number among the classes of its engine, at most [`CLASSES_MAX`].
+    /// The number of the class among the classes of its engine, at most [`CLASSES_MAX`].
     pub fn index(&self) -> usize {
         self.index
     }
@@ -57,6 +57,11 @@ impl LockClass {
 impl ClassId {
     pub(crate) const DEFAULT: Self = Self(0);
     const OTHER: Self = Self(CLASSES_MAX as u8);
+
+    #[cfg(test)]
+    pub(crate) fn of_index(index: usize) -> Self {
+        Self(index as u8)
+    }
 
     pub(crate) fn index(self) -> usize {
         self.0.into()
@@ -80,7 +85,7 @@ impl Classes {
         classes
     }
 
-    /// The class with this name, made if there is room.
+    /// The class with this name. A new name adds a class, up to [`CLASSES_MAX`].
     pub(crate) fn get(&self, name: &str) -> ClassId {
         let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
         let (known, is_full) = (by_name.get(name).copied(), by_name.len() == CLASSES_MAX);
@@ -99,17 +104,22 @@ impl Classes {
         self.known[id.index()].get().expect("an id is given out once its class is known")
     }
 
-    /// All that are known.
+    /// The classes and kinds that events name.
+    pub(crate) fn labels(&self, labels: LabelSet) -> LockLabels<'_> {
+        LockLabels { class: self.class(labels.class), kind: labels.kind }
+    }
+
+    /// All known classes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LockClass> {
         self.known.iter().filter_map(OnceLock::get)
     }
 
-    /// How often a class was one too many.
+    /// How many classes were refused.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows.value()
     }
 
-    // `None`: there is no room for it, or it is no name for a class.
+    // `None`: there are `CLASSES_MAX` classes, or the name is not valid.
     fn add(&self, name: &str) -> Option<ClassId> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == OTHER_CLASS {
             return None;
@@ -131,7 +141,7 @@ impl Classes {
         let _ = self.known[id.index()].set(LockClass { name: name.into(), index: id.index() });
     }
 
-    // Not under a lock of ours: the log line is the subscriber's code.
+    // Not called under a lock of the engine: the log line runs the subscriber's code.
     fn count_other(&self, name: &str) -> ClassId {
         if name == OTHER_CLASS {
             return ClassId::OTHER;
@@ -141,7 +151,7 @@ impl Classes {
             log::line(Level::WARN, move || {
                 tracing::warn!(
                     class = shown,
-                    "this lock class is one too many (64), empty or too long: it counts as {OTHER_CLASS}, as all further ones do"
+                    "this lock class is empty, longer than 64 bytes, or beyond the 64 classes of an engine: it counts as {OTHER_CLASS}, as all further ones do"
                 );
             });
         }

@@ -1,43 +1,45 @@
-//! Every metric: its name, kind, unit, labels and meaning. The only place; exporters, dashboards and the documentation
-//! are held against it.
+//! Every metric: its name, kind, unit, labels and meaning. Exporters, dashboards and the documentation follow this
+//! table, and tests compare them with it.
 //!
-//! No label holds the name of a lock or an owner. `class` is bounded by
-//! [`CLASSES_MAX`](super::CLASSES_MAX); the values of the others are listed here, but for `node` (the addresses
-//! of the topology), `backend` (the transport's name) and `version`.
+//! No label holds the name of a lock or an owner. Each metric of a lock has the labels `class`, bounded by
+//! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
+//! here, except for `node` (an address of the topology), `backend` (the name of the transport) and `version`.
+
+use super::LockKind;
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Descriptor {
-    /// Its name as Prometheus shows it.
+    /// The name of the metric, as Prometheus shows it.
     pub name: &'static str,
-    /// What kind of number it is.
+    /// Counter, gauge or histogram.
     pub kind: Kind,
-    /// What it is measured in.
+    /// The unit of its values.
     pub unit: Unit,
     /// Its labels.
     pub labels: &'static [Label],
-    /// What it means.
+    /// The meaning, as exporters show it.
     pub help: &'static str,
 }
 
-/// What kind of number a metric is.
+/// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Only rises.
+    /// A number that only rises.
     Counter,
-    /// A state of this moment, read when it is asked for.
+    /// A state, read at the moment of the scrape.
     Gauge,
-    /// A distribution; these are the upper bounds of its buckets, the last one, infinity, left out.
+    /// A distribution, with the upper bounds of its buckets; the last bound, infinity, is left out.
     Histogram(&'static [f64]),
 }
 
-/// What a metric is measured in.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// A count, or a share of one.
+    /// A count, or a ratio.
     None,
     /// Seconds.
     Seconds,
@@ -47,26 +49,23 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Label {
-    /// Its name.
+    /// The name of the label.
     pub name: &'static str,
-    /// All its values; empty if they come from outside.
+    /// All values of the label; empty if they are not known beforehand.
     pub values: &'static [&'static str],
 }
 
 impl Descriptor {
-    /// Whether it has the label `class`.
-    pub(crate) const fn has_class(&self) -> bool {
-        !self.labels.is_empty()
-            && self.labels[0].name.len() == CLASS.name.len()
-            && self.labels[0].values.is_empty()
-            && self.labels[0].name.as_bytes()[0] == CLASS.name.as_bytes()[0]
+    /// Whether the metric belongs to a lock: it has the labels `class` and `kind`.
+    pub(crate) const fn is_of_lock(&self) -> bool {
+        !self.labels.is_empty() && is_same(self.labels[0].name, CLASS.name)
     }
 
-    /// How many combinations the labels have whose values are known beforehand.
+    /// How many combinations the listed label values have, `kind` left out: each class and kind has cells of its own.
     pub(crate) const fn combinations(&self) -> usize {
         let (mut combinations, mut label) = (1, 0);
         while label < self.labels.len() {
-            if !self.labels[label].values.is_empty() {
+            if self.labels[label].is_combined() {
                 combinations *= self.labels[label].values.len();
             }
             label += 1;
@@ -77,8 +76,8 @@ impl Descriptor {
     /// The values of those labels in a combination. The last label varies fastest.
     pub(crate) fn values_of(&self, combination: usize) -> Vec<&'static str> {
         let mut rest = combination;
-        let known = self.labels.iter().rev().filter(|label| !label.values.is_empty());
-        let mut values: Vec<_> = known
+        let combined = self.labels.iter().rev().filter(|label| label.is_combined());
+        let mut values: Vec<_> = combined
             .map(|label| {
                 let value = label.values[rest % label.values.len()];
                 rest /= label.values.len();
@@ -89,8 +88,8 @@ impl Descriptor {
         values
     }
 
-    /// The name for OpenTelemetry, chosen so that its translation gives [`name`](Self::name) exactly: translators put a
-    /// `_total` behind a counter and `_seconds` behind the unit `s`.
+    /// The name for OpenTelemetry. Its translation to Prometheus gives [`name`](Self::name) exactly: translators append
+    /// `_total` to a counter and `_seconds` to the unit `s`.
     pub fn otel_name(&self) -> String {
         let bare = self.name.strip_prefix(PREFIX).unwrap_or(self.name);
         let bare = match self.kind {
@@ -103,6 +102,29 @@ impl Descriptor {
         };
         format!("leasehold.{bare}")
     }
+}
+
+impl Label {
+    // Not `kind`: it selects the cells, as the class does.
+    const fn is_combined(&self) -> bool {
+        !self.values.is_empty() && !is_same(self.name, KIND.name)
+    }
+}
+
+/// Whether two texts are the same, at compile time.
+pub(crate) const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut byte = 0;
+    while byte < one.len() {
+        if one[byte] != other[byte] {
+            return false;
+        }
+        byte += 1;
+    }
+    true
 }
 
 const fn counter(name: &'static str, labels: &'static [Label], help: &'static str) -> Descriptor {
@@ -193,119 +215,125 @@ pub const ALL: [Descriptor; 46] = [
 
 pub(crate) const ACQUIRE_STARTED: Descriptor = counter(
     "leasehold_acquire_started_total",
-    &[CLASS],
+    &[CLASS, KIND],
     "Acquire calls begun. Equals the sum of leasehold_acquire_total and leasehold_waiters.",
 );
 pub(crate) const ACQUIRES: Descriptor = counter(
     "leasehold_acquire_total",
-    &[CLASS, ACQUIRE_OUTCOME],
-    "Acquire calls that ended: acquired (a lease was returned), reentrant (it shares a hold of its scope), busy (it \
-     only tried, and the lock is held), timeout (its wait ended, and the lock was known to be held meanwhile), cancelled \
-     (dropped while it waited), error (no definite answer, refused, a limit, shutdown).",
+    &[CLASS, KIND, ACQUIRE_OUTCOME],
+    "Acquire calls ended, by outcome: acquired (a lease was returned), reentrant (the caller shares a hold of its \
+     scope), busy (try_acquire found the lock held), timeout (the wait ended while the lock was known to be \
+     held), cancelled (the caller was dropped while it waited), error (no definite answer, refused, a limit, or \
+     shutdown).",
 );
 pub(crate) const ACQUIRE_WAIT: Descriptor = seconds(
     "leasehold_acquire_wait_seconds",
-    &[CLASS, WAIT_OUTCOME],
+    &[CLASS, KIND, WAIT_OUTCOME],
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0],
-    "From the acquire call to its lease, or to the end of its patience.",
+    "Time from the acquire call to its lease, or to the end of its wait.",
 );
 pub(crate) const ACQUIRE_CONTENDED: Descriptor = counter(
     "leasehold_acquire_contended_total",
-    &[CLASS],
-    "Leases returned that were not to be had at the first ask. Divided by acquired: the acquire ratio.",
+    &[CLASS, KIND],
+    "Leases returned that the first ask did not get. Divided by acquired: the contention ratio.",
 );
 pub(crate) const ACQUIRE_ATTEMPTS: Descriptor = counter(
     "leasehold_acquire_attempts_total",
-    &[CLASS],
-    "Times the server was asked for a lock. Divided by acquired: what waiting costs the server.",
+    &[CLASS, KIND],
+    "Times the engine asked the server for a lock. Divided by acquired: the requests that one lease costs.",
 );
 pub(crate) const GRANTS_WITHOUT_CALLER: Descriptor = counter(
     "leasehold_grants_without_caller_total",
     &[],
-    "Grants that found no caller waiting any more and were given back.",
+    "Grants that found no waiting caller and were given back.",
 );
 
 // --- holding and waiting ---
 
 pub(crate) const HOLD: Descriptor = seconds(
     "leasehold_hold_seconds",
-    &[CLASS],
+    &[CLASS, KIND],
     &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0],
-    "From the grant to the release or loss. The rate of its sum is the mean number of locks held.",
+    "Time from the grant to the release or the loss. The rate of its sum is the mean number of locks held.",
 );
-pub(crate) const HELD: Descriptor = gauge("leasehold_held", &[CLASS], "Leases held now.");
-pub(crate) const WAITERS: Descriptor = gauge("leasehold_waiters", &[CLASS], "Callers waiting now.");
-pub(crate) const WAITERS_MAX: Descriptor =
-    gauge("leasehold_waiters_max", &[CLASS], "Most callers waiting now for any single lock.");
+pub(crate) const HELD: Descriptor = gauge("leasehold_held", &[CLASS, KIND], "Leases held now.");
+pub(crate) const WAITERS: Descriptor = gauge("leasehold_waiters", &[CLASS, KIND], "Callers waiting now.");
+pub(crate) const WAITERS_MAX: Descriptor = gauge(
+    "leasehold_waiters_max",
+    &[CLASS, KIND],
+    "Callers waiting now for the lock that has the most of them.",
+);
 pub(crate) const CONTENDED: Descriptor =
-    gauge("leasehold_contended", &[CLASS], "Locks that at least one caller of this process waits for now.");
+    gauge("leasehold_contended", &[CLASS, KIND], "Locks with at least one waiting caller in this process.");
 pub(crate) const OLDEST_WAITER: Descriptor = age(
     "leasehold_oldest_waiter_seconds",
-    &[CLASS],
-    "How long the caller has waited who waits longest; 0 if none waits.",
+    &[CLASS, KIND],
+    "Wait so far of the caller that has waited longest; 0 if no caller waits.",
 );
 pub(crate) const OLDEST_HOLD: Descriptor = age(
     "leasehold_oldest_hold_seconds",
-    &[CLASS],
-    "How long the lease has been held that is held longest; 0 if none is.",
+    &[CLASS, KIND],
+    "Age of the oldest lease held now; 0 if no lease is held.",
 );
 pub(crate) const WAKEUPS: Descriptor = counter(
     "leasehold_wakeups_total",
-    &[CLASS, WAKEUP_SOURCE, WAKEUP_RESULT],
-    "Asks that were not the first one, by what led to them: notice (the lock was released), turn (right behind a \
-     release of our own), expiry (the holder's time was over), safety_poll, resync (notices may have been missed), \
-     retry; and by what came of them: acquired, lost_race (somebody was faster, or it was idle), unanswered.",
+    &[CLASS, KIND, WAKEUP_SOURCE, WAKEUP_RESULT],
+    "Asks after the first ask of a wait, by source: notice (the lock was released), turn (this process released \
+     it just before), expiry (the ttl of the holder ended), safety_poll (a regular check), resync (notices may \
+     have been missed), retry (no answer before); and by result: acquired, lost_race (another owner was faster, \
+     or the lock was still held), unanswered.",
 );
 pub(crate) const WAKEUP_TO_ACQUIRE: Descriptor = seconds(
     "leasehold_wakeup_to_acquire_seconds",
-    &[CLASS],
+    &[CLASS, KIND],
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0],
-    "From the notice that a lock was released to having it, where the first ask behind the notice got it.",
+    "Time from the notice of a release to the grant, where the first ask after the notice got the lock.",
 );
 pub(crate) const RELEASES: Descriptor = counter(
     "leasehold_release_total",
-    &[CLASS, RELEASE_OUTCOME],
-    "Leases given back, by answer: released, dropped (released by dropping the lease), already_lost, \
-     released_or_lost, unknown (no answer; repeated in the background).",
+    &[CLASS, KIND, RELEASE_OUTCOME],
+    "Leases released, by outcome: released, dropped (the lease was dropped), already_lost (the server did not \
+     know the owner as holder), released_or_lost (only a repeated release was answered), unknown (no answer; the \
+     engine repeats the release in the background).",
 );
 
 // --- losing ---
 
 pub(crate) const LEASES_LOST: Descriptor = counter(
     "leasehold_leases_lost_total",
-    &[CLASS, LOSS_REASON],
-    "Leases lost: expired (no renewal was confirmed in time), not_ours (the server says so), max_hold, shutdown, \
-     renewal_stopped (the thread that renews stood still).",
+    &[CLASS, KIND, LOSS_REASON],
+    "Leases lost, by reason: expired (no renewal was confirmed in time), not_ours (the server does not know the \
+     owner as holder), max_hold (held for max_hold), shutdown, renewal_stopped (the renewal thread stopped).",
 );
 pub(crate) const LEASE_LOST_DETECTED: Descriptor = seconds(
     "leasehold_lease_lost_detected_seconds",
     &[],
     &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0],
-    "From the deadline of a lease to the report of its loss, where the deadline ended it. The server keeps the lock \
-     for the margin longer.",
+    "Time from the deadline of a lease to the report of its loss, for leases that their deadline ended. The \
+     server keeps the lock for the margin longer than the deadline.",
 );
 pub(crate) const LEASE_JEOPARDY: Descriptor = counter(
     "leasehold_lease_jeopardy_total",
-    &[CLASS],
-    "Times a lease got into jeopardy: a renewal was not confirmed, or the server is another one.",
+    &[CLASS, KIND],
+    "Times a lease got into jeopardy: a renewal was not confirmed, or another server answers for the lock.",
 );
 pub(crate) const IN_JEOPARDY: Descriptor =
-    gauge("leasehold_in_jeopardy", &[CLASS], "Leases held now that are in jeopardy.");
+    gauge("leasehold_in_jeopardy", &[CLASS, KIND], "Leases held now that are in jeopardy.");
 
 // --- renewing ---
 
 pub(crate) const RENEWALS: Descriptor = counter(
     "leasehold_renewals_total",
-    &[CLASS, RENEWAL_RESULT],
-    "Renewals of single leases: renewed, not_ours, too_late (it reached the server after its latest execution time), \
-     or why there was no answer. One that no connected node takes is not sent and counts as unreachable, once for each \
-     time it is due.",
+    &[CLASS, KIND, RENEWAL_RESULT],
+    "Renewals of single leases, by result: renewed, not_ours, too_late (the renewal reached the server after its \
+     latest execution time), or the error of a renewal without an answer. A renewal that no connected node takes \
+     is not sent and counts as unreachable, once each time it is due.",
 );
 pub(crate) const RENEW: Descriptor = seconds(
     "leasehold_renew_seconds",
     &[BACKEND, RESULT],
     COMMAND_BOUNDS,
-    "One renewal batch, sent to answered; error: no member of it was answered.",
+    "Time of one renewal batch, from the sending to the answer; error: no member of the batch was answered.",
 );
 pub(crate) const RENEW_BATCH_SIZE: Descriptor = spread(
     "leasehold_renew_batch_size",
@@ -315,85 +343,90 @@ pub(crate) const RENEW_BATCH_SIZE: Descriptor = spread(
 );
 pub(crate) const RENEW_MARGIN: Descriptor = spread(
     "leasehold_renew_margin_ratio",
-    &[CLASS],
+    &[CLASS, KIND],
     &[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.66, 0.75, 0.9],
-    "Share of the ttl that was left to the deadline when a renewal was confirmed. Near 0: leases are about to be lost.",
+    "Share of the ttl that was left to the deadline when a renewal was confirmed. Near 0: leases are about to be \
+     lost.",
 );
 pub(crate) const RENEW_LATENESS: Descriptor = seconds(
     "leasehold_renew_lateness_seconds",
     &[],
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0],
-    "How late a batch of renewals is sent, measured by the one of it that was due first.",
+    "How late a renewal batch is sent, by the member that was due first.",
 );
 pub(crate) const ATTEMPTS_UNKNOWN: Descriptor = counter(
     "leasehold_attempts_unknown_total",
     &[OPERATION],
-    "Requests that may or may not have been executed.",
+    "Requests without an answer that a server may have executed.",
 );
 pub(crate) const OWNERS_CLOSING: Descriptor = gauge(
     "leasehold_owners_closing",
     &[],
-    "Owners whose release is repeated in the background, because something of them may still be on a server.",
+    "Owners that the engine releases in the background, because a server may still hold something of theirs.",
 );
 pub(crate) const TTL_SURPRISES: Descriptor = counter(
     "leasehold_ttl_surprises_total",
-    &[CLASS],
-    "Renewals that found a ttl that cannot be: the server's clock stepped, or another hand changed the lock.",
+    &[CLASS, KIND],
+    "Renewals that found a ttl that is not possible: the server's clock stepped, or another client changed the \
+     lock.",
 );
-pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor = counter(
-    "leasehold_peers_without_expiry_total",
-    &[],
-    "Locks found to be held by somebody else without expiry.",
-);
+pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor =
+    counter("leasehold_peers_without_expiry_total", &[], "Locks of other clients found without expiry.");
 
 // --- the servers ---
 
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
     "leasehold_subscriptions",
     &[BACKEND],
-    "Locks waited for whose notices reach this process now. Others need none, for this process holds them, or are polled.",
+    "Locks with waiting callers whose notices reach this process now. Other locks need none, because this process \
+     holds them, or are polled.",
 );
 pub(crate) const SUBSCRIPTION_GAPS: Descriptor = counter(
     "leasehold_subscription_gaps_total",
     &[BACKEND],
-    "Times a waiting lock may have missed a notice, so that it was asked for.",
+    "Times a lock with waiting callers may have missed a notice. The engine asks for the lock instead.",
 );
 pub(crate) const BACKEND_COMMAND: Descriptor = seconds(
     "leasehold_backend_command_seconds",
     &[BACKEND, OPERATION, RESULT],
     COMMAND_BOUNDS,
-    "One request as the engine sees it, from its sending to its answer.",
+    "Time of one request, from the sending to the answer, as the engine sees it.",
 );
 pub(crate) const BACKEND_ERRORS: Descriptor = counter(
     "leasehold_backend_errors_total",
     &[BACKEND, OPERATION, ERROR],
-    "Requests without a definite answer, by what was wrong.",
+    "Requests without a definite answer, by error.",
 );
 pub(crate) const BACKEND_RECONNECTS: Descriptor = counter(
     "leasehold_backend_reconnects_total",
     &[BACKEND],
-    "Nodes seen connected again after they were not.",
+    "Times a disconnected node was connected again.",
 );
 pub(crate) const BACKEND_REDIRECTS: Descriptor = counter(
     "leasehold_backend_redirects_total",
     &[BACKEND, REDIRECT],
-    "Requests that were followed to another node: moved (it serves the slot now), ask (the key is on its way there).",
+    "Requests that followed a redirection to another node: moved (the node serves the slot now), ask (the key is \
+     moving there).",
 );
 pub(crate) const BACKEND_UP: Descriptor =
-    gauge("leasehold_backend_up", &[BACKEND, NODE], "Whether a checked connection to this node stands.");
+    gauge("leasehold_backend_up", &[BACKEND, NODE], "1 if a checked connection to this node stands, else 0.");
 pub(crate) const BACKEND_CONNECTED: Descriptor = gauge(
     "leasehold_backend_connected",
     &[BACKEND],
-    "Whether every slot is served by a connected node: 0 means that some locks cannot be had.",
+    "1 if a connected node serves every slot, else 0: the process cannot get some locks.",
 );
-pub(crate) const TOPOLOGY_EPOCH: Descriptor =
-    gauge("leasehold_topology_epoch", &[BACKEND], "Rises with every change of nodes, slots or connections.");
+pub(crate) const TOPOLOGY_EPOCH: Descriptor = gauge(
+    "leasehold_topology_epoch",
+    &[BACKEND],
+    "Number that rises with every change of nodes, slots or connections.",
+);
 
 pub(crate) const CLOCK_OFFSET: Descriptor = age(
     "leasehold_clock_offset_seconds",
     &[BACKEND, NODE],
-    "The clock of this node less that of this machine, by the shortest way back of a reply within a minute. What counts \
-     is its steps, and how far nodes are apart that may follow each other: beyond the margin two may hold a lock.",
+    "Clock of this node minus the clock of this machine, measured by the fastest reply within a minute. Steps \
+     matter, and the difference between nodes that may take over from each other: beyond the margin of a lease \
+     two owners may hold a lock.",
 );
 
 // --- this process ---
@@ -402,54 +435,62 @@ pub(crate) const RUNTIME_STALL: Descriptor = seconds(
     "leasehold_runtime_stall_seconds",
     &[THREAD],
     &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0],
-    "How late a timer of the engine's threads fires. Explains losses by a process that was stopped or starved.",
+    "How late a timer of an engine thread fires. Explains losses by a process that was stopped or had too little \
+     CPU.",
 );
 pub(crate) const CLASSES: Descriptor =
     gauge("leasehold_classes", &[], "Lock classes known, default included.");
 pub(crate) const CLASSES_OVERFLOW: Descriptor = counter(
     "leasehold_classes_overflow_total",
     &[],
-    "Lock handles whose class was one too many; they count as class _other.",
+    "Lock handles whose class was refused, because 64 classes were known or the name is not valid; they count as \
+     class _other.",
 );
 pub(crate) const TELEMETRY_DROPPED: Descriptor = counter(
     "leasehold_telemetry_dropped_total",
     &[LISTENER],
-    "Events that the recorder, and log lines that the tracing subscriber of this process, were not told: too slow, or it panicked.",
+    "Events that the recorder missed, and log lines that the tracing subscriber of this process missed, because \
+     it was too slow or panicked.",
 );
 pub(crate) const LEASES_MAX: Descriptor =
-    gauge("leasehold_leases_max", &[], "How many leases this engine may hold.");
+    gauge("leasehold_leases_max", &[], "Limit of leases that this engine may hold.");
 pub(crate) const CALLERS_MAX: Descriptor =
-    gauge("leasehold_callers_max", &[], "How many callers may wait in this engine.");
-pub(crate) const BUILD_INFO: Descriptor =
-    gauge("leasehold_build_info", &[VERSION, BACKEND], "Always 1; tells the engine's version and transport.");
+    gauge("leasehold_callers_max", &[], "Limit of callers that may wait in this engine.");
+pub(crate) const BUILD_INFO: Descriptor = gauge(
+    "leasehold_build_info",
+    &[VERSION, BACKEND],
+    "Always 1; its labels are the engine's version and the transport.",
+);
 
 // --- labels ---
 
 /// The class of a lock.
 pub const CLASS: Label = label("class", &[]);
-/// The transport's name.
+/// The kind of a lock: exclusive.
+pub const KIND: Label = label("kind", &LockKind::NAMES);
+/// The name of the transport.
 pub const BACKEND: Label = label("backend", &[]);
-/// A server's address.
+/// The address of a server.
 pub const NODE: Label = label("node", &[]);
-/// The crate's version.
+/// The version of the crate.
 pub const VERSION: Label = label("version", &[]);
-/// What came of an acquire call.
+/// How an acquire call ended.
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
-/// What a wait ended with.
+/// How a wait ended.
 pub const WAIT_OUTCOME: Label = label("outcome", &["acquired", "timeout"]);
-/// What came of a release.
+/// The answer to a release.
 pub const RELEASE_OUTCOME: Label =
     label("outcome", &["released", "dropped", "already_lost", "released_or_lost", "unknown"]);
 /// Why a lease was lost.
 pub const LOSS_REASON: Label =
     label("reason", &["expired", "not_ours", "max_hold", "shutdown", "renewal_stopped"]);
-/// What led to an ask.
+/// The cause of an ask.
 pub const WAKEUP_SOURCE: Label =
     label("source", &["notice", "turn", "expiry", "safety_poll", "resync", "retry"]);
-/// What came of it.
+/// The result of an ask.
 pub const WAKEUP_RESULT: Label = label("result", &["acquired", "lost_race", "unanswered"]);
-/// What came of a renewal.
+/// The result of a renewal.
 pub const RENEWAL_RESULT: Label = label(
     "result",
     &[
@@ -465,20 +506,20 @@ pub const RENEWAL_RESULT: Label = label(
         "protocol",
     ],
 );
-/// Whether there was an answer.
+/// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
 pub const OPERATION: Label = label("operation", &["acquire", "release", "renew"]);
 /// Why a request went to another node.
 pub const REDIRECT: Label = label("type", &["moved", "ask"]);
-/// What was wrong.
+/// The kind of error.
 pub const ERROR: Label = label(
     "error",
     &["unreachable", "timed_out", "not_ready", "denied", "wrong_type", "misconfigured", "protocol"],
 );
-/// Whose code was not told.
+/// The user code that missed events: the recorder, or the log's subscriber.
 pub const LISTENER: Label = label("listener", &["recorder", "log"]);
-/// Which of the engine's threads.
+/// The thread of the engine.
 pub const THREAD: Label = label("thread", &["calls", "renewal"]);
 
 const COMMAND_BOUNDS: &[f64] =

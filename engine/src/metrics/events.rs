@@ -1,18 +1,19 @@
 use std::{
     fmt,
-    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use super::{ClassId, Classes, LockClass, Numbers, Recorder, UserRecorder};
+use super::{
+    Classes, EngineEvent, Event, LabelSet, LockEvent, LockLabels, Numbers, RenewalOutcome, UserRecorder,
+};
 
-/// Where the engine's code tells its events: the user's recorder, the numbers, and the totals of `snapshot()`.
+/// Where the engine records its events. Each event is counted here and nowhere else: in the totals of `snapshot()`, in
+/// the metrics, and by the user's recorder.
 #[derive(Clone)]
 pub(crate) struct Events {
-    recorder: Arc<dyn Recorder>,
     user: Option<Arc<UserRecorder>>,
     pub(crate) classes: Arc<Classes>,
     pub(crate) numbers: Option<Arc<Numbers>>,
@@ -20,6 +21,10 @@ pub(crate) struct Events {
 }
 
 /// Counters since the engine was built, and the gauges that are kept rather than computed.
+///
+/// `Events` counts each event. The code around the events counts the rest: `callers` and `served`, which have no event;
+/// an ask when it is sent and a release when it begins, before their events; and each lease that is taken or given back
+/// in `held`, because a limit depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) granted: Count,
@@ -32,7 +37,7 @@ pub(crate) struct Totals {
     pub(crate) callers: Count,
     pub(crate) closing: Count,
     pub(crate) asks: Count,
-    /// Entries that a driver serves: names that somebody here waits for.
+    /// Entries that a driver serves: names with waiting callers.
     pub(crate) served: Count,
 }
 
@@ -45,12 +50,12 @@ impl Count {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Adds one. The value before.
+    /// Adds one. Returns the value before.
     pub(crate) fn add_one(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds one unless it is `most` already.
+    /// Adds one unless the value is `most` already.
     pub(crate) fn add_one_up_to(&self, most: u64) -> bool {
         let up =
             |value: u64| (value < most || i64::try_from(value).is_err()).then_some(value.wrapping_add(1));
@@ -61,15 +66,41 @@ impl Count {
         self.0.fetch_sub(by, Ordering::Relaxed);
     }
 
-    /// Who takes a share back may come before who gave it; for that moment the number is below zero, told as zero.
+    /// The value. A subtraction may be seen before the addition it belongs to; a number below zero is told as zero.
     pub(crate) fn value(&self) -> u64 {
         let value = self.0.load(Ordering::Relaxed);
         if i64::try_from(value).is_ok() { value } else { 0 }
     }
 }
 
-struct Silent;
-impl Recorder for Silent {}
+impl Totals {
+    #[inline(always)]
+    fn count_lock(&self, event: &LockEvent<'_>) {
+        match event {
+            LockEvent::Granted { .. } => self.granted.add(1),
+            LockEvent::Lost { .. } => {
+                self.held.sub(1);
+                self.lost.add(1);
+            }
+            LockEvent::Jeopardy => self.jeopardies.add(1),
+            LockEvent::Renewal { outcome, count } => match outcome {
+                RenewalOutcome::Renewed => self.renewals.add(*count),
+                RenewalOutcome::TooLate | RenewalOutcome::Failed(_) => self.renewals_failed.add(*count),
+                RenewalOutcome::NotOurs => {} // counts as lost
+            },
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn count_engine(&self, event: &EngineEvent<'_>) {
+        match event {
+            EngineEvent::Closing { begins: true } => self.closing.add(1),
+            EngineEvent::Closing { begins: false } => self.closing.sub(1),
+            _ => {}
+        }
+    }
+}
 
 impl Events {
     pub(crate) fn new(
@@ -77,13 +108,32 @@ impl Events {
         numbers: Option<Arc<Numbers>>,
         classes: Arc<Classes>,
     ) -> Self {
-        let recorder: Arc<dyn Recorder> = match (user.clone(), numbers.clone()) {
-            (None, None) => Arc::new(Silent),
-            (Some(user), None) => user,
-            (None, Some(numbers)) => numbers,
-            (Some(user), Some(numbers)) => Arc::new(super::numbers::Tee { numbers, user }),
-        };
-        Self { recorder, user, classes, numbers, totals: Arc::default() }
+        Self { user, classes, numbers, totals: Arc::default() }
+    }
+
+    // Inlined, so that of each `match` only the arm of the caller's event is left.
+    /// Records an event of one lock.
+    #[inline(always)]
+    pub(crate) fn record_lock(&self, labels: LabelSet, event: LockEvent<'_>) {
+        self.totals.count_lock(&event);
+        if let Some(numbers) = &self.numbers {
+            numbers.count_lock(self.labels(labels), &event);
+        }
+        if let Some(user) = &self.user {
+            user.record(Event::Lock(self.labels(labels), event));
+        }
+    }
+
+    /// Records an event that belongs to no single lock.
+    #[inline(always)]
+    pub(crate) fn record_engine(&self, event: EngineEvent<'_>) {
+        self.totals.count_engine(&event);
+        if let Some(numbers) = &self.numbers {
+            numbers.count_engine(&event);
+        }
+        if let Some(user) = &self.user {
+            user.record(Event::Engine(event));
+        }
     }
 
     /// Whether the user's recorder panicked and is not called any more.
@@ -91,32 +141,70 @@ impl Events {
         self.user.as_ref().is_some_and(|user| user.has_panicked())
     }
 
-    /// How many events the user's recorder was not told.
+    /// How many events the user's recorder has missed.
     pub(crate) fn dropped(&self) -> u64 {
         self.user.as_ref().map_or(0, |user| user.dropped())
     }
 
-    /// Resolves when the user's recorder has been told everything that happened before this call.
+    /// Resolves when the user's recorder has heard of everything that happened before this call.
     pub(crate) async fn caught_up(&self) {
         if let Some(user) = &self.user {
             user.caught_up().await;
         }
     }
 
-    pub(crate) fn class(&self, id: ClassId) -> &LockClass {
-        self.classes.class(id)
-    }
-}
-
-impl Deref for Events {
-    type Target = dyn Recorder;
-    fn deref(&self) -> &Self::Target {
-        &*self.recorder
+    pub(crate) fn labels(&self, labels: LabelSet) -> LockLabels<'_> {
+        self.classes.labels(labels)
     }
 }
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.totals.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+
+    use super::*;
+    use crate::metrics::{
+        Recorder,
+        descriptors::{ACQUIRES, RENEWALS},
+    };
+
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<String>>>);
+
+    impl Recorder for Heard {
+        fn record(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(format!("{event:?}"));
+        }
+    }
+
+    fn events(heard: &Heard) -> Events {
+        let classes = Arc::new(Classes::new(&BTreeMap::new()));
+        let user = UserRecorder::in_place(Arc::new(heard.clone()), classes.clone());
+        Events::new(Some(Arc::new(user)), Some(Arc::new(Numbers::new())), classes)
+    }
+
+    #[test]
+    fn an_event_counts_once_in_the_totals_the_metrics_and_the_recorder() {
+        let heard = Heard::default();
+        let events = events(&heard);
+        let waited = Duration::from_millis(1);
+        events.record_lock(LabelSet::DEFAULT, LockEvent::Granted { waited, contended: false });
+        let renewal = LockEvent::Renewal { outcome: RenewalOutcome::Renewed, count: 5 };
+        events.record_lock(LabelSet::DEFAULT, renewal);
+        events.record_engine(EngineEvent::Closing { begins: true });
+        let totals = &events.totals;
+        assert_eq!([&totals.granted, &totals.renewals, &totals.closing].map(Count::value), [1, 5, 1]);
+        let numbers = events.numbers.as_ref().unwrap();
+        let lock = Some(events.labels(LabelSet::DEFAULT));
+        assert_eq!([ACQUIRES, RENEWALS].map(|metric| numbers.count(&metric, lock, 0)), [1, 5]);
+        let heard = heard.0.lock().unwrap();
+        assert_eq!(heard.len(), 3);
+        assert!(heard[0].starts_with("Lock(LockLabels") && heard[0].contains("kind: Exclusive"), "{heard:?}");
     }
 }

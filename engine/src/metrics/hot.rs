@@ -1,9 +1,9 @@
-//! The most contended locks by name, in bounded room: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, 2005),
+//! The most contended locks by name, in bounded memory: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, 2005),
 //! weighted by the time that callers waited. Names may be many and private, so they are no label of any metric.
 //!
-//! When a new name finds no room, it takes over the place and the weight of the lightest; so a weight is never too
-//! small, and too large by at most `error`. A lock that took more than one part in [`PLACES`] of all waiting is always
-//! there.
+//! When all [`PLACES`] are taken, a new name takes over the place and the weight of the lightest name. So a weight is
+//! never too small, and it is too large by at most `error`. A lock with more than 1/[`PLACES`] of all waiting time is
+//! always in the sketch.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ pub struct ContendedLock {
     pub waits: u64,
 }
 
-/// What callers of one engine waited for in this minute and in the last whole one.
+/// The locks that callers of one engine waited for, in this minute and in the last whole one.
 #[derive(Debug, Default)]
 pub(crate) struct HotLocks(Mutex<Minutes>);
 
@@ -53,7 +53,7 @@ struct Weight {
 }
 
 impl HotLocks {
-    /// A caller waited for this lock, whatever came of it.
+    /// A caller waited for this lock, with any outcome.
     pub(crate) fn note(&self, key: &LockKey, waited: Duration) {
         self.lock().now.add(key.name(), waited);
     }
@@ -68,14 +68,14 @@ impl HotLocks {
         both.top()
     }
 
-    /// The minute is over. The most contended of it, the first first.
+    /// Ends the minute. Returns its locks, the most contended first.
     fn turn(&self) -> Vec<ContendedLock> {
         let mut minutes = self.lock();
         minutes.last = std::mem::take(&mut minutes.now).top();
         minutes.last.clone()
     }
 
-    // Whole after every statement.
+    // The sketch is consistent after every statement, so a poisoned lock does no harm.
     fn lock(&self) -> MutexGuard<'_, Minutes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,19 @@
-//! Gauges, read from the live tables at the moment they are asked for: they cannot drift.
+//! Gauges, computed from the live tables at each scrape, so that they cannot drift.
 
 use std::time::Duration;
 
-use super::{CLASSES_MAX, ClassId};
+use super::{LabelSet, LockLabels};
 use crate::{acquire::table::Slot, clock::Instant, inner::Inner, lease::shared::LeaseCore};
 
-/// What one engine holds and waits for at one moment.
+/// The leases and the waiting callers of one engine at one moment.
 pub(super) struct Live {
-    by_class: Vec<ClassLive>,
+    of_locks: Vec<LockLive>,
     pub(super) subscriptions: u64,
 }
 
-/// The same of one class.
+/// The leases and the waiting callers of one class and kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ClassLive {
+pub(super) struct LockLive {
     pub(super) held: u64,
     pub(super) in_jeopardy: u64,
     pub(super) waiters: u64,
@@ -24,44 +24,44 @@ pub(super) struct ClassLive {
 }
 
 impl Live {
-    /// Visits every entry, part of the table by part.
+    /// Visits every entry. Each part of the table is locked for the visit of that part alone.
     pub(super) fn of(inner: &Inner) -> Self {
-        let mut live = Self { by_class: vec![ClassLive::default(); CLASSES_MAX + 1], subscriptions: 0 };
+        let mut live = Self { of_locks: vec![LockLive::default(); LabelSet::COUNT], subscriptions: 0 };
         let now = inner.clock.now();
         inner.table.for_each_lease(|lease| live.look_at_lease(lease, now));
         inner.table.for_each_busy(|_, slot| live.look_at_callers(slot, now));
         live
     }
 
-    pub(super) fn class(&self, index: usize) -> &ClassLive {
-        &self.by_class[index]
+    pub(super) fn of_lock(&self, lock: LockLabels<'_>) -> &LockLive {
+        &self.of_locks[lock.set().index()]
     }
 
     fn look_at_lease(&mut self, lease: &LeaseCore, now: Instant) {
         if lease.is_live() && lease.was_taken() {
-            let class = &mut self.by_class[lease.class.index()];
-            class.held += 1;
-            class.in_jeopardy += u64::from(lease.is_in_jeopardy());
-            class.oldest_hold = class.oldest_hold.max(now - lease.granted_at);
+            let live = &mut self.of_locks[lease.labels.index()];
+            live.held += 1;
+            live.in_jeopardy += u64::from(lease.is_in_jeopardy());
+            live.oldest_hold = live.oldest_hold.max(now - lease.granted_at);
         }
     }
 
     fn look_at_callers(&mut self, slot: &Slot, now: Instant) {
         self.subscriptions += u64::from(slot.subscribed);
-        let mut here: Vec<(ClassId, u64)> = Vec::new();
+        let mut here: Vec<(LabelSet, u64)> = Vec::new();
         for caller in slot.entry.callers() {
-            let class = &mut self.by_class[caller.terms.class.index()];
-            class.oldest_waiter = class.oldest_waiter.max(now - caller.joined);
-            match here.iter_mut().find(|(id, _)| *id == caller.terms.class) {
+            let live = &mut self.of_locks[caller.terms.labels.index()];
+            live.oldest_waiter = live.oldest_waiter.max(now - caller.joined);
+            match here.iter_mut().find(|(labels, _)| *labels == caller.terms.labels) {
                 Some((_, count)) => *count += 1,
-                None => here.push((caller.terms.class, 1)),
+                None => here.push((caller.terms.labels, 1)),
             }
         }
-        for (id, count) in here {
-            let class = &mut self.by_class[id.index()];
-            class.waiters += count;
-            class.contended += 1;
-            class.waiters_max = class.waiters_max.max(count);
+        for (labels, count) in here {
+            let live = &mut self.of_locks[labels.index()];
+            live.waiters += count;
+            live.contended += 1;
+            live.waiters_max = live.waiters_max.max(count);
         }
     }
 }

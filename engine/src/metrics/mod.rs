@@ -1,14 +1,20 @@
-//! What happens, told as events: code calls a method named for the event, whoever listens makes metrics of it.
+//! Events and metrics of an engine.
 //!
-//! [`Recorder`] hears the events. [`EngineBuilder::metrics`](crate::EngineBuilder::metrics) makes the engine count them
-//! itself; [`Metrics::read`] then reads every metric of [`descriptors::ALL`], and the features `prometheus` and
-//! `opentelemetry` export the same numbers under the same names.
+//! The engine records each [`Event`] once. A [`Recorder`] of the user hears of every event.
+//! [`EngineBuilder::metrics`](crate::EngineBuilder::metrics) makes the engine count the events itself:
+//! [`Metrics::read`] then reads every metric of [`descriptors::ALL`], and the features `prometheus` and `opentelemetry`
+//! export the same numbers under the same names.
+//!
+//! To add a metric: a variant in `event.rs`, a descriptor in `descriptors.rs`, its place in `numbers/layout.rs`, and
+//! what it counts in `numbers/count.rs`. A panel of `dashboards/` shows it.
 
 pub mod descriptors;
 
 mod class;
+mod event;
 mod events;
 mod hot;
+mod labels;
 mod live;
 mod numbers;
 #[cfg(feature = "opentelemetry")]
@@ -21,13 +27,17 @@ mod user;
 
 pub use class::{CLASSES_MAX, DEFAULT_CLASS, LockClass, OTHER_CLASS};
 pub(crate) use class::{ClassId, Classes};
+pub use event::{
+    Ask, AskAnswer, AskCause, EngineEvent, EngineThread, Event, LockEvent, Operation, ReleaseOutcome,
+    RenewalOutcome,
+};
 pub(crate) use events::Events;
 pub use hot::ContendedLock;
 pub(crate) use hot::{HotLocks, run as name_hot_locks};
+pub(crate) use labels::LabelSet;
+pub use labels::{LockKind, LockLabels};
 pub(crate) use numbers::Numbers;
 pub use reading::{Distribution, Family, Metrics, Sample, Value};
-pub use recorder::{
-    Ask, AskAnswer, AskCause, EngineThread, Operation, Recorder, ReleaseOutcome, RenewalOutcome,
-};
+pub use recorder::Recorder;
 pub use user::EVENTS_MAX;
 pub(crate) use user::UserRecorder;

@@ -20,7 +20,7 @@ use opentelemetry::{
 };
 
 use super::{
-    Family, LockClass, Metrics, Value,
+    Family, LabelSet, LockLabels, Metrics, Value,
     descriptors::{ALL, Descriptor, Kind, Unit},
     numbers::Listener,
     reading,
@@ -104,7 +104,7 @@ fn attributes(descriptor: &Descriptor, labels: &[String]) -> Vec<KeyValue> {
     labels.map(|(label, value)| KeyValue::new(label.name, value.clone())).collect()
 }
 
-/// All instruments of one collection show one moment.
+/// One reading for all instruments of a collection, so that they show the same moment.
 struct Reading {
     metrics: Metrics,
     last: Mutex<Option<(Instant, Arc<Vec<Family>>)>>,
@@ -136,9 +136,9 @@ impl Reading {
     }
 }
 
-type Attributes = HashMap<(&'static str, usize, usize), Arc<[KeyValue]>>;
+type Attributes = HashMap<(&'static str, Option<LabelSet>, usize), Arc<[KeyValue]>>;
 
-/// Records each value of a histogram again. Part of the numbers, so it must not keep them alive.
+/// Records each value of a histogram in the meter. `Numbers` owns the recorder, so it must not keep `Numbers` alive.
 struct Recorded {
     backend: &'static str,
     histograms: HashMap<&'static str, Histogram<f64>>,
@@ -149,13 +149,13 @@ impl Recorded {
     fn attributes(
         &self,
         metric: &'static Descriptor,
-        class: Option<&LockClass>,
+        lock: Option<LockLabels<'_>>,
         combination: usize,
     ) -> Arc<[KeyValue]> {
-        let key = (metric.name, class.map_or(0, LockClass::index), combination);
+        let key = (metric.name, lock.map(LockLabels::set), combination);
         let known = self.attributes.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         known.unwrap_or_else(|| {
-            let labels = reading::labels(self.backend, metric, class, combination);
+            let labels = reading::labels(self.backend, metric, lock, combination);
             let made: Arc<[KeyValue]> = attributes(metric, &labels).into();
             self.attributes.write().unwrap_or_else(PoisonError::into_inner).insert(key, made.clone());
             made
@@ -164,9 +164,15 @@ impl Recorded {
 }
 
 impl Listener for Recorded {
-    fn heard(&self, metric: &'static Descriptor, class: Option<&LockClass>, combination: usize, value: f64) {
+    fn heard(
+        &self,
+        metric: &'static Descriptor,
+        lock: Option<LockLabels<'_>>,
+        combination: usize,
+        value: f64,
+    ) {
         if let Some(histogram) = self.histograms.get(metric.name) {
-            histogram.record(value, &self.attributes(metric, class, combination));
+            histogram.record(value, &self.attributes(metric, lock, combination));
         }
     }
 }

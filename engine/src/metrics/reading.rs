@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Classes, LockClass, Numbers,
+    Classes, LabelSet, LockKind, LockLabels, Numbers,
     descriptors::{self, ALL, Descriptor, Kind},
-    live::{ClassLive, Live},
+    live::{Live, LockLive},
 };
 use crate::{inner::Inner, log, transport::ClockReading};
 
@@ -126,39 +126,50 @@ impl Metrics {
     }
 
     fn counted(&self, descriptor: &'static Descriptor) -> Vec<Sample> {
-        let classes: Vec<Option<&LockClass>> =
-            if descriptor.has_class() { self.classes.iter().map(Some).collect() } else { vec![None] };
-        let each = |class| {
+        let locks: Vec<Option<LockLabels<'_>>> =
+            if descriptor.is_of_lock() { self.locks().map(Some).collect() } else { vec![None] };
+        let each = |lock| {
             (0..descriptor.combinations()).map(move |combination| Sample {
-                labels: labels(self.backend, descriptor, class, combination),
-                value: self.value(descriptor, class, combination),
+                labels: labels(self.backend, descriptor, lock, combination),
+                value: self.value(descriptor, lock, combination),
             })
         };
-        classes.into_iter().flat_map(each).collect()
+        locks.into_iter().flat_map(each).collect()
     }
 
-    fn value(&self, descriptor: &Descriptor, class: Option<&LockClass>, combination: usize) -> Value {
+    // Every class is shown as exclusive from the start, so that rare series begin at 0; as another kind once it has
+    // locks of that kind, so that the number of series grows with use and not with the number of kinds.
+    fn locks(&self) -> impl Iterator<Item = LockLabels<'_>> {
+        let sets = self
+            .classes
+            .iter()
+            .flat_map(|class| LockKind::ALL.map(|kind| LabelSet { class: class.id(), kind }));
+        let locks = sets.map(|set| self.classes.labels(set));
+        locks.filter(|lock| lock.kind == LockKind::Exclusive || self.numbers.has(*lock))
+    }
+
+    fn value(&self, descriptor: &Descriptor, lock: Option<LockLabels<'_>>, combination: usize) -> Value {
         match descriptor.kind {
             Kind::Histogram(_) => {
-                let read = self.numbers.read(descriptor, class, combination);
+                let read = self.numbers.read(descriptor, lock, combination);
                 Value::Distribution(Distribution { counts: read.counts, sum: read.sum })
             }
             Kind::Counter | Kind::Gauge if *descriptor == descriptors::CLASSES_OVERFLOW => {
                 Value::Number(self.classes.overflows() as f64)
             }
             Kind::Counter | Kind::Gauge => {
-                Value::Number(self.numbers.count(descriptor, class, combination) as f64)
+                Value::Number(self.numbers.count(descriptor, lock, combination) as f64)
             }
         }
     }
 
     fn gauged(&self, descriptor: &'static Descriptor, gauges: &Gauges<'_>) -> Vec<Sample> {
-        if descriptor.has_class() {
-            let sample = |class: &LockClass| Sample {
-                labels: vec![class.name().to_owned()],
-                value: Value::Number(gauges.of_class(descriptor, gauges.live.class(class.index()))),
+        if descriptor.is_of_lock() {
+            let sample = |lock: LockLabels<'_>| Sample {
+                labels: labels(self.backend, descriptor, Some(lock), 0),
+                value: Value::Number(gauges.of_lock(descriptor, gauges.live.of_lock(lock))),
             };
-            return self.classes.iter().map(sample).collect();
+            return self.locks().map(sample).collect();
         }
         match *descriptor {
             descriptors::BACKEND_UP => return gauges.nodes(self.backend),
@@ -174,39 +185,40 @@ impl Metrics {
     }
 }
 
-/// The values of a metric's labels, in their order.
+/// The values of a metric's labels, in the order of the labels.
 pub(super) fn labels(
     backend: &str,
     descriptor: &Descriptor,
-    class: Option<&LockClass>,
+    lock: Option<LockLabels<'_>>,
     combination: usize,
 ) -> Vec<String> {
     let mut known = descriptor.values_of(combination).into_iter();
-    let value = |label: &descriptors::Label| match (*label, class) {
-        (descriptors::CLASS, Some(class)) => class.name().to_owned(),
+    let value = |label: &descriptors::Label| match (*label, lock) {
+        (descriptors::CLASS, Some(lock)) => lock.class.name().to_owned(),
+        (descriptors::KIND, Some(lock)) => lock.kind.as_str().to_owned(),
         (descriptors::BACKEND, _) => backend.to_owned(),
         _ => known.next().unwrap_or_default().to_owned(),
     };
     descriptor.labels.iter().map(value).collect()
 }
 
-/// Where gauges are read.
+/// The tables that gauges are read from.
 struct Gauges<'a> {
     live: &'a Live,
     inner: &'a Inner,
 }
 
 impl Gauges<'_> {
-    fn of_class(&self, descriptor: &Descriptor, class: &ClassLive) -> f64 {
+    fn of_lock(&self, descriptor: &Descriptor, live: &LockLive) -> f64 {
         match *descriptor {
-            descriptors::HELD => class.held as f64,
-            descriptors::IN_JEOPARDY => class.in_jeopardy as f64,
-            descriptors::WAITERS => class.waiters as f64,
-            descriptors::WAITERS_MAX => class.waiters_max as f64,
-            descriptors::CONTENDED => class.contended as f64,
-            descriptors::OLDEST_WAITER => class.oldest_waiter.as_secs_f64(),
-            descriptors::OLDEST_HOLD => class.oldest_hold.as_secs_f64(),
-            _ => unreachable!("{} is no gauge of a class", descriptor.name),
+            descriptors::HELD => live.held as f64,
+            descriptors::IN_JEOPARDY => live.in_jeopardy as f64,
+            descriptors::WAITERS => live.waiters as f64,
+            descriptors::WAITERS_MAX => live.waiters_max as f64,
+            descriptors::CONTENDED => live.contended as f64,
+            descriptors::OLDEST_WAITER => live.oldest_waiter.as_secs_f64(),
+            descriptors::OLDEST_HOLD => live.oldest_hold.as_secs_f64(),
+            _ => unreachable!("{} is no gauge of a lock", descriptor.name),
         }
     }
 
@@ -227,7 +239,7 @@ impl Gauges<'_> {
         }
     }
 
-    // As the lane for renewals sees them.
+    // The nodes as the lane for renewals sees them.
     fn nodes(&self, backend: &str) -> Vec<Sample> {
         let topology = self.inner.renewals.topology().unwrap_or_default();
         let sample = |node: &crate::routing::topology::Node| Sample {
@@ -237,7 +249,7 @@ impl Gauges<'_> {
         topology.nodes().iter().map(sample).collect()
     }
 
-    // Of both lanes; each is followed by itself.
+    // The sum of both lanes: each lane follows redirections by itself.
     fn redirects(&self, descriptor: &'static Descriptor, backend: &str) -> Vec<Sample> {
         let [calls, renewals] = [self.inner.calls.stats(), self.inner.renewals.stats()];
         let counts = [calls.moved + renewals.moved, calls.asked + renewals.asked];
@@ -248,7 +260,7 @@ impl Gauges<'_> {
         counters(descriptor, backend, [self.inner.events.dropped(), log::dropped()])
     }
 
-    // As the lane for renewals sees them.
+    // The clocks as the lane for renewals sees them.
     fn clocks(&self, backend: &str) -> Vec<Sample> {
         let (stats, wall) = (self.inner.renewals.stats(), self.inner.clock.wall_ahead_micros());
         let topology = self.inner.renewals.topology().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! The user's recorder, called so that it harms no lease: it can panic, block or be slow.
+//! Calls the user's recorder so that a recorder that panics, blocks or is slow delays no lease.
 
 use std::{
     io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::Duration,
@@ -13,12 +13,10 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{
-    Ask, Classes, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome, RenewalOutcome, events::Count,
-};
-use crate::{fencing::FencingToken, guard, lease::state::LossReason, log, transport::TransportError};
+use super::{Ask, AskAnswer, Classes, EngineEvent, Event, LabelSet, LockEvent, Recorder, events::Count};
+use crate::{guard, log, transport::TransportError};
 
-/// How many events wait for the recorder at most.
+/// At most this many events wait for the recorder.
 pub const EVENTS_MAX: usize = 1 << 17;
 
 /// Passes every event on to the user's recorder.
@@ -29,10 +27,10 @@ pub(crate) struct UserRecorder {
 
 /// How events reach the recorder.
 enum Way {
-    /// Where they happen: an engine on the runtime of a test.
+    /// In place, where each event happens: an engine on the runtime of a test.
     InPlace(Arc<dyn Recorder>),
-    /// On a thread of their own.
-    Queue(SyncSender<Event>),
+    /// On the recorder's own thread.
+    Queue(SyncSender<Box<Queued>>),
 }
 
 /// What the recorder's thread and the engine share.
@@ -42,10 +40,16 @@ struct State {
     dropped: Count,
 }
 
-type Event = Box<dyn FnOnce(&dyn Recorder, &Classes) + Send>;
+/// An event on its way to the recorder's thread. What the event borrowed is kept beside it: an error, or an address.
+enum Queued {
+    Lock(LabelSet, LockEvent<'static>, Option<TransportError>),
+    Engine(EngineEvent<'static>, Option<TransportError>, Box<str>),
+    /// Not an event. The engine waits until it is dropped: then the recorder has heard of everything before it.
+    Mark(#[allow(dead_code, reason = "dropped, to tell its receiver")] oneshot::Sender<()>),
+}
 
 impl UserRecorder {
-    /// Calls the recorder where events happen.
+    /// Calls the recorder in place, where each event happens.
     pub(crate) fn in_place(recorder: Arc<dyn Recorder>, classes: Arc<Classes>) -> Self {
         Self { way: Way::InPlace(recorder), state: State::new(classes) }
     }
@@ -53,7 +57,7 @@ impl UserRecorder {
     /// Calls the recorder on a thread of its own, which ends with the engine.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The system refuses the thread.
     pub(crate) fn on_its_thread(recorder: Arc<dyn Recorder>, classes: Arc<Classes>) -> io::Result<Self> {
         let state = State::new(classes);
         let (events, queued) = sync_channel(EVENTS_MAX);
@@ -63,42 +67,145 @@ impl UserRecorder {
         Ok(Self { way: Way::Queue(events), state })
     }
 
-    /// Whether it panicked and is not called any more.
+    /// Whether the recorder panicked and is not called any more.
     pub(crate) fn has_panicked(&self) -> bool {
         self.state.panicked.load(Ordering::Relaxed)
     }
 
-    /// How many events it was not told.
+    /// How many events the recorder has missed.
     pub(crate) fn dropped(&self) -> u64 {
         self.state.dropped.value()
     }
 
-    /// Resolves when the recorder has been told everything that happened before this call. Not while it blocks.
+    /// Resolves when the recorder has heard of everything that happened before this call. Not while the recorder
+    /// blocks.
     pub(crate) async fn caught_up(&self) {
         let Way::Queue(events) = &self.way else { return };
-        let (tell, told) = oneshot::channel();
-        let mut mark: Event = Box::new(move |_, _| drop(tell));
-        while let Err(std::sync::mpsc::TrySendError::Full(refused)) = events.try_send(mark) {
+        let (mark, told) = oneshot::channel();
+        let mut mark = Box::new(Queued::Mark(mark));
+        while let Err(TrySendError::Full(refused)) = events.try_send(mark) {
             mark = refused;
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(GATHER).await;
         }
         let _: Result<(), _> = told.await;
     }
 
-    fn tell(&self, event: impl FnOnce(&dyn Recorder, &Classes) + Send + 'static) {
+    // Not inlined: engines without a recorder keep the code of their events short.
+    /// Tells the recorder, or queues the event for its thread.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn record(&self, event: Event<'_>) {
         if self.has_panicked() {
             return self.state.dropped.add(1);
         }
         match &self.way {
-            Way::InPlace(recorder) => self.state.call(&**recorder, event),
-            Way::Queue(events) if events.try_send(Box::new(event)).is_err() => self.state.dropped.add(1),
+            Way::InPlace(recorder) => self.state.call(&**recorder, &event),
+            Way::Queue(events) if events.try_send(Box::new(Queued::of(event))).is_err() => {
+                self.state.dropped.add(1);
+            }
             Way::Queue(_) => {}
         }
     }
+}
 
-    fn tell_class(&self, class: &LockClass, event: impl FnOnce(&dyn Recorder, &LockClass) + Send + 'static) {
-        let class = class.id();
-        self.tell(move |recorder, classes| event(recorder, classes.class(class)));
+impl Queued {
+    fn of(event: Event<'_>) -> Self {
+        match event {
+            Event::Lock(lock, event) => {
+                let (event, error) = detach_lock(event);
+                Self::Lock(lock.set(), event, error.cloned())
+            }
+            Event::Engine(event) => {
+                let (event, error, address) = detach_engine(event);
+                Self::Engine(event, error.cloned(), address.into())
+            }
+        }
+    }
+
+    fn attach<'a>(&'a self, classes: &'a Classes) -> Option<Event<'a>> {
+        match self {
+            Self::Lock(labels, event, error) => {
+                Some(Event::Lock(classes.labels(*labels), attach_lock(*event, error.as_ref())))
+            }
+            Self::Engine(event, error, address) => {
+                Some(Event::Engine(attach_engine(*event, error.as_ref(), address)))
+            }
+            Self::Mark(_) => None,
+        }
+    }
+}
+
+// The error, and the event without it.
+fn detach_lock(event: LockEvent<'_>) -> (LockEvent<'static>, Option<&TransportError>) {
+    let event = match event {
+        LockEvent::Failed { last_error } => return (LockEvent::Failed { last_error: None }, last_error),
+        LockEvent::Asked(ask) => {
+            let Ask { cause, took, since_notice, answer } = ask;
+            let unanswered = AskAnswer::TooLate; // in the place of the error
+            let kept = Ask { cause, took, since_notice, answer: Ok(answer.unwrap_or(unanswered)) };
+            return (LockEvent::Asked(kept), answer.err());
+        }
+        LockEvent::WaitStarted => LockEvent::WaitStarted,
+        LockEvent::Granted { waited, contended } => LockEvent::Granted { waited, contended },
+        LockEvent::Shared => LockEvent::Shared,
+        LockEvent::Refused => LockEvent::Refused,
+        LockEvent::TimedOut { waited } => LockEvent::TimedOut { waited },
+        LockEvent::Cancelled => LockEvent::Cancelled,
+        LockEvent::Released { held, outcome } => LockEvent::Released { held, outcome },
+        LockEvent::Lost { reason, token, held, late } => LockEvent::Lost { reason, token, held, late },
+        LockEvent::Jeopardy => LockEvent::Jeopardy,
+        LockEvent::Renewal { outcome, count } => LockEvent::Renewal { outcome, count },
+        LockEvent::MarginLeft { share } => LockEvent::MarginLeft { share },
+        LockEvent::FoundTtl { found, least, most } => LockEvent::FoundTtl { found, least, most },
+    };
+    (event, None)
+}
+
+fn attach_lock<'a>(event: LockEvent<'static>, error: Option<&'a TransportError>) -> LockEvent<'a> {
+    match (event, error) {
+        (LockEvent::Failed { .. }, last_error) => LockEvent::Failed { last_error },
+        (LockEvent::Asked(ask), Some(error)) => LockEvent::Asked(Ask { answer: Err(error), ..ask }),
+        (event, _) => event,
+    }
+}
+
+// The error and the address, and the event without them.
+fn detach_engine(event: EngineEvent<'_>) -> (EngineEvent<'static>, Option<&TransportError>, &str) {
+    let event = match event {
+        EngineEvent::Answered { operation, took, last_error } => {
+            return (EngineEvent::Answered { operation, took, last_error: None }, last_error, "");
+        }
+        EngineEvent::NodeChanged { address, connected } => {
+            return (EngineEvent::NodeChanged { address: "", connected }, None, address);
+        }
+        EngineEvent::Reconnected { address } => {
+            return (EngineEvent::Reconnected { address: "" }, None, address);
+        }
+        EngineEvent::GrantWithoutCaller => EngineEvent::GrantWithoutCaller,
+        EngineEvent::RenewalBatch { members, took, answered } => {
+            EngineEvent::RenewalBatch { members, took, answered }
+        }
+        EngineEvent::RenewalLate { late } => EngineEvent::RenewalLate { late },
+        EngineEvent::NoExpiry => EngineEvent::NoExpiry,
+        EngineEvent::SubscriptionGap => EngineEvent::SubscriptionGap,
+        EngineEvent::Closing { begins } => EngineEvent::Closing { begins },
+        EngineEvent::TimerLate { thread, late } => EngineEvent::TimerLate { thread, late },
+    };
+    (event, None, "")
+}
+
+fn attach_engine<'a>(
+    event: EngineEvent<'static>,
+    last_error: Option<&'a TransportError>,
+    address: &'a str,
+) -> EngineEvent<'a> {
+    match event {
+        EngineEvent::Answered { operation, took, .. } => {
+            EngineEvent::Answered { operation, took, last_error }
+        }
+        EngineEvent::NodeChanged { connected, .. } => EngineEvent::NodeChanged { address, connected },
+        EngineEvent::Reconnected { .. } => EngineEvent::Reconnected { address },
+        event => event,
     }
 }
 
@@ -107,24 +214,26 @@ impl State {
         Arc::new(Self { classes, panicked: AtomicBool::new(false), dropped: Count::default() })
     }
 
-    // Woken once for all that has come in a while: a wake-up costs the engine's threads more than an event.
-    fn tell_all(&self, recorder: &dyn Recorder, queued: &Receiver<Event>) {
+    // The thread sleeps after each round, so that it is woken once for many events: a wake-up costs the engine's
+    // threads more than an event.
+    fn tell_all(&self, recorder: &dyn Recorder, queued: &Receiver<Box<Queued>>) {
         while let Ok(event) = queued.recv() {
-            self.call_queued(recorder, event);
-            queued.try_iter().for_each(|event| self.call_queued(recorder, event));
-            thread::sleep(BREATH);
+            self.tell(recorder, &event);
+            queued.try_iter().for_each(|event| self.tell(recorder, &event));
+            thread::sleep(GATHER);
         }
     }
 
-    fn call_queued(&self, recorder: &dyn Recorder, event: Event) {
+    fn tell(&self, recorder: &dyn Recorder, queued: &Queued) {
+        let Some(event) = queued.attach(&self.classes) else { return };
         match self.panicked.load(Ordering::Relaxed) {
             true => self.dropped.add(1),
-            false => self.call(recorder, event),
+            false => self.call(recorder, &event),
         }
     }
 
-    fn call(&self, recorder: &dyn Recorder, event: impl FnOnce(&dyn Recorder, &Classes)) {
-        if guard::call(|| event(recorder, &self.classes)).is_some() {
+    fn call(&self, recorder: &dyn Recorder, event: &Event<'_>) {
+        if guard::call(|| recorder.record(event)).is_some() {
             return;
         }
         self.dropped.add(1);
@@ -136,96 +245,40 @@ impl State {
     }
 }
 
-impl Recorder for UserRecorder {
-    fn wait_started(&self, class: &LockClass) {
-        self.tell_class(class, |user, class| user.wait_started(class));
-    }
-    fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {
-        self.tell_class(class, move |user, class| user.granted(class, waited, contended));
-    }
-    fn shared(&self, class: &LockClass) {
-        self.tell_class(class, |user, class| user.shared(class));
-    }
-    fn refused(&self, class: &LockClass) {
-        self.tell_class(class, |user, class| user.refused(class));
-    }
-    fn timed_out(&self, class: &LockClass, waited: Duration) {
-        self.tell_class(class, move |user, class| user.timed_out(class, waited));
-    }
-    fn failed(&self, class: &LockClass, last_error: Option<&TransportError>) {
-        let last_error = last_error.cloned();
-        self.tell_class(class, move |user, class| user.failed(class, last_error.as_ref()));
-    }
-    fn cancelled(&self, class: &LockClass) {
-        self.tell_class(class, |user, class| user.cancelled(class));
-    }
-    fn grant_without_caller(&self) {
-        self.tell(|user, _| user.grant_without_caller());
-    }
-    fn asked(&self, class: &LockClass, ask: &Ask<'_>) {
-        let Ask { cause, took, since_notice, .. } = *ask;
-        let answer = ask.answer.map_err(TransportError::clone);
-        self.tell_class(class, move |user, class| {
-            let answer = answer.as_ref().copied();
-            user.asked(class, &Ask { cause, took, answer, since_notice });
-        });
-    }
-    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
-        let last_error = last_error.cloned();
-        self.tell(move |user, _| user.answered(operation, took, last_error.as_ref()));
-    }
-    fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
-        self.tell_class(class, move |user, class| user.released(class, held, outcome));
-    }
-    fn lost(
-        &self,
-        class: &LockClass,
-        reason: LossReason,
-        token: FencingToken,
-        held: Duration,
-        late: Option<Duration>,
-    ) {
-        self.tell_class(class, move |user, class| user.lost(class, reason, token, held, late));
-    }
-    fn jeopardy(&self, class: &LockClass) {
-        self.tell_class(class, |user, class| user.jeopardy(class));
-    }
-    fn renewed(&self, members: usize, took: Duration, answered: bool) {
-        self.tell(move |user, _| user.renewed(members, took, answered));
-    }
-    fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {
-        self.tell_class(class, move |user, class| user.renewal(class, outcome, count));
-    }
-    fn margin_left(&self, class: &LockClass, share: f64) {
-        self.tell_class(class, move |user, class| user.margin_left(class, share));
-    }
-    fn renewal_late(&self, late: Duration) {
-        self.tell(move |user, _| user.renewal_late(late));
-    }
-    fn found_ttl(&self, class: &LockClass, found: Duration, least: Duration, most: Duration) {
-        self.tell_class(class, move |user, class| user.found_ttl(class, found, least, most));
-    }
-    fn no_expiry(&self) {
-        self.tell(|user, _| user.no_expiry());
-    }
-    fn subscription_gap(&self) {
-        self.tell(|user, _| user.subscription_gap());
-    }
-    fn node_changed(&self, address: &str, connected: bool) {
-        let address: Box<str> = address.into();
-        self.tell(move |user, _| user.node_changed(&address, connected));
-    }
-    fn reconnected(&self, address: &str) {
-        let address: Box<str> = address.into();
-        self.tell(move |user, _| user.reconnected(&address));
-    }
-    fn closing(&self, begins: bool) {
-        self.tell(move |user, _| user.closing(begins));
-    }
-    fn timer_late(&self, thread: EngineThread, late: Duration) {
-        self.tell(move |user, _| user.timer_late(thread, late));
+/// How long the recorder's thread lets events gather.
+const GATHER: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        metrics::{AskCause, Operation},
+        transport::ErrorKind,
+    };
+
+    #[test]
+    fn a_queued_event_is_told_as_it_happened() {
+        let classes = Classes::new(&BTreeMap::new());
+        let error = TransportError::without_effect(ErrorKind::Denied, None, "no right");
+        let (took, since_notice) = (Duration::from_millis(1), None);
+        let ask = |answer| LockEvent::Asked(Ask { cause: AskCause::Arrival, took, answer, since_notice });
+        let answered = |last_error| EngineEvent::Answered { operation: Operation::Release, took, last_error };
+        let of_lock =
+            [LockEvent::Failed { last_error: Some(&error) }, ask(Err(&error)), ask(Ok(AskAnswer::Held))];
+        let of_engine = [
+            answered(Some(&error)),
+            answered(None),
+            EngineEvent::NodeChanged { address: "redis:1", connected: true },
+            EngineEvent::Reconnected { address: "redis:1" },
+        ];
+        let lock = classes.labels(LabelSet::DEFAULT);
+        let of_lock = of_lock.into_iter().map(|event| Event::Lock(lock, event));
+        for event in of_lock.chain(of_engine.into_iter().map(Event::Engine)) {
+            let queued = Queued::of(event);
+            let told = queued.attach(&classes).expect("an event");
+            assert_eq!(format!("{told:?}"), format!("{event:?}"));
+        }
     }
 }
-
-/// How long the recorder's thread lets events gather.
-const BREATH: Duration = Duration::from_millis(5);

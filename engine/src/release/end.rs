@@ -16,6 +16,7 @@ use crate::{
     error::ReleaseError,
     inner::Inner,
     lease::shared::LeaseCore,
+    metrics::EngineEvent,
     renewal::inbox::Order,
 };
 
@@ -72,7 +73,7 @@ fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
             inner.events.totals.held.sub(1);
             inner.events.totals.released.add(1);
         }
-        false => inner.events.grant_without_caller(),
+        false => inner.events.record_engine(EngineEvent::GrantWithoutCaller),
     }
     inner.inboxes.cancel(lease);
 }

@@ -3,8 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    acquire::table::Slot, clock::Instant, inner::Inner, key::LockKey, lease::shared::LeaseCore,
-    metrics::ReleaseOutcome, pending_tasks::TaskGuard,
+    acquire::table::Slot,
+    clock::Instant,
+    inner::Inner,
+    key::LockKey,
+    lease::shared::LeaseCore,
+    metrics::{LockEvent, ReleaseOutcome},
+    pending_tasks::TaskGuard,
 };
 
 /// How a holder gives its lease back.
@@ -63,8 +68,8 @@ impl ReleaseInProgress {
 
     pub(super) fn tell(&mut self, outcome: ReleaseOutcome) {
         if let Some((lease, ended)) = self.released.take() {
-            let events = &self.inner.events;
-            events.released(events.class(lease.class), ended - lease.granted_at, outcome);
+            let released = LockEvent::Released { held: ended - lease.granted_at, outcome };
+            self.inner.events.record_lock(lease.labels, released);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     },
     log,
     losses::Loss,
+    metrics::LockEvent,
 };
 
 /// Ends a lease as lost, unless it has ended, and tells everybody. Not under a lock of the table.
@@ -49,14 +50,12 @@ fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Ins
         return;
     }
     let held = now - lease.granted_at;
-    inner.events.totals.held.sub(1);
-    inner.events.totals.lost.add(1);
     let at_deadline =
         matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
     let late = at_deadline.then(|| now - lease.deadline());
+    inner.events.record_lock(lease.labels, LockEvent::Lost { reason, token: lease.token, held, late });
     let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
     inner.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
-    inner.events.lost(inner.events.class(lease.class), reason, lease.token, held, late);
     if reason != LossReason::Shutdown {
         log_loss(inner, lease.clone(), reason, late);
     }
@@ -67,7 +66,7 @@ fn log_loss(inner: &Inner, lease: Arc<LeaseCore>, reason: LossReason, late: Opti
     log::line(Level::ERROR, move || {
         tracing::error!(
             lock = lease.key.name(),
-            class = classes.class(lease.class).name(),
+            class = classes.class(lease.labels.class).name(),
             %reason,
             token = %lease.token,
             margin = ?state::margin(lease.ttl()),

@@ -10,7 +10,7 @@ use crate::{
     inner::Inner,
     key::LockKey,
     lease::unconfirmed_owner::UnconfirmedOwner,
-    metrics::Operation,
+    metrics::{EngineEvent, Operation},
     routing::topology::NodeId,
     transport::{Release, ReleaseReply, TransportError},
 };
@@ -79,7 +79,8 @@ async fn release(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
     let sent = inner.clock.now();
     owner.sent = sent;
     let answer = lane.release(Release { key: owner.key.clone(), owner: owner.closing.owner }).await;
-    inner.events.answered(Operation::Release, inner.clock.now() - sent, answer.as_ref().err());
+    let (operation, took) = (Operation::Release, inner.clock.now() - sent);
+    inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: answer.as_ref().err() });
     let at = match answer {
         Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
         Err(last_error) => return outcome_of(&last_error),

@@ -47,6 +47,7 @@ use crate::{
         state::{self, LossReason},
         unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
     },
+    metrics::EngineEvent,
     routing::topology::{ClockId, NodeId, Topology},
 };
 
@@ -184,8 +185,7 @@ impl Reconciler {
     }
 
     fn track(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner, due: Instant) -> ReleaseDue {
-        core.events.totals.closing.add(1);
-        core.events.closing(true);
+        core.events.record_engine(EngineEvent::Closing { begins: true });
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
@@ -197,8 +197,7 @@ impl Reconciler {
 
     /// The same for one whose first release the caller sends itself.
     pub(super) fn begin(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> OpenOwner {
-        core.events.totals.closing.add(1);
-        core.events.closing(true);
+        core.events.record_engine(EngineEvent::Closing { begins: true });
         let mut waiting = self.lock();
         waiting.next += 1;
         let number = waiting.next;
@@ -275,8 +274,7 @@ impl Reconciler {
         closing.open.forget_gone(now, is_gone);
         if !owner.closing.may_hold && owner.closing.open.is_closed() {
             self.remove(&owner);
-            core.events.totals.closing.sub(1);
-            core.events.closing(false);
+            core.events.record_engine(EngineEvent::Closing { begins: false });
             return;
         }
         owner.tries += u32::from(outcome == SendOutcome::Answered);

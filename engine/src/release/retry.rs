@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::{
     clock::Instant,
     inner::Inner,
-    metrics::Operation,
+    metrics::{EngineEvent, Operation},
     transport::{Effect, Release, ReleaseReply, TransportError},
 };
 
@@ -82,7 +82,8 @@ async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, Tran
     }
     let sent = inner.clock.now();
     let reply = lane.release(release).await;
-    inner.events.answered(Operation::Release, inner.clock.now() - sent, reply.as_ref().err());
+    let (operation, took) = (Operation::Release, inner.clock.now() - sent);
+    inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
     let reply = reply?;
     let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
     inner.check_present(at)?;

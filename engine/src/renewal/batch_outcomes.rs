@@ -1,7 +1,7 @@
 //! Counts the outcomes of the members of answered batches. Pure.
 
 use crate::{
-    metrics::{ClassId, RenewalOutcome},
+    metrics::{LabelSet, RenewalOutcome},
     transport::TransportError,
 };
 
@@ -12,13 +12,13 @@ pub(crate) struct BatchOutcomes {
     pub(crate) not_yours: u64,
     pub(crate) too_late: u64,
     pub(crate) failed: u64,
-    /// The same outcomes by class. Consecutive equal outcomes of one class share one item.
-    pub(crate) outcomes: Vec<(ClassId, RenewalOutcome, u64)>,
+    /// The same outcomes by labels. Consecutive equal outcomes with the same labels share one item.
+    pub(crate) outcomes: Vec<(LabelSet, RenewalOutcome, u64)>,
     /// For each confirmed renewal: the share of the lease's ttl that was left.
-    pub(crate) margins: Vec<(ClassId, f64)>,
+    pub(crate) margins: Vec<(LabelSet, f64)>,
     /// The first error of a member that was not answered.
     pub(crate) last_error: Option<TransportError>,
-    class: ClassId,
+    labels: LabelSet,
 }
 
 impl BatchOutcomes {
@@ -35,10 +35,10 @@ impl BatchOutcomes {
         self.renewed + self.not_yours + self.too_late
     }
 
-    /// Sets the class of the following counts. `None` means that the lease of the member has ended; it counts for the
-    /// default class.
-    pub(crate) fn turn_to(&mut self, class: Option<ClassId>) {
-        self.class = class.unwrap_or_default();
+    /// Sets the labels of the following counts. `None` means that the lease of the member has ended; it counts under the
+    /// default labels.
+    pub(crate) fn turn_to(&mut self, labels: Option<LabelSet>) {
+        self.labels = labels.unwrap_or_default();
     }
 
     pub(crate) fn count_renewed(&mut self) {
@@ -63,13 +63,13 @@ impl BatchOutcomes {
     }
 
     pub(crate) fn note_margin(&mut self, share: f64) {
-        self.margins.push((self.class, share));
+        self.margins.push((self.labels, share));
     }
 
     fn count(&mut self, outcome: RenewalOutcome) {
         match self.outcomes.last_mut() {
-            Some((class, last, count)) if (*class, *last) == (self.class, outcome) => *count += 1,
-            _ => self.outcomes.push((self.class, outcome, 1)),
+            Some((labels, last, count)) if (*labels, *last) == (self.labels, outcome) => *count += 1,
+            _ => self.outcomes.push((self.labels, outcome, 1)),
         }
     }
 }

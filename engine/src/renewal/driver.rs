@@ -25,7 +25,7 @@ use crate::{
     inner::Inner,
     lease::shared::LeaseCore,
     log,
-    metrics::{EngineThread, Operation},
+    metrics::{EngineEvent, EngineThread, LockEvent, Operation},
     release::loss,
     routing::{
         moves::{Move, Moves},
@@ -100,7 +100,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 () = tokio::task::yield_now(), if driver.is_behind() => driver.handle_untold(),
             }
         }
-        inner.events.timer_late(EngineThread::Renewal, inner.clock.now() - next_tick);
+        let (thread, late) = (EngineThread::Renewal, inner.clock.now() - next_tick);
+        inner.events.record_engine(EngineEvent::TimerLate { thread, late });
     }
 }
 
@@ -204,17 +205,19 @@ impl Driver {
 
     // A node that has left the topology counts as disconnected, whatever its state was. The driver reports that once.
     fn tell_nodes(&self, earlier: &Topology, topology: &Topology) {
-        let events = &self.inner.events;
+        let record = |event| self.inner.events.record_engine(event);
         for node in topology.nodes() {
             if earlier.node(node.id).is_none_or(|before| before.connected != node.connected) {
-                events.node_changed(&node.address, node.connected);
+                record(EngineEvent::NodeChanged { address: &node.address, connected: node.connected });
             }
             if node.connected && earlier.node(node.id).is_some_and(|before| !before.connected) {
-                events.reconnected(&node.address);
+                record(EngineEvent::Reconnected { address: &node.address });
             }
         }
         let left = earlier.nodes().iter().filter(|node| node.connected && topology.node(node.id).is_none());
-        left.for_each(|node| events.node_changed(&node.address, false));
+        left.for_each(|node| {
+            record(EngineEvent::NodeChanged { address: &node.address, connected: false });
+        });
     }
 
     // The server's clock stepped. Each lease of that server is renewed at once; no lease is in doubt because of a step.
@@ -230,7 +233,7 @@ impl Driver {
         let batches = self.shards.take_batches(now, &topology, room, &mut counts);
         batches.into_iter().for_each(|batch| self.send(batch, now));
         for late in self.shards.take_lateness() {
-            self.inner.events.renewal_late(late);
+            self.inner.events.record_engine(EngineEvent::RenewalLate { late });
         }
         self.tell_outcomes(counts, now);
     }
@@ -271,9 +274,10 @@ impl Driver {
     }
 
     fn tell_batch(&self, members: usize, took: Duration, counts: &BatchOutcomes) {
-        let events = &self.inner.events;
-        events.renewed(members, took, counts.answered() > 0);
-        events.answered(Operation::Renew, took, counts.last_error.as_ref());
+        let (events, answered) = (&self.inner.events, counts.answered() > 0);
+        events.record_engine(EngineEvent::RenewalBatch { members, took, answered });
+        let (operation, last_error) = (Operation::Renew, counts.last_error.as_ref());
+        events.record_engine(EngineEvent::Answered { operation, took, last_error });
     }
 
     // Counts also the renewals that no connected node takes. Those were in no batch.
@@ -297,13 +301,11 @@ impl Driver {
 
     fn tell_tally(&self, counts: &BatchOutcomes) {
         let events = &self.inner.events;
-        events.totals.renewals.add(counts.renewed);
-        events.totals.renewals_failed.add(counts.failed + counts.too_late);
-        for (class, outcome, count) in &counts.outcomes {
-            events.renewal(events.class(*class), *outcome, *count);
+        for &(labels, outcome, count) in &counts.outcomes {
+            events.record_lock(labels, LockEvent::Renewal { outcome, count });
         }
-        for (class, share) in &counts.margins {
-            events.margin_left(events.class(*class), *share);
+        for &(labels, share) in &counts.margins {
+            events.record_lock(labels, LockEvent::MarginLeft { share });
         }
     }
 
@@ -329,8 +331,7 @@ impl Driver {
         match happening {
             Event::Lost(lease, reason) => loss::handle_loss(&self.inner, &lease, reason),
             Event::Jeopardy(lease) => {
-                self.inner.events.totals.jeopardies.add(1);
-                self.inner.events.jeopardy(self.inner.events.class(lease.class));
+                self.inner.events.record_lock(lease.labels, LockEvent::Jeopardy);
                 log::line(Level::DEBUG, move || {
                     tracing::debug!(
                         lock = lease.key.name(),
@@ -339,8 +340,8 @@ impl Driver {
                 });
             }
             Event::FoundTtl { lease, found, expected: (least, most), clock } => {
-                let class = self.inner.events.class(lease.class);
-                self.inner.events.found_ttl(class, found, least, most);
+                let surprise = LockEvent::FoundTtl { found, least, most };
+                self.inner.events.record_lock(lease.labels, surprise);
                 if self.hurried.insert(clock) {
                     self.expedite(clock);
                     log::line(Level::WARN, move || {

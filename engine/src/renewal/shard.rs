@@ -30,7 +30,7 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
-    metrics::ClassId,
+    metrics::LabelSet,
     routing::{
         moves::Move,
         topology::{Batching, ClockId, Topology},
@@ -241,13 +241,13 @@ impl Shard {
         goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
     }
 
-    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's class, unless the
+    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's labels, unless the
     /// lease is no longer to be renewed.
-    pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<ClassId> {
+    pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<LabelSet> {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
         self.enter_jeopardy(ticket);
-        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.class)
+        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.labels)
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {

@@ -132,10 +132,10 @@ impl Shards {
     }
 
     fn strand(&mut self, ready: Ready, now: Instant, topology: &Topology, counts: &mut BatchOutcomes) {
-        let Some(class) = self.of(ready.slot).strand(ready.ticket, now) else { return };
+        let Some(labels) = self.of(ready.slot).strand(ready.ticket, now) else { return };
         let node = topology.serving(ready.slot).map(|node| node.id);
         let why = "no connected node serves the slot of the lease";
-        counts.turn_to(Some(class));
+        counts.turn_to(Some(labels));
         counts.count_failed(&TransportError::without_effect(ErrorKind::Unreachable, node, why));
     }
 

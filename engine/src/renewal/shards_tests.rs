@@ -11,14 +11,14 @@ use crate::{
         shared::{Terms, tests::core},
         state::LossReason,
     },
-    metrics::{ClassId, RenewalOutcome},
+    metrics::{LabelSet, RenewalOutcome},
     renewal::manual,
     renewal::ttl_check::TtlExpectation,
     routing::topology::{Batching, ClockId, SlotRange},
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None, class: ClassId::DEFAULT };
+const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)

@@ -15,7 +15,7 @@ use crate::{
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},
     log,
-    metrics::EngineThread,
+    metrics::{EngineEvent, EngineThread},
     release::loss,
 };
 
@@ -25,7 +25,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
         let due = inner.clock.now() + if still == 0 { CALM_LOOK } else { TICK };
         inner.clock.sleep_until(due).await;
-        inner.events.timer_late(EngineThread::Calls, inner.clock.now() - due);
+        let (thread, late) = (EngineThread::Calls, inner.clock.now() - due);
+        inner.events.record_engine(EngineEvent::TimerLate { thread, late });
         let ticks = inner.ticks();
         still = if ticks == seen { still + 1 } else { 0 };
         seen = ticks;

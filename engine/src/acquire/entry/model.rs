@@ -204,7 +204,7 @@ impl World {
     fn join(&mut self, patience: Patience) {
         self.next_caller += 1;
         let terms =
-            Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+            Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
         let id = CallerId(self.next_caller);
         self.entry.join(Caller { id, terms, patience, joined: START, scope: None, reply_to: () }, false);
     }

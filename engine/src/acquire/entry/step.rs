@@ -7,7 +7,7 @@ use crate::{
     acquire::attempt::Attempt,
     clock::Instant,
     lease::{shared::Terms, unconfirmed_owner::UnconfirmedOwner},
-    metrics::ClassId,
+    metrics::LabelSet,
     owner::{Owner, OwnerMint},
 };
 
@@ -25,8 +25,8 @@ pub(crate) enum Step {
 /// One ask to the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
-    /// The class of the caller at the head.
-    pub(crate) class: ClassId,
+    /// The labels of the caller at the head.
+    pub(crate) labels: LabelSet,
     pub(crate) owner: Owner,
     pub(crate) ttl: Duration,
     pub(crate) cause: Cause,
@@ -55,14 +55,14 @@ impl<S> Entry<S> {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
             return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
         }
-        let Terms { ttl, class, .. } = head.terms;
+        let Terms { ttl, labels, .. } = head.terms;
         let closing = self.give_up_attempt(now);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
         attempt.aim(ttl);
         #[cfg(leasehold_fault)]
         attempt.forget_owner(mint);
         let ask = Ask {
-            class,
+            labels,
             owner: attempt.owner,
             ttl: attempt.ttl,
             cause: self.cause,

@@ -15,7 +15,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 const TERMS: Terms =
-    Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+    Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
 const OTHER_TTL: Terms = Terms { ttl: Duration::from_secs(20), ..TERMS };
 const POLL: u64 = 1_000;
 const ROUND_TRIP: u64 = 1;

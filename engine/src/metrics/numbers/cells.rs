@@ -1,19 +1,19 @@
-//! Cells that many threads count in: each thread in a copy of its own, as far as there are enough.
+//! Cells that many threads count in: each thread has a copy of its own, up to `COPIES` threads.
 
 use std::{
     cell::Cell as ThreadCell,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// One number in one copy.
+/// One number of one copy.
 #[derive(Debug, Default)]
 pub(super) struct Cell(AtomicU64);
 
-/// So many numbers, in all copies. The count is known at compile time, so that no index need be checked.
+/// `WIDTH` numbers, in all copies. `WIDTH` is known at compile time, so that no index is checked.
 #[derive(Debug)]
 pub(super) struct Cells<const WIDTH: usize>(Box<[Copy<WIDTH>; COPIES]>);
 
-/// On lines of its own: processors fetch two of 64 bytes at a time.
+/// One thread's numbers. Aligned to 128 bytes, because processors fetch two cache lines of 64 bytes at a time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Copy<const WIDTH: usize>([Cell; WIDTH]);
@@ -21,14 +21,14 @@ struct Copy<const WIDTH: usize>([Cell; WIDTH]);
 impl Cell {
     #[inline(always)]
     pub(super) fn add(&self, by: u64) {
-        self.0.fetch_add(by, Ordering::Relaxed); // wraps, as sums of nanoseconds do after 584 years of holding
+        self.0.fetch_add(by, Ordering::Relaxed); // a sum of nanoseconds wraps after 584 years of holding
     }
 }
 
 impl<const WIDTH: usize> Cells<WIDTH> {
     pub(super) fn new() -> Self {
         let copies: Vec<_> = (0..COPIES).map(|_| Copy(std::array::from_fn(|_| Cell::default()))).collect();
-        Self(copies.try_into().expect("there are COPIES of them"))
+        Self(copies.try_into().expect("COPIES copies were made"))
     }
 
     /// The copy of this thread.
@@ -45,7 +45,7 @@ impl<const WIDTH: usize> Cells<WIDTH> {
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
-    // Known at compile time, so that reading it asks for nothing.
+    // Initialised at compile time, so that a read needs no check.
     static COPY: ThreadCell<usize> = const { ThreadCell::new(usize::MAX) };
 }
 
@@ -62,7 +62,8 @@ fn take_copy() -> usize {
     copy
 }
 
-/// More threads than that share copies; two threads on one cost ten times as much, and still under 100 ns.
+/// The number of copies. Further threads share copies; an event of two threads on one copy costs ten times as much, and
+/// still under 100 ns.
 const COPIES: usize = 8;
 
 #[cfg(test)]

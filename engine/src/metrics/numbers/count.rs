@@ -1,201 +1,129 @@
-//! Which event counts where.
+//! Which metrics each event counts in.
 
 use std::time::Duration;
 
-use super::{Numbers, layout};
+use super::{EventCells, Numbers, layout};
 use crate::{
-    fencing::FencingToken,
     lease::state::LossReason,
     metrics::{
-        Ask, AskAnswer, AskCause, EngineThread, LockClass, Operation, Recorder, ReleaseOutcome,
-        RenewalOutcome,
+        Ask, AskAnswer, AskCause, EngineEvent, EngineThread, LockEvent, LockLabels, Operation,
+        ReleaseOutcome, RenewalOutcome,
         descriptors::{
             ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT,
-            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE,
+            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE, is_same,
         },
     },
     transport::{Effect, ErrorKind, TransportError},
 };
 
-impl Recorder for Numbers {
-    fn wait_started(&self, class: &LockClass) {
-        self.of(class).add(layout::ACQUIRE_STARTED, 0, 1);
-    }
-
-    fn granted(&self, class: &LockClass, waited: Duration, contended: bool) {
-        const ACQUIRED: usize = at(ACQUIRE_OUTCOME, "acquired");
-        const WAITED: usize = at(WAIT_OUTCOME, "acquired");
-        let tally = self.of(class);
-        tally.add(layout::ACQUIRES, ACQUIRED, 1);
-        tally.put(layout::ACQUIRE_WAIT, WAITED, nanos(waited));
-        if contended {
-            tally.add(layout::ACQUIRE_CONTENDED, 0, 1);
+impl Numbers {
+    /// Counts an event of one lock.
+    #[inline(always)]
+    pub(crate) fn count_lock(&self, lock: LockLabels<'_>, event: &LockEvent<'_>) {
+        let cells = self.of_lock(lock);
+        match event {
+            LockEvent::WaitStarted => cells.add(layout::ACQUIRE_STARTED, 0, 1),
+            LockEvent::Granted { waited, contended } => {
+                cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "acquired") }, 1);
+                cells.put(layout::ACQUIRE_WAIT, const { at(WAIT_OUTCOME, "acquired") }, nanos(*waited));
+                if *contended {
+                    cells.add(layout::ACQUIRE_CONTENDED, 0, 1);
+                }
+            }
+            LockEvent::Shared => cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "reentrant") }, 1),
+            LockEvent::Refused => cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "busy") }, 1),
+            LockEvent::TimedOut { waited } => {
+                cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "timeout") }, 1);
+                cells.put(layout::ACQUIRE_WAIT, const { at(WAIT_OUTCOME, "timeout") }, nanos(*waited));
+            }
+            LockEvent::Failed { .. } => {
+                cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "error") }, 1)
+            }
+            LockEvent::Cancelled => {
+                cells.add(layout::ACQUIRES, const { at(ACQUIRE_OUTCOME, "cancelled") }, 1)
+            }
+            LockEvent::Asked(ask) => self.count_ask(&cells, ask),
+            LockEvent::Released { held, outcome } => {
+                cells.add(layout::RELEASES, release_outcome(*outcome), 1);
+                cells.put(layout::HOLD, 0, nanos(*held));
+            }
+            LockEvent::Lost { reason, held, late, .. } => {
+                cells.add(layout::LEASES_LOST, loss_reason(*reason), 1);
+                cells.put(layout::HOLD, 0, nanos(*held));
+                if let Some(late) = late {
+                    self.of_engine().put(layout::LEASE_LOST_DETECTED, 0, nanos(*late));
+                }
+            }
+            LockEvent::Jeopardy => cells.add(layout::LEASE_JEOPARDY, 0, 1),
+            LockEvent::Renewal { outcome, count } => {
+                cells.add(layout::RENEWALS, renewal_result(*outcome), *count);
+            }
+            LockEvent::MarginLeft { share } => {
+                cells.put(layout::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
+            }
+            LockEvent::FoundTtl { .. } => cells.add(layout::TTL_SURPRISES, 0, 1),
         }
     }
 
-    fn shared(&self, class: &LockClass) {
-        const REENTRANT: usize = at(ACQUIRE_OUTCOME, "reentrant");
-        self.of(class).add(layout::ACQUIRES, REENTRANT, 1);
+    /// Counts an event that belongs to no single lock.
+    #[inline(always)]
+    pub(crate) fn count_engine(&self, event: &EngineEvent<'_>) {
+        let cells = self.of_engine();
+        match event {
+            EngineEvent::GrantWithoutCaller => cells.add(layout::GRANTS_WITHOUT_CALLER, 0, 1),
+            EngineEvent::Answered { operation, took, last_error } => {
+                self.count_command(*operation, *took, *last_error);
+            }
+            EngineEvent::RenewalBatch { members, took, answered } => {
+                cells.put(layout::RENEW, result(*answered), nanos(*took));
+                cells.put(layout::RENEW_BATCH_SIZE, 0, *members as u64);
+            }
+            EngineEvent::RenewalLate { late } => cells.put(layout::RENEW_LATENESS, 0, nanos(*late)),
+            EngineEvent::NoExpiry => cells.add(layout::PEERS_WITHOUT_EXPIRY, 0, 1),
+            EngineEvent::SubscriptionGap => cells.add(layout::SUBSCRIPTION_GAPS, 0, 1),
+            EngineEvent::Reconnected { .. } => cells.add(layout::BACKEND_RECONNECTS, 0, 1),
+            EngineEvent::TimerLate { thread, late } => {
+                cells.put(layout::RUNTIME_STALL, thread_at(*thread), nanos(*late));
+            }
+            // Gauges, read from the topology and the totals.
+            EngineEvent::NodeChanged { .. } | EngineEvent::Closing { .. } => {}
+        }
     }
 
-    fn refused(&self, class: &LockClass) {
-        const BUSY: usize = at(ACQUIRE_OUTCOME, "busy");
-        self.of(class).add(layout::ACQUIRES, BUSY, 1);
-    }
-
-    fn timed_out(&self, class: &LockClass, waited: Duration) {
-        const TIMEOUT: usize = at(ACQUIRE_OUTCOME, "timeout");
-        const WAITED: usize = at(WAIT_OUTCOME, "timeout");
-        let tally = self.of(class);
-        tally.add(layout::ACQUIRES, TIMEOUT, 1);
-        tally.put(layout::ACQUIRE_WAIT, WAITED, nanos(waited));
-    }
-
-    fn failed(&self, class: &LockClass, _: Option<&TransportError>) {
-        const FAILED: usize = at(ACQUIRE_OUTCOME, "error");
-        self.of(class).add(layout::ACQUIRES, FAILED, 1);
-    }
-
-    fn cancelled(&self, class: &LockClass) {
-        const CANCELLED: usize = at(ACQUIRE_OUTCOME, "cancelled");
-        self.of(class).add(layout::ACQUIRES, CANCELLED, 1);
-    }
-
-    fn grant_without_caller(&self) {
-        self.of_all().add(layout::GRANTS_WITHOUT_CALLER, 0, 1);
-    }
-
-    fn asked(&self, class: &LockClass, ask: &Ask<'_>) {
-        let tally = self.of(class);
-        tally.add(layout::ACQUIRE_ATTEMPTS, 0, 1);
+    #[inline(always)]
+    fn count_ask(&self, cells: &EventCells<'_, { layout::OF_LOCK }>, ask: &Ask<'_>) {
+        cells.add(layout::ACQUIRE_ATTEMPTS, 0, 1);
         self.count_command(Operation::Acquire, ask.took, ask.answer.err());
-        if let Some(source) = source(ask.cause) {
-            let result = result(ask.answer);
-            tally.add(layout::WAKEUPS, source * WAKEUP_RESULT.values.len() + result, 1);
+        if let Some(source) = wakeup_source(ask.cause) {
+            let combination = source * WAKEUP_RESULT.values.len() + wakeup_result(ask.answer);
+            cells.add(layout::WAKEUPS, combination, 1);
         }
         if let (Some(since), Ok(AskAnswer::Granted)) = (ask.since_notice, ask.answer) {
-            tally.put(layout::WAKEUP_TO_ACQUIRE, 0, nanos(since));
+            cells.put(layout::WAKEUP_TO_ACQUIRE, 0, nanos(since));
         }
     }
 
-    fn answered(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
-        self.count_command(operation, took, last_error);
-    }
-
-    fn released(&self, class: &LockClass, held: Duration, outcome: ReleaseOutcome) {
-        let tally = self.of(class);
-        let outcome = match outcome {
-            ReleaseOutcome::Released => const { at(RELEASE_OUTCOME, "released") },
-            ReleaseOutcome::Dropped => const { at(RELEASE_OUTCOME, "dropped") },
-            ReleaseOutcome::AlreadyLost => const { at(RELEASE_OUTCOME, "already_lost") },
-            ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
-            ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },
-        };
-        tally.add(layout::RELEASES, outcome, 1);
-        tally.put(layout::HOLD, 0, nanos(held));
-    }
-
-    fn lost(
-        &self,
-        class: &LockClass,
-        reason: LossReason,
-        _: FencingToken,
-        held: Duration,
-        late: Option<Duration>,
-    ) {
-        let tally = self.of(class);
-        let reason = match reason {
-            LossReason::Expired => const { at(LOSS_REASON, "expired") },
-            LossReason::NotOurs => const { at(LOSS_REASON, "not_ours") },
-            LossReason::MaxHold => const { at(LOSS_REASON, "max_hold") },
-            LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
-            LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
-        };
-        tally.add(layout::LEASES_LOST, reason, 1);
-        tally.put(layout::HOLD, 0, nanos(held));
-        if let Some(late) = late {
-            self.of_all().put(layout::LEASE_LOST_DETECTED, 0, nanos(late));
-        }
-    }
-
-    fn jeopardy(&self, class: &LockClass) {
-        self.of(class).add(layout::LEASE_JEOPARDY, 0, 1);
-    }
-
-    fn renewed(&self, members: usize, took: Duration, answered: bool) {
-        let tally = self.of_all();
-        let result = if answered { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        tally.put(layout::RENEW, result, nanos(took));
-        tally.put(layout::RENEW_BATCH_SIZE, 0, members as u64);
-    }
-
-    fn renewal(&self, class: &LockClass, outcome: RenewalOutcome, count: u64) {
-        const FAILED: usize = at(RENEWAL_RESULT, "unreachable"); // and the other errors, in their order
-        let result = match outcome {
-            RenewalOutcome::Renewed => const { at(RENEWAL_RESULT, "renewed") },
-            RenewalOutcome::NotOurs => const { at(RENEWAL_RESULT, "not_ours") },
-            RenewalOutcome::TooLate => const { at(RENEWAL_RESULT, "too_late") },
-            RenewalOutcome::Failed(kind) => FAILED + error_at(kind),
-        };
-        self.of(class).add(layout::RENEWALS, result, count);
-    }
-
-    fn margin_left(&self, class: &LockClass, share: f64) {
-        self.of(class).put(layout::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
-    }
-
-    fn renewal_late(&self, late: Duration) {
-        self.of_all().put(layout::RENEW_LATENESS, 0, nanos(late));
-    }
-
-    fn found_ttl(&self, class: &LockClass, _: Duration, _: Duration, _: Duration) {
-        self.of(class).add(layout::TTL_SURPRISES, 0, 1);
-    }
-
-    fn no_expiry(&self) {
-        self.of_all().add(layout::PEERS_WITHOUT_EXPIRY, 0, 1);
-    }
-
-    fn subscription_gap(&self) {
-        self.of_all().add(layout::SUBSCRIPTION_GAPS, 0, 1);
-    }
-
-    fn reconnected(&self, _: &str) {
-        self.of_all().add(layout::BACKEND_RECONNECTS, 0, 1);
-    }
-
-    fn timer_late(&self, thread: EngineThread, late: Duration) {
-        let thread = match thread {
-            EngineThread::Calls => const { at(THREAD, "calls") },
-            EngineThread::Renewal => const { at(THREAD, "renewal") },
-        };
-        self.of_all().put(layout::RUNTIME_STALL, thread, nanos(late));
-    }
-}
-
-impl Numbers {
     #[inline(always)]
     fn count_command(&self, operation: Operation, took: Duration, last_error: Option<&TransportError>) {
         let of_operation = operation_at(operation);
-        let result =
-            if last_error.is_none() { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } };
-        self.of_all().put(layout::BACKEND_COMMAND, of_operation * RESULT.values.len() + result, nanos(took));
+        let combination = of_operation * RESULT.values.len() + result(last_error.is_none());
+        self.of_engine().put(layout::BACKEND_COMMAND, combination, nanos(took));
         if let Some(last_error) = last_error {
-            self.count_trouble(of_operation, last_error);
+            self.count_error(of_operation, last_error);
         }
     }
 
     #[cold]
-    fn count_trouble(&self, operation: usize, last_error: &TransportError) {
-        let (tally, error) = (self.of_all(), operation * ERROR.values.len() + error_at(last_error.kind));
-        tally.add(layout::BACKEND_ERRORS, error, 1);
+    fn count_error(&self, operation: usize, last_error: &TransportError) {
+        let (cells, error) = (self.of_engine(), operation * ERROR.values.len() + error_at(last_error.kind));
+        cells.add(layout::BACKEND_ERRORS, error, 1);
         if last_error.effect != Effect::None {
-            tally.add(layout::ATTEMPTS_UNKNOWN, operation, 1);
+            cells.add(layout::ATTEMPTS_UNKNOWN, operation, 1);
         }
     }
 }
 
-fn source(cause: AskCause) -> Option<usize> {
+fn wakeup_source(cause: AskCause) -> Option<usize> {
     Some(match cause {
         AskCause::Arrival => return None,
         AskCause::Notice => const { at(WAKEUP_SOURCE, "notice") },
@@ -207,11 +135,52 @@ fn source(cause: AskCause) -> Option<usize> {
     })
 }
 
-fn result(answer: Result<AskAnswer, &TransportError>) -> usize {
+fn wakeup_result(answer: Result<AskAnswer, &TransportError>) -> usize {
     match answer {
         Ok(AskAnswer::Granted) => const { at(WAKEUP_RESULT, "acquired") },
         Ok(AskAnswer::Held) => const { at(WAKEUP_RESULT, "lost_race") },
         Ok(AskAnswer::TooLate) | Err(_) => const { at(WAKEUP_RESULT, "unanswered") },
+    }
+}
+
+fn result(is_answered: bool) -> usize {
+    if is_answered { const { at(RESULT, "ok") } } else { const { at(RESULT, "error") } }
+}
+
+fn release_outcome(outcome: ReleaseOutcome) -> usize {
+    match outcome {
+        ReleaseOutcome::Released => const { at(RELEASE_OUTCOME, "released") },
+        ReleaseOutcome::Dropped => const { at(RELEASE_OUTCOME, "dropped") },
+        ReleaseOutcome::AlreadyLost => const { at(RELEASE_OUTCOME, "already_lost") },
+        ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
+        ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },
+    }
+}
+
+fn loss_reason(reason: LossReason) -> usize {
+    match reason {
+        LossReason::Expired => const { at(LOSS_REASON, "expired") },
+        LossReason::NotOurs => const { at(LOSS_REASON, "not_ours") },
+        LossReason::MaxHold => const { at(LOSS_REASON, "max_hold") },
+        LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
+        LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
+    }
+}
+
+fn renewal_result(outcome: RenewalOutcome) -> usize {
+    const FAILED: usize = at(RENEWAL_RESULT, "unreachable"); // and the other errors, in their order
+    match outcome {
+        RenewalOutcome::Renewed => const { at(RENEWAL_RESULT, "renewed") },
+        RenewalOutcome::NotOurs => const { at(RENEWAL_RESULT, "not_ours") },
+        RenewalOutcome::TooLate => const { at(RENEWAL_RESULT, "too_late") },
+        RenewalOutcome::Failed(kind) => FAILED + error_at(kind),
+    }
+}
+
+fn thread_at(thread: EngineThread) -> usize {
+    match thread {
+        EngineThread::Calls => const { at(THREAD, "calls") },
+        EngineThread::Renewal => const { at(THREAD, "renewal") },
     }
 }
 
@@ -235,16 +204,16 @@ fn error_at(kind: ErrorKind) -> usize {
     }
 }
 
-/// The number of a value among those of its label; a value that is none of them does not compile.
+/// The number of a value among the values of its label. An unknown value does not compile.
 const fn at(label: Label, value: &str) -> usize {
     let mut number = 0;
-    while !layout::is_same(label.values[number], value) {
+    while !is_same(label.values[number], value) {
         number += 1;
     }
     number
 }
 
-// In 64 bits: `as_nanos` has 128, which costs in every sum. Nothing here lasts 584 years.
+// `as_nanos` returns 128 bits, which makes every sum slower. 64 bits last for 584 years.
 fn nanos(time: Duration) -> u64 {
     time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(time.subsec_nanos().into())
 }

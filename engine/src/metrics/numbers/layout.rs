@@ -1,6 +1,6 @@
-//! Where each metric has its cells: worked out from the table of metrics at compile time. Pure.
+//! The place of each metric's cells, computed from the table of metrics at compile time. Pure.
 
-use crate::metrics::descriptors::{self, ALL, Descriptor, Kind, Unit};
+use crate::metrics::descriptors::{self, ALL, Descriptor, Kind, Unit, is_same};
 
 /// The cells of one metric.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(super) struct CellRange {
     pub(super) metric: &'static Descriptor,
     /// The first of its cells.
     pub(super) first: usize,
-    /// How many cells one combination of label values has: for a histogram its buckets and the sum.
+    /// The number of cells of one combination of label values: for a histogram its buckets and its sum.
     pub(super) step: usize,
     /// Buckets, infinity included; 1 for a counter.
     pub(super) buckets: usize,
@@ -21,7 +21,7 @@ impl CellRange {
         let metric = &ALL[number];
         let (mut first, mut before) = (0, 0);
         while before < number {
-            if ALL[before].has_class() == metric.has_class() {
+            if ALL[before].is_of_lock() == metric.is_of_lock() {
                 first += width(&ALL[before]);
             }
             before += 1;
@@ -38,8 +38,8 @@ impl CellRange {
         Self { metric, first, step: step(metric), buckets, bounds, scale }
     }
 
-    // Behind the last bound the others are never passed, so there is always one.
-    /// The bucket that a value falls into. From the smallest on: what happens most often is quick.
+    // The bounds behind the last one are u64::MAX, so there is always a bucket.
+    /// The bucket that a value falls into. The search begins at the smallest bound, because most values are small.
     #[inline(always)]
     pub(super) fn bucket(&self, value: u64) -> usize {
         self.bounds.iter().position(|bound| value <= *bound).unwrap_or(BOUNDS_MAX)
@@ -74,25 +74,10 @@ const fn number(metric: &Descriptor) -> usize {
     number
 }
 
-pub(super) const fn is_same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    if one.len() != other.len() {
-        return false;
-    }
-    let mut byte = 0;
-    while byte < one.len() {
-        if one[byte] != other[byte] {
-            return false;
-        }
-        byte += 1;
-    }
-    true
-}
-
-const fn total(of_classes: bool) -> usize {
+const fn total(of_lock: bool) -> usize {
     let (mut total, mut number) = (0, 0);
     while number < ALL.len() {
-        if ALL[number].has_class() == of_classes {
+        if ALL[number].is_of_lock() == of_lock {
             total += width(&ALL[number]);
         }
         number += 1;
@@ -121,7 +106,7 @@ const fn buckets(metric: &Descriptor) -> usize {
     }
 }
 
-// Times and shares in billionths, counts as they are.
+// Times and shares are kept in billionths, counts as they are.
 const fn scale(metric: &Descriptor) -> f64 {
     match (metric.unit, metric.kind) {
         (Unit::None, Kind::Histogram(bounds)) if bounds[0] >= 1.0 => 1.0,
@@ -129,10 +114,10 @@ const fn scale(metric: &Descriptor) -> f64 {
     }
 }
 
-/// Cells of each class.
-pub(super) const BY_CLASS: usize = total(true);
-/// Cells of what has no class.
-pub(super) const OF_ALL: usize = total(false);
+/// The number of cells of one class and kind.
+pub(super) const OF_LOCK: usize = total(true);
+/// The number of cells of metrics without class and kind.
+pub(super) const OF_ENGINE: usize = total(false);
 const BOUNDS_MAX: usize = 16;
 
 macro_rules! places {
@@ -151,13 +136,13 @@ mod tests {
 
     #[test]
     fn no_two_metrics_share_a_cell() {
-        for of_classes in [true, false] {
+        for of_lock in [true, false] {
             let mut next = 0;
-            for place in PLACES.iter().filter(|place| place.metric.has_class() == of_classes) {
+            for place in PLACES.iter().filter(|place| place.metric.is_of_lock() == of_lock) {
                 assert_eq!(place.first, next, "{}", place.metric.name);
                 next += width(place.metric);
             }
-            assert_eq!(next, if of_classes { BY_CLASS } else { OF_ALL });
+            assert_eq!(next, if of_lock { OF_LOCK } else { OF_ENGINE });
         }
     }
 

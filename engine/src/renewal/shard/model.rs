@@ -132,7 +132,7 @@ impl World {
             ttl,
             renewed,
             max_hold: max_hold_ms.map(Duration::from_millis),
-            class: crate::metrics::ClassId::DEFAULT,
+            labels: crate::metrics::LabelSet::DEFAULT,
         };
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);

@@ -11,7 +11,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 const TERMS: Terms =
-    Terms { ttl: TTL, renewed: true, max_hold: None, class: crate::metrics::ClassId::DEFAULT };
+    Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)

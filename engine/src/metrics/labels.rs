@@ -1,0 +1,103 @@
+//! The labels of a lock's metrics: its class and its kind. Pure.
+
+use super::{CLASSES_MAX, ClassId, LockClass};
+
+/// The kind of a lock: the label `kind` of every metric that belongs to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// At most one owner holds the lock.
+    Exclusive,
+}
+
+/// The class and the kind of one lock, as an event tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockLabels<'a> {
+    /// The class of the lock: given by the caller, or by a prefix rule.
+    pub class: &'a LockClass,
+    /// The kind of the lock.
+    pub kind: LockKind,
+}
+
+/// The class and the kind of one lock, as terms and leases keep them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LabelSet {
+    pub(crate) class: ClassId,
+    pub(crate) kind: LockKind,
+}
+
+impl LockKind {
+    /// All kinds, in the order of the label's values.
+    pub const ALL: [Self; 1] = [Self::Exclusive];
+
+    pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut number = 0;
+        while number < names.len() {
+            names[number] = Self::ALL[number].as_str();
+            number += 1;
+        }
+        names
+    };
+
+    /// The value of the label `kind`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+        }
+    }
+}
+
+impl LabelSet {
+    /// How many combinations of class and kind one engine can have, class `_other` included.
+    pub(super) const COUNT: usize = (CLASSES_MAX + 1) * LockKind::ALL.len();
+
+    /// The labels of an exclusive lock without a class of its own.
+    pub(crate) const DEFAULT: Self = Self::exclusive(ClassId::DEFAULT);
+
+    /// The labels of an exclusive lock of this class.
+    pub(crate) const fn exclusive(class: ClassId) -> Self {
+        Self { class, kind: LockKind::Exclusive }
+    }
+
+    /// The number of this combination, below [`COUNT`](Self::COUNT).
+    #[inline(always)]
+    pub(super) fn index(self) -> usize {
+        self.class.index() * LockKind::ALL.len() + self.kind as usize
+    }
+}
+
+impl Default for LabelSet {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl LockLabels<'_> {
+    #[inline(always)]
+    pub(super) fn set(self) -> LabelSet {
+        LabelSet { class: self.class.id(), kind: self.kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_combination_has_a_number_of_its_own() {
+        let class = |number| ClassId::of_index(number);
+        let sets = (0..=CLASSES_MAX)
+            .flat_map(|number| LockKind::ALL.map(|kind| LabelSet { class: class(number), kind }.index()));
+        assert_eq!(sets.collect::<BTreeSet<_>>(), (0..LabelSet::COUNT).collect());
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_the_kinds() {
+        assert_eq!(LockKind::NAMES.to_vec(), LockKind::ALL.map(LockKind::as_str).to_vec());
+        LockKind::ALL.into_iter().enumerate().for_each(|(number, kind)| assert_eq!(kind as usize, number));
+    }
+}
