@@ -46,7 +46,20 @@ pub struct EngineBuilder {
 }
 
 impl Engine {
-    /// Begins to build an engine over a transport.
+    /// Starts to build an engine over a transport. See [`EngineBuilder`] for the settings.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::Engine;
+    /// use leasehold_memory::MemoryTransport;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// assert!(engine.snapshot().connected);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(transport: impl Transport) -> EngineBuilder {
         EngineBuilder::new(Arc::new(transport))
     }

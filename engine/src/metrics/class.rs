@@ -7,7 +7,7 @@ use std::{
 
 use tracing::Level;
 
-use super::{LabelSet, LockLabels, events::Count};
+use super::count::Count;
 use crate::log;
 
 /// At most this many lock classes per engine, [`DEFAULT_CLASS`] included. Later ones count as [`OTHER_CLASS`].
@@ -102,11 +102,6 @@ impl Classes {
 
     pub(crate) fn class(&self, id: ClassId) -> &LockClass {
         self.known[id.index()].get().expect("an id is given out once its class is known")
-    }
-
-    /// The classes and kinds that events name.
-    pub(crate) fn labels(&self, labels: LabelSet) -> LockLabels<'_> {
-        LockLabels { class: self.class(labels.class), kind: labels.kind }
     }
 
     /// All known classes.

@@ -1,13 +1,8 @@
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use super::{
     Classes, EngineEvent, Event, LabelSet, LockEvent, LockLabels, Numbers, RenewalOutcome, UserRecorder,
+    count::Count,
 };
 
 /// Where the engine records its events. Each event is counted here and nowhere else: in the totals of `snapshot()`, in
@@ -39,38 +34,6 @@ pub(crate) struct Totals {
     pub(crate) asks: Count,
     /// Entries that a driver serves: names with waiting callers.
     pub(crate) served: Count,
-}
-
-/// One number that many threads change.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn add(&self, by: u64) {
-        self.0.fetch_add(by, Ordering::Relaxed);
-    }
-
-    /// Adds one. Returns the value before.
-    pub(crate) fn add_one(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Adds one unless the value is `most` already.
-    pub(crate) fn add_one_up_to(&self, most: u64) -> bool {
-        let up =
-            |value: u64| (value < most || i64::try_from(value).is_err()).then_some(value.wrapping_add(1));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, up).is_ok()
-    }
-
-    pub(crate) fn sub(&self, by: u64) {
-        self.0.fetch_sub(by, Ordering::Relaxed);
-    }
-
-    /// The value. A subtraction may be seen before the addition it belongs to; a number below zero is told as zero.
-    pub(crate) fn value(&self) -> u64 {
-        let value = self.0.load(Ordering::Relaxed);
-        if i64::try_from(value).is_ok() { value } else { 0 }
-    }
 }
 
 impl Totals {

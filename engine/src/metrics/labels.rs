@@ -1,6 +1,6 @@
 //! The labels of a lock's metrics: its class and its kind. Pure.
 
-use super::{CLASSES_MAX, ClassId, LockClass};
+use super::{CLASSES_MAX, ClassId, Classes, LockClass};
 
 /// The kind of a lock: the label `kind` of every metric that belongs to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +78,13 @@ impl LockLabels<'_> {
     #[inline(always)]
     pub(super) fn set(self) -> LabelSet {
         LabelSet { class: self.class.id(), kind: self.kind }
+    }
+}
+
+impl Classes {
+    /// The classes and kinds that events name.
+    pub(crate) fn labels(&self, labels: LabelSet) -> LockLabels<'_> {
+        LockLabels { class: self.class(labels.class), kind: labels.kind }
     }
 }
 

@@ -11,6 +11,7 @@
 pub mod descriptors;
 
 mod class;
+mod count;
 mod event;
 mod events;
 mod hot;

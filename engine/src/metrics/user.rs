@@ -13,7 +13,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Ask, AskAnswer, Classes, EngineEvent, Event, LabelSet, LockEvent, Recorder, events::Count};
+use super::{Ask, AskAnswer, Classes, EngineEvent, Event, LabelSet, LockEvent, Recorder, count::Count};
 use crate::{guard, log, transport::TransportError};
 
 /// At most this many events wait for the recorder.
