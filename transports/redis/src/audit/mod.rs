@@ -32,7 +32,7 @@ use crate::{
     wire::{
         names::lock_channel,
         reply,
-        scripts::RIGHTS,
+        scripts::Script,
         sentinel::{SentinelSettings, quorum},
     },
 };
@@ -115,7 +115,7 @@ async fn missing_rights(
     let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
     let text = |text: String| Value::String(Str::from(text));
     let args = vec![
-        Value::String(RIGHTS.source.clone()),
+        Value::String(Script::Rights.source().clone()),
         Value::Integer(0),
         text(lock),
         text(channel),

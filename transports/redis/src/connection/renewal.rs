@@ -1,7 +1,5 @@
 //! Renewals on one connection: many locks in one command, and one answer for each.
 
-use std::sync::LazyLock;
-
 use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
 use leasehold::{
     clock::Instant,
@@ -20,7 +18,7 @@ use super::{
 use crate::wire::{
     msgpack::Pack,
     reply::{Found, Renewed},
-    scripts::{self, Script},
+    scripts::Script,
 };
 
 impl Connection {
@@ -112,10 +110,10 @@ fn script_of(form: Batches) -> RenewalScript {
 }
 
 /// A script, and the function that builds its arguments.
-type RenewalScript = (&'static LazyLock<Script>, fn(&Str, &[Renewal], Limit) -> Vec<Value>);
+type RenewalScript = (Script, fn(&Str, &[Renewal], Limit) -> Vec<Value>);
 
-const DECLARED: RenewalScript = (&scripts::RENEW, declared);
-const UNDECLARED: RenewalScript = (&scripts::RENEW_ACROSS_SLOTS, undeclared);
+const DECLARED: RenewalScript = (Script::Renew, declared);
+const UNDECLARED: RenewalScript = (Script::RenewAcrossSlots, undeclared);
 
 fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(members.len() + FEW);

@@ -19,7 +19,7 @@ use super::{
 use crate::wire::{
     names::lock_channel,
     reply::{Acquired, Freed, Seen},
-    scripts,
+    scripts::Script,
 };
 
 impl Connection {
@@ -41,7 +41,7 @@ impl Connection {
             ]
         };
         let answer = self
-            .run((&scripts::ACQUIRE, asking), key.slot().number(), args, limit, Acquired::read, Acquired::now)
+            .run((Script::Acquire, asking), key.slot().number(), args, limit, Acquired::read, Acquired::now)
             .await?;
         let too_late = matches!(answer.value, Acquired::TooLate { .. });
         self.observe(answer.sample, too_late);
@@ -66,14 +66,7 @@ impl Connection {
             ]
         };
         let answer = self
-            .run(
-                (&scripts::RELEASE, asking),
-                request.key.slot().number(),
-                args,
-                limit,
-                Freed::read,
-                Freed::now,
-            )
+            .run((Script::Release, asking), request.key.slot().number(), args, limit, Freed::read, Freed::now)
             .await?;
         self.observe(answer.sample, false);
         Ok(match answer.value {
@@ -91,7 +84,7 @@ impl Connection {
         let name = text(key.on_server());
         let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
         let answer = self
-            .run((&scripts::INSPECT, asking), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
+            .run((Script::Inspect, asking), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
             .await;
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
@@ -117,7 +110,7 @@ impl Connection {
         };
         let slot = key.slot().number();
         let answer =
-            self.run((&scripts::FORCE_RELEASE, asking), slot, args, limit, Freed::read, Freed::now).await?;
+            self.run((Script::ForceRelease, asking), slot, args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }

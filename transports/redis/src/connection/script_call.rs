@@ -36,7 +36,7 @@ impl Connection {
     /// unknown.
     pub(super) async fn run<T>(
         &self,
-        (script, asking): (&Script, Asking),
+        (script, asking): (Script, Asking),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
@@ -59,7 +59,7 @@ impl Connection {
     /// [`CallError::Elsewhere`] for a redirect, [`CallError::Failed`] for everything else.
     pub(crate) async fn evaluate(
         &self,
-        (script, asking): (&Script, Asking),
+        (script, asking): (Script, Asking),
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         limit: Limit,
@@ -67,9 +67,9 @@ impl Connection {
         let sent = self.now();
         let reply = if asking == Asking::Asking {
             // This is rare, and an `ASKING` applies to one command only. The text avoids a second one.
-            self.link.request_asking("EVAL", slot, args(&script.source), limit.until - sent).await
+            self.link.request_asking("EVAL", slot, args(script.source()), limit.until - sent).await
         } else if self.sent_scripts.is_first_use(script) {
-            self.link.request("EVAL", slot, args(&script.source), limit.until - sent).await
+            self.link.request("EVAL", slot, args(script.source()), limit.until - sent).await
         } else {
             self.evaluate_known(script, slot, args, limit.until - sent).await
         };
@@ -79,16 +79,16 @@ impl Connection {
     /// Sends the digest, and the text if the server has forgotten the script (`SCRIPT FLUSH`).
     async fn evaluate_known(
         &self,
-        script: &Script,
+        script: Script,
         slot: u16,
         args: impl Fn(&Str) -> Vec<Value>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
         let until = self.now() + timeout;
-        let reply = self.link.request("EVALSHA", slot, args(&script.sha), timeout).await;
+        let reply = self.link.request("EVALSHA", slot, args(script.sha()), timeout).await;
         if !matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
             return reply;
         }
-        self.link.request("EVAL", slot, args(&script.source), until - self.now()).await
+        self.link.request("EVAL", slot, args(script.source()), until - self.now()).await
     }
 }

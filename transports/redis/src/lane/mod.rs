@@ -74,28 +74,23 @@ impl Lane for RedisLane {
 
     fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
         Box::pin(async move {
+            let request = &request;
             self.nodes.must_fit(&request.key)?;
             let (slot, until) = (request.key.slot(), request.execute_by);
             let mut route = self.nodes.route(slot, until)?;
-            loop {
-                match route.connection.acquire(&request, route.asking).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(call_error) => route.follow(call_error).await?,
-                }
-            }
+            route.run(|connection, asking| async move { connection.acquire(request, asking).await }).await
         })
     }
 
     fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
         Box::pin(async move {
-            let (slot, until) = (request.key.slot(), self.until());
+            let (request, until) = (&request, self.until());
+            let slot = request.key.slot();
             let mut route = self.nodes.route(slot, until)?;
-            loop {
-                match route.connection.release(&request, route.asking).await {
-                    Ok(answer) => return Ok(publish_everywhere(answer, &route, &request.key).await),
-                    Err(call_error) => route.follow(call_error).await?,
-                }
-            }
+            let answer = route
+                .run(|connection, asking| async move { connection.release(request, asking).await })
+                .await?;
+            Ok(publish_everywhere(answer, &route, &request.key).await)
         })
     }
 
@@ -112,34 +107,25 @@ impl Lane for RedisLane {
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
         let key = key.clone();
         Box::pin(async move {
-            let (slot, until) = (key.slot(), self.until());
-            let mut route = self.nodes.route(slot, until)?;
-            loop {
-                match route.connection.inspect(&key, route.asking).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(call_error) => route.follow(call_error).await?,
-                }
-            }
+            let key = &key;
+            let mut route = self.nodes.route(key.slot(), self.until())?;
+            route.run(|connection, asking| async move { connection.inspect(key, asking).await }).await
         })
     }
 
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
         let key = key.clone();
         Box::pin(async move {
-            self.nodes.must_fit(&key)?;
-            let (slot, until) = (key.slot(), self.until());
-            let mut route = self.nodes.route(slot, until)?;
-            loop {
-                match route.connection.force_release(&key, route.asking).await {
-                    Ok(freed) => {
-                        if freed {
-                            route.publish_behind_ask(&key).await;
-                        }
-                        return Ok(freed);
-                    }
-                    Err(call_error) => route.follow(call_error).await?,
-                }
+            let key = &key;
+            self.nodes.must_fit(key)?;
+            let mut route = self.nodes.route(key.slot(), self.until())?;
+            let freed = route
+                .run(|connection, asking| async move { connection.force_release(key, asking).await })
+                .await?;
+            if freed {
+                route.publish_behind_ask(key).await;
             }
+            Ok(freed)
         })
     }
 

@@ -32,6 +32,25 @@ pub(crate) struct Route<'a> {
 }
 
 impl Route<'_> {
+    /// Makes a call at the node of this route, and again wherever a redirect leads.
+    ///
+    /// # Errors
+    /// As [`follow`](Self::follow).
+    pub(crate) async fn run<T, F>(
+        &mut self,
+        call: impl Fn(Arc<Connection>, Asking) -> F,
+    ) -> Result<T, TransportError>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        loop {
+            match call(self.connection.clone(), self.asking).await {
+                Ok(answer) => return Ok(answer),
+                Err(call_error) => self.follow(call_error).await?,
+            }
+        }
+    }
+
     /// Follows the redirect in `call_error`, and waits for the connection until the request's deadline.
     ///
     /// # Errors

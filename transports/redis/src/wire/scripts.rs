@@ -2,53 +2,90 @@
 
 use std::sync::{
     LazyLock,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicU64, Ordering},
 };
 
 use fred::bytes_utils::Str;
 
-/// A script with its digest. Sending either copies nothing.
-pub(crate) struct Script {
-    pub(crate) source: Str,
-    pub(crate) sha: Str,
-    bit: u8,
+/// One script of the folder `scripts`. Its file says the keys, the arguments, the replies, and why it is safe to run twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Acquire,
+    Release,
+    Renew,
+    RenewAcrossSlots,
+    Inspect,
+    ForceRelease,
+    /// For the audit. It is only sent as text.
+    Rights,
 }
 
-/// The scripts whose text was already sent on a connection.
+/// The text of a script with its digest. Sending either copies nothing.
+struct Content {
+    source: Str,
+    sha: Str,
+}
+
+/// The scripts whose text was already sent on a connection, one bit for each.
 #[derive(Debug, Default)]
-pub(crate) struct SentScripts(AtomicU8);
+pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    fn new(source: &'static str, bit: u8) -> Self {
-        Self { source: Str::from_static(source), sha: fred::util::sha1_hash(source).into(), bit }
+    const ALL: [Script; 7] = [
+        Script::Acquire,
+        Script::Release,
+        Script::Renew,
+        Script::RenewAcrossSlots,
+        Script::Inspect,
+        Script::ForceRelease,
+        Script::Rights,
+    ];
+
+    /// The text.
+    pub(crate) fn source(self) -> &'static Str {
+        &self.content().source
+    }
+
+    /// The SHA-1 digest of the text, by which a server knows the script.
+    pub(crate) fn sha(self) -> &'static Str {
+        &self.content().sha
+    }
+
+    fn content(self) -> &'static Content {
+        static CONTENTS: LazyLock<[Content; Script::ALL.len()]> =
+            LazyLock::new(|| Script::ALL.map(|script| Content::of(script.text())));
+        &CONTENTS[self as usize]
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Script::Acquire => include_str!("../../scripts/acquire.lua"),
+            Script::Release => include_str!("../../scripts/release.lua"),
+            Script::Renew => include_str!("../../scripts/renew.lua"),
+            Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),
+            Script::Inspect => include_str!("../../scripts/inspect.lua"),
+            Script::ForceRelease => include_str!("../../scripts/force_release.lua"),
+            Script::Rights => include_str!("../../scripts/rights.lua"),
+        }
+    }
+}
+
+impl Content {
+    fn of(source: &'static str) -> Self {
+        Self { source: Str::from_static(source), sha: fred::util::sha1_hash(source).into() }
     }
 }
 
 impl SentScripts {
     /// Returns whether this is the first use, and records it. The caller then sends the text, and every later
     /// command on the connection finds the script known.
-    pub(crate) fn is_first_use(&self, script: &Script) -> bool {
-        self.0.fetch_or(script.bit, Ordering::Relaxed) & script.bit == 0
+    pub(crate) fn is_first_use(&self, script: Script) -> bool {
+        let bit = 1 << script as u64;
+        self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 }
 
-pub(crate) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/acquire.lua"), 1 << 0));
-pub(crate) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/release.lua"), 1 << 1));
-pub(crate) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/renew.lua"), 1 << 2));
-pub(crate) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/inspect.lua"), 1 << 3));
-pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/force_release.lua"), 1 << 4));
-
-pub(crate) static RENEW_ACROSS_SLOTS: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/renew_across_slots.lua"), 1 << 5));
-
-/// For the audit. It is only sent as text.
-pub(crate) static RIGHTS: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../scripts/rights.lua"), 1 << 6));
+const _: () = assert!(Script::ALL.len() <= 64, "one bit of SentScripts for each script");
 
 #[cfg(test)]
 mod tests {
@@ -56,19 +93,17 @@ mod tests {
 
     #[test]
     fn every_script_says_why_it_is_safe_to_run_twice() {
-        for script in [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS, &RIGHTS] {
-            assert!(script.source.contains("-- Safe to run twice:"), "{}", &*script.source);
-            assert_eq!(script.sha.len(), 40);
+        for (place, script) in Script::ALL.into_iter().enumerate() {
+            assert_eq!(script as usize, place, "{script:?}");
+            assert!(script.source().contains("-- Safe to run twice:"), "{script:?}");
+            assert_eq!(script.sha().len(), 40, "{script:?}");
         }
     }
 
     #[test]
     fn each_script_has_one_first_use() {
-        let (told, all) = (
-            SentScripts::default(),
-            [&ACQUIRE, &RELEASE, &RENEW, &INSPECT, &FORCE_RELEASE, &RENEW_ACROSS_SLOTS, &RIGHTS],
-        );
-        assert!(all.iter().all(|script| told.is_first_use(script)));
-        assert!(!all.iter().any(|script| told.is_first_use(script)));
+        let sent = SentScripts::default();
+        assert!(Script::ALL.into_iter().all(|script| sent.is_first_use(script)));
+        assert!(!Script::ALL.into_iter().any(|script| sent.is_first_use(script)));
     }
 }
