@@ -4,7 +4,7 @@
 //! cargo run --release -p leasehold-benches                        the large run, about three minutes
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
-//! cargo run --release -p leasehold-benches -- --mass              the rows `mass` alone
+//! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
 //! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
@@ -19,12 +19,13 @@
 #![allow(clippy::disallowed_methods)] // a bench reads the clock
 
 mod batches;
+mod bulk;
 mod callgrind;
 mod commands;
 mod counted;
 mod faults;
 mod links;
-mod mass;
+
 mod pairs;
 mod profile;
 mod raw;
@@ -63,8 +64,8 @@ fn main() {
     }
     let mut table = Table::default();
     let small = has("--small");
-    if has("--mass") {
-        mass::measure(&mut table, if small { mass::SMALL } else { mass::LARGE });
+    if has("--bulk") {
+        bulk::measure(&mut table, if small { bulk::SMALL } else { bulk::LARGE });
         return tell(&table, &arguments);
     }
     if has("--scale") {
@@ -95,7 +96,7 @@ fn main() {
     commands::measure(&mut table, size);
     shards::measure(&mut table, size);
     if small {
-        mass::measure(&mut table, mass::SMALL);
+        bulk::measure(&mut table, bulk::SMALL);
         scale::measure(&mut table, scale::SMALL);
         faults::measure(&mut table, faults::SMALL);
         links::measure(&mut table, links::SMALL);

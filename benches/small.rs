@@ -13,7 +13,7 @@ fn every_bench_runs() {
     let targets: Vec<&str> =
         figures["rows"].as_array().unwrap().iter().map(|row| row["target"].as_str().unwrap()).collect();
     for target in
-        ["P3", "P5", "P10", "P11", "P13", "P13c", "P14", "P15", "mass", "faults", "L4", "shards", "links"]
+        ["P3", "P5", "P10", "P11", "P13", "P13c", "P14", "P15", "bulk", "faults", "L4", "shards", "links"]
     {
         assert!(targets.contains(&target), "{target} is not measured");
     }

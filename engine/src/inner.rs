@@ -33,6 +33,7 @@ pub(crate) struct Inner {
 impl Deref for Inner {
     type Target = Core;
 
+    #[inline]
     fn deref(&self) -> &Core {
         &self.core
     }

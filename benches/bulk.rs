@@ -64,9 +64,9 @@ struct Round {
 fn rows(table: &mut Table, what: &str, size: Size, rounds: &[Round]) {
     let spread = |figure: fn(&Round) -> f64| Spread::of(rounds.iter().map(figure).collect());
     let names = size.names;
-    table.add("mass", format!("{what}: acquire_all, {names} names"), spread(|round| round.acquired), "s");
-    table.add("mass", format!("{what}: release_all, all confirmed"), spread(|round| round.released), "s");
-    table.add("mass", format!("{what}: shutdown, all confirmed"), spread(|round| round.shut_down), "s");
+    table.add("bulk", format!("{what}: acquire_all, {names} names"), spread(|round| round.acquired), "s");
+    table.add("bulk", format!("{what}: release_all, all confirmed"), spread(|round| round.released), "s");
+    table.add("bulk", format!("{what}: shutdown, all confirmed"), spread(|round| round.shut_down), "s");
 }
 
 fn config(bulk_in_flight_max: usize) -> EngineConfig {
@@ -118,8 +118,8 @@ fn single(table: &mut Table, size: Size, server: &RedisServer, runtime: &Runtime
             p99s.push(millis[(millis.len() * 99 / 100).min(millis.len() - 1)]);
         }
         let what = format!("redis, {in_flight} in flight: a single caller's pair meanwhile");
-        table.add("mass", format!("{what}, p50"), Spread::of(p50s), "ms");
-        table.add("mass", format!("{what}, p99"), Spread::of(p99s), "ms");
+        table.add("bulk", format!("{what}, p50"), Spread::of(p50s), "ms");
+        table.add("bulk", format!("{what}, p99"), Spread::of(p99s), "ms");
     }
 }
 
