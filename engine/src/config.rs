@@ -46,11 +46,11 @@ pub struct EngineConfig {
     /// How many renewal batches may be unanswered on one node. More batches would only queue in front of the server,
     /// where the engine cannot put the most urgent batch first any more. Default 4.
     pub batches_in_flight_max: usize,
-    /// How many names of [`acquire_all`](crate::Engine::acquire_all) and leases of
-    /// [`release_all`](crate::Engine::release_all) and [`shutdown`](crate::Engine::shutdown) may be unanswered on one
-    /// node, all calls together. The default keeps a server busy across a round trip of 5 ms. A single caller waits
-    /// behind at most `bulk_in_flight_max` commands. On a server nearby, 64 is as fast, and single callers wait less
-    /// (`--bulk` in `benches/`). Default 256.
+    /// The maximum number of unanswered bulk calls on one node, over all callers: names of
+    /// [`acquire_all`](crate::Engine::acquire_all), leases of [`release_all`](crate::Engine::release_all) and of
+    /// [`shutdown`](crate::Engine::shutdown). 256 calls keep a server busy across a round trip of 5 ms. A single caller
+    /// waits behind at most `bulk_in_flight_max` commands. On a nearby server 64 calls are as fast, and single callers
+    /// wait less (`--mass` in `benches/`). Default 256.
     pub bulk_in_flight_max: usize,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
     /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the

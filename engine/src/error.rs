@@ -77,7 +77,7 @@ pub enum AcquireError {
     ShuttingDown,
 }
 
-/// What happened instead of a clean release. The lease is not held any more in any case.
+/// Why a release was not confirmed. After each of these errors the lease is no longer held.
 ///
 /// # Examples
 /// ```

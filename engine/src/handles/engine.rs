@@ -50,7 +50,7 @@ pub struct Engine {
     handle: Handle,
 }
 
-/// What an engine holds and does at one moment, and what it has counted since it was built.
+/// The state of an engine at one moment, and its counters since it was built. [`Engine::snapshot`] reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {

@@ -70,7 +70,7 @@ impl ColdState {
     }
 
     pub(super) fn note_closing(&self, place: ReleaseDue) {
-        let _ = self.closing.set(place); // it is lost once only
+        let _ = self.closing.set(place); // a lease is lost only once
     }
 
     /// Resolves at the next `tell_end`.

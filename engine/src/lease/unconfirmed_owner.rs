@@ -1,16 +1,17 @@
-//! An owner that holds nothing any more as far as this engine is concerned, and that no server has confirmed as gone. Pure.
+//! An owner that no lease uses any more, and that no server has confirmed as gone. Pure.
 
 use super::unanswered::UnansweredSends;
 use crate::{clock::Instant, owner::Owner};
 
-/// An owner whose sends may yet be executed, or whose release has not been answered.
+/// An owner that no lease uses any more, but one of whose sends may still be executed, or whose release has not been
+/// answered.
 #[derive(Debug)]
 pub(crate) struct UnconfirmedOwner {
     pub(crate) owner: Owner,
     pub(crate) open: UnansweredSends,
-    /// Whether a hold of it may be on the server: then a release must be answered before the owner is closed.
+    /// Whether the server may have a hold of this owner. Then a release must be answered before the owner is closed.
     pub(crate) may_hold: bool,
-    /// When the server has forgotten it by itself, if nothing is executed late.
+    /// The moment by which the server has forgotten this owner by itself, if no send is executed late.
     pub(crate) gone_by: Instant,
 }
 

@@ -33,7 +33,7 @@ pub enum LockEvent<'a> {
         /// The first ask did not get the lock.
         contended: bool,
     },
-    /// A caller got a further lease on a hold of its scope.
+    /// A caller got a further lease on a hold of its re-entry scope.
     Shared,
     /// `try_acquire` found the lock held.
     Refused,

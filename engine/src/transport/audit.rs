@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use crate::lease::state::margin;
 
-/// What an audit of the servers needs to know of the engine.
+/// What an audit of the servers needs to know about the engine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AuditContext {

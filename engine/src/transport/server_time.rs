@@ -3,9 +3,9 @@ use crate::routing::topology::ClockId;
 /// A moment on a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTime {
-    /// Microseconds since the server clock's own origin.
+    /// Microseconds since the origin of the server's clock.
     pub micros: u64,
-    /// Which clock it was read from.
+    /// The clock from which the time was read.
     pub clock: ClockId,
 }
 

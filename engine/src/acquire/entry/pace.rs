@@ -1,15 +1,15 @@
-//! The times by which an entry decides.
+//! The times that an entry needs for its decisions.
 
 use std::time::Duration;
 
-/// What the entry must know of the world to decide.
+/// The times that an entry needs for its decisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// How long without a definite answer until callers are told.
+    /// How long a caller may be without a definite answer before it gets `Unavailable`.
     pub(crate) unavailable_after: Duration,
-    /// How long the answer of an ask may take.
+    /// How long the answer to an ask may take.
     pub(crate) command_timeout: Duration,
-    /// How long until a waiting entry asks without any notice, jitter included.
+    /// After how long a waiting entry asks without any notice, jitter included.
     pub(crate) safety_poll: Duration,
     /// A recent round trip.
     pub(crate) round_trip: Duration,

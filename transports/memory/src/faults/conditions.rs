@@ -1,4 +1,4 @@
-//! Which operations a rule is for. Pure.
+//! The operations that a rule applies to. Pure.
 
 use leasehold::{key::LockKey, transport::LanePurpose};
 
@@ -30,12 +30,12 @@ impl Conditions {
         self.key.as_deref().is_none_or(|name| name == key.name())
     }
 
-    /// Whether the n-th operation is one that the fault happens to, if it is none behind the last.
+    /// Whether the fault applies to the n-th operation, if that is not behind the last one.
     pub(super) fn begins_by(&self, n: u64) -> bool {
         n >= self.first
     }
 
-    /// Whether no operation behind the n-th is meant.
+    /// Whether the fault applies to no operation after the n-th.
     pub(super) fn ends_with(&self, n: u64) -> bool {
         n >= self.first.saturating_add(self.times.saturating_sub(1))
     }

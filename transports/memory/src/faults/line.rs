@@ -39,7 +39,7 @@ impl Line {
         let sent = self.clock.now();
         let Some(key) = request.first_key() else { return Err(empty_batch()) };
         let seen = self.inner.inspect(key).await;
-        // The request itself was not sent, whatever became of the inspection.
+        // The request itself was not sent, whatever happened to the inspection.
         let at = seen.map_err(TransportError::never_executed)?.at;
         Ok(Probe::new(sent, at))
     }

@@ -11,7 +11,7 @@ pub struct Matching {
 }
 
 impl Faults {
-    /// Begins a rule for `operation`: the next one, of any key and lane, unless conditions are added.
+    /// Starts a rule for `operation`. Without further conditions it applies to the next one, of any key and lane.
     pub fn on(&self, operation: Operation) -> Matching {
         Matching::new(self.clone(), operation)
     }

@@ -22,7 +22,7 @@ struct Shared {
 }
 
 impl Faults {
-    /// Cuts all lanes off, until [`heal`](Self::heal).
+    /// Cuts off all lanes, until [`heal`](Self::heal).
     pub fn cut(&self, cut: Cut) {
         self.cut_lane(LanePurpose::Calls, cut);
         self.cut_lane(LanePurpose::Renewals, cut);

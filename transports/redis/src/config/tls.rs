@@ -1,4 +1,4 @@
-//! TLS settings. `tls_files` makes the rustls configuration of them.
+//! TLS settings. `tls_files` makes the rustls configuration from them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What rustls makes of the settings of TLS. The files are read; no server is asked.
+//! Makes the rustls configuration from the TLS settings. It reads the files and asks no server.
 
 use std::{
     fs,
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a certificate, its key, and what is neither.
+    /// A folder with a certificate, its key, and a file that is neither.
     struct Folder(tempfile::TempDir);
 
     impl Folder {

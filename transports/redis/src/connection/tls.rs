@@ -1,4 +1,4 @@
-//! TLS between us and the server's socket. fred has no part in it: the relay gives fred a local socket.
+//! TLS on the socket to the server. fred has no part in it: the relay gives fred a local socket.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ mod by_rustls {
     pub(in crate::connection) struct Tls(ClientConfig);
 
     impl Tls {
-        /// Reads the files of the settings; at most for `step`.
+        /// Reads the files of the settings within `step`.
         ///
         /// # Errors
-        /// A text that names the setting, its file and the remedy.
+        /// A text with the setting, its file and the remedy.
         pub(in crate::connection) async fn read(
             tls: Option<TlsConfig>,
             step: Duration,
@@ -64,7 +64,7 @@ mod left_out {
         /// Refuses settings of TLS.
         ///
         /// # Errors
-        /// The feature that is missing.
+        /// A text with the setting and the feature that it needs.
         pub(in crate::connection) async fn read(
             tls: Option<TlsConfig>,
             _step: Duration,
