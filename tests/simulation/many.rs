@@ -126,7 +126,7 @@ async fn lost_replies_cost_time_and_no_lock() {
             Err(other) => panic!("{other}"),
         }
     }
-    // Some of the lost replies are those of the closer's repeats.
+    // Some of the lost replies are replies to the reconciler's repeats.
     assert_eq!(confirmed + unknown, 300);
     assert!((20..=40).contains(&unknown), "{unknown}");
     fixture.settles_within(seconds(5)).await;

@@ -1,8 +1,8 @@
-//! How many names somebody here waits for, node by node: each node is polled at the rate that suits its own crowd
+//! Counts the names with waiting callers, for each node. The count of a node sets the rate at which that node is polled
 //! (promise L2).
 //!
-//! Names are counted by slot, which costs whoever comes and goes one atomic addition. The sums of the nodes are made anew
-//! when they are wanted and older than a moment, or when the slots have moved.
+//! Names are counted by slot, so a name that is added or removed costs one atomic addition. The sums of the nodes are
+//! computed again when a caller reads them and they are older than a moment, or when slots have moved.
 
 use std::{
     collections::HashMap,

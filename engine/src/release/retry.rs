@@ -58,7 +58,8 @@ async fn insist(inner: &Arc<Inner>, release: &Release, give_up: Instant, mut tol
     told
 }
 
-// The caller's time may end before that of this send. It goes on without being heard then: the closer has its owner.
+// The caller's time may end before the time limit of this send. The send then goes on and its reply is ignored, because
+// the reconciler has the owner.
 async fn send_again(
     inner: &Arc<Inner>,
     release: &Release,

@@ -1,6 +1,6 @@
-//! Sends the release of a lease that has ended, and reports what came of it.
+//! Sends the release of a lease that has ended, and reports its outcome.
 //!
-//! The next caller of this process is asked for right behind the release, on the same connection.
+//! The engine sends the acquire of the next caller of this process right behind the release, on the same connection.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::{
     transport::{Release, ReleaseReply, TransportError},
 };
 
-/// Sends the release of a lease that has ended, and tells the entry and the closer what came of it.
+/// Sends the release of a lease that has ended, and reports its outcome to the entry. The reconciler gets the owner if the
+/// server may still have it.
 pub(crate) async fn send(
     mut under_way: ReleaseInProgress,
     lease: &Arc<LeaseCore>,
@@ -51,7 +52,7 @@ pub(crate) async fn send(
     result
 }
 
-/// A release that is not sent by its caller any more: the closer has its owner.
+/// Ends a release that its caller sends no more. The reconciler gets the owner and repeats the release.
 pub(crate) fn give_up(
     mut under_way: ReleaseInProgress,
     lease: &LeaseCore,
