@@ -50,7 +50,7 @@ pub struct EngineConfig {
     /// [`acquire_all`](crate::Engine::acquire_all), leases of [`release_all`](crate::Engine::release_all) and of
     /// [`shutdown`](crate::Engine::shutdown). 256 calls keep a server busy across a round trip of 5 ms. A single caller
     /// waits behind at most `bulk_in_flight_max` commands. On a nearby server 64 calls are as fast, and single callers
-    /// wait less (`--mass` in `benches/`). Default 256.
+    /// wait less (`--bulk` in `benches/`). Default 256.
     pub bulk_in_flight_max: usize,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
     /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the

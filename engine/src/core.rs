@@ -1,4 +1,4 @@
-//! What every room of the engine stands on: clock, settings, lanes, identifiers, events, and the engine's life. It knows no
+//! What every module of the engine needs: clock, settings, lanes, identifiers, events, and the engine's life. It knows no
 //! key, no lease and no caller.
 
 use std::{

@@ -1,4 +1,4 @@
-//! The shared state of one engine: the ground and the state of each room.
+//! The shared state of one engine: `Core` and the state of each module.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     routing::slot::Slot,
 };
 
-/// Everything of one engine but its threads. Only drivers and public handles know it: a room's own state is reached
+/// Everything of one engine but its threads. Only drivers and public handles know it: a module's own state is reached
 /// from here, and never reaches back.
 pub(crate) struct Inner {
     pub(crate) core: Arc<Core>,
