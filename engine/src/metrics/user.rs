@@ -218,17 +218,17 @@ impl State {
     // threads more than an event.
     fn tell_all(&self, recorder: &dyn Recorder, queued: &Receiver<Box<Queued>>) {
         while let Ok(event) = queued.recv() {
-            self.tell(recorder, &event);
-            queued.try_iter().for_each(|event| self.tell(recorder, &event));
+            self.tell(recorder, event);
+            queued.try_iter().for_each(|event| self.tell(recorder, event));
             thread::sleep(GATHER);
         }
     }
 
-    fn tell(&self, recorder: &dyn Recorder, queued: &Queued) {
-        let Some(event) = queued.attach(&self.classes) else { return };
-        match self.panicked.load(Ordering::Relaxed) {
-            true => self.dropped.add(1),
-            false => self.call(recorder, &event),
+    fn tell(&self, recorder: &dyn Recorder, queued: Box<Queued>) {
+        match (queued.attach(&self.classes), self.panicked.load(Ordering::Relaxed)) {
+            (Some(_), true) => self.dropped.add(1),
+            (Some(event), false) => self.call(recorder, &event),
+            (None, _) => drop(guard::call(|| drop(queued))), // dropping a mark wakes its task, whose waker may panic
         }
     }
 
@@ -250,13 +250,47 @@ const GATHER: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        future::Future,
+        pin::pin,
+        task::{Context, Wake, Waker},
+    };
 
     use super::*;
     use crate::{
         metrics::{AskCause, Operation},
         transport::ErrorKind,
     };
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+
+    struct Silent;
+
+    impl Recorder for Silent {
+        fn record(&self, _: &Event<'_>) {}
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_end_the_thread_of_the_recorder() {
+        let (events, queued) = sync_channel(2);
+        let (mark, told) = oneshot::channel();
+        let mut told = pin!(told);
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(told.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        events.send(Box::new(Queued::Mark(mark))).unwrap();
+        events.send(Box::new(Queued::of(Event::Engine(EngineEvent::NoExpiry)))).unwrap();
+        drop(events);
+        let state = State::new(Arc::new(Classes::new(&BTreeMap::new())));
+        assert_eq!(guard::call(|| state.tell_all(&Silent, &queued)), Some(()));
+        assert_eq!(state.dropped.value(), 0, "the recorder heard the event behind the mark");
+    }
 
     #[test]
     fn a_queued_event_is_told_as_it_happened() {
