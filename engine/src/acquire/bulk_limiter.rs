@@ -11,6 +11,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -213,10 +214,14 @@ impl Drop for BulkPermit {
     }
 }
 
-/// Begins the calls as permits get free, until the engine has ended. One task, on the calls thread.
-pub(crate) async fn run(core: Arc<Core>, limiter: Arc<BulkLimiter>) {
-    let _closing = CloseOnDrop(limiter.clone());
-    supervisor::run(core.clock, "bulk calls", || serve(core.clone(), limiter.clone())).await;
+/// Begins the calls as permits get free, until the engine has ended. One task, on the calls thread. Dropping the future,
+/// polled or not, rejects every call that has not begun.
+pub(crate) fn run(core: Arc<Core>, limiter: Arc<BulkLimiter>) -> impl Future<Output = ()> + Send {
+    let closing = CloseOnDrop(limiter);
+    async move {
+        let limiter = &closing.0;
+        supervisor::run(core.clock, "bulk calls", || serve(core.clone(), limiter.clone())).await;
+    }
 }
 
 async fn serve(core: Arc<Core>, limiter: Arc<BulkLimiter>) {
@@ -246,3 +251,65 @@ impl Drop for CloseOnDrop {
 
 /// After this many calls in a row the thread's other tasks run.
 const BEGUN_IN_A_ROW: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        config::EngineConfig,
+        metrics::{Classes, Events},
+        transport::Capabilities,
+    };
+
+    #[derive(Debug)]
+    struct Counted(Arc<AtomicUsize>);
+
+    impl BulkCall for Counted {
+        fn slot(&self) -> Slot {
+            Slot::of(b"a")
+        }
+
+        fn is_acquire(&self) -> bool {
+            true
+        }
+
+        fn begin(self: Box<Self>, _: BulkPermit) {
+            panic!("the service never ran");
+        }
+
+        fn reject(self: Box<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn give_up(self: Box<Self>, _: TransportError) {
+            panic!("no node was silent");
+        }
+    }
+
+    fn core() -> Arc<Core> {
+        let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
+        let capabilities = Capabilities::new("test", Duration::from_secs(86_400));
+        let runtime = tokio::runtime::Handle::current();
+        Arc::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
+    }
+
+    // A queued call keeps its engine alive, and the engine keeps the limiter: a call that nothing takes out of the queue
+    // would keep both for ever.
+    #[tokio::test]
+    async fn a_service_dropped_before_its_first_poll_rejects_every_call() {
+        let (limiter, rejected) = (Arc::new(BulkLimiter::new(1)), Arc::default());
+        let call = || [Box::new(Counted(Arc::clone(&rejected))) as Box<dyn BulkCall>];
+        let service = run(core(), limiter.clone());
+        limiter.add(call());
+        drop(service);
+        assert_eq!(rejected.load(Ordering::Relaxed), 1, "queued before the end");
+        limiter.add(call());
+        assert_eq!(rejected.load(Ordering::Relaxed), 2, "after the end");
+    }
+}
