@@ -1,8 +1,8 @@
 //! Many locks acquired, and many leases given back, in one call.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
-use leasehold::{AcquireError, Engine, EngineConfig, Lease, LossReason, ReleaseError};
+use leasehold::{AcquireError, Engine, EngineConfig, Event, Lease, LossReason, Recorder, ReleaseError};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 use leasehold_tests::changed;
 
@@ -408,4 +408,36 @@ async fn releases_of_two_engines_are_told_in_the_order_of_the_leases() {
     let lost: Vec<_> = released.iter().enumerate().filter(|(_, answer)| answer.is_err()).collect();
     assert_eq!(lost.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1, 98, 99]);
     assert_eq!(released.len(), 100);
+}
+
+// Each queued call holds its engine, and the engine holds the queue.
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_ends_with_queued_calls_is_freed() {
+    for (lists, shuts_down) in [(false, false), (true, false), (true, true)] {
+        let (cluster, kept) = (Cluster::new(3), Arc::new(()));
+        let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 4);
+        let recorder = KeptByEngine { _kept: kept.clone() };
+        let engine = builder(&cluster).config(config).recorder(recorder).build().await.expect("an engine");
+        let names = |from: usize| (from..from + 100).map(|number| name_in(0, number)).collect::<Vec<_>>();
+        let leases = engine.acquire_all(names(0)).await;
+        cluster.hang(0);
+        let acquiring = lists.then(|| engine.acquire_all(names(100)).start());
+        let releasing = engine.release_all(leases.into_iter().map(Result::unwrap).collect());
+        pass(seconds(1)).await;
+        assert_eq!(Arc::strong_count(&kept), 2);
+        if shuts_down {
+            engine.shutdown(seconds(1)).await;
+        }
+        drop((acquiring, releasing, engine));
+        pass(seconds(30)).await;
+        assert_eq!(Arc::strong_count(&kept), 1, "lists: {lists}, shutdown: {shuts_down}");
+    }
+}
+
+struct KeptByEngine {
+    _kept: Arc<()>,
+}
+
+impl Recorder for KeptByEngine {
+    fn record(&self, _: &Event<'_>) {}
 }
