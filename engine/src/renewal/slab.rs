@@ -14,7 +14,7 @@ pub(crate) struct Slab<T> {
 #[derive(Debug)]
 struct Place<T> {
     generation: u32,
-    tenant: Option<T>,
+    value: Option<T>,
 }
 
 impl<T> Default for Slab<T> {
@@ -32,21 +32,21 @@ impl<T> Slab<T> {
         self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * BLOCK + last.len())
     }
 
-    pub(crate) fn insert(&mut self, tenant: T) -> u64 {
-        let Some(index) = self.free.pop() else { return self.append(tenant) };
+    pub(crate) fn insert(&mut self, value: T) -> u64 {
+        let Some(index) = self.free.pop() else { return self.append(value) };
         let place = &mut self.blocks[index as usize / BLOCK][index as usize % BLOCK];
-        place.tenant = Some(tenant);
+        place.value = Some(value);
         ticket(place.generation, index)
     }
 
-    fn append(&mut self, tenant: T) -> u64 {
+    fn append(&mut self, value: T) -> u64 {
         let index = self.places() as u32;
         if index as usize % BLOCK == 0 {
             // The first block grows step by step, which saves memory for a slab with few entries.
             self.blocks.push(Vec::with_capacity(if index == 0 { 0 } else { BLOCK }));
         }
         let last = self.blocks.len() - 1;
-        self.blocks[last].push(Place { generation: 0, tenant: Some(tenant) });
+        self.blocks[last].push(Place { generation: 0, value: Some(value) });
         ticket(0, index)
     }
 
@@ -60,18 +60,18 @@ impl<T> Slab<T> {
 
     pub(crate) fn get(&self, ticket: u64) -> Option<&T> {
         let place = self.place(index(ticket))?;
-        if place.generation == generation(ticket) { place.tenant.as_ref() } else { None }
+        if place.generation == generation(ticket) { place.value.as_ref() } else { None }
     }
 
     pub(crate) fn get_mut(&mut self, ticket: u64) -> Option<&mut T> {
         let place = self.place_mut(index(ticket))?;
-        if place.generation == generation(ticket) { place.tenant.as_mut() } else { None }
+        if place.generation == generation(ticket) { place.value.as_mut() } else { None }
     }
 
     /// The present value at an index, with its ticket.
     pub(crate) fn at(&mut self, index: u32) -> Option<(u64, &mut T)> {
         let place = self.place_mut(index)?;
-        Some((ticket(place.generation, index), place.tenant.as_mut()?))
+        Some((ticket(place.generation, index), place.value.as_mut()?))
     }
 
     pub(crate) fn remove(&mut self, ticket: u64) -> Option<T> {
@@ -79,7 +79,7 @@ impl<T> Slab<T> {
         self.free.push(index(ticket));
         let place = self.place_mut(index(ticket))?;
         place.generation = place.generation.wrapping_add(1);
-        place.tenant.take()
+        place.value.take()
     }
 
     /// The number of bytes of one place, its generation included.
@@ -91,8 +91,8 @@ impl<T> Slab<T> {
     pub(crate) fn for_each(&mut self, mut visit: impl FnMut(u64, &mut T)) {
         for (index, place) in self.blocks.iter_mut().flatten().enumerate() {
             let ticket = ticket(place.generation, index as u32);
-            if let Some(tenant) = &mut place.tenant {
-                visit(ticket, tenant);
+            if let Some(value) = &mut place.value {
+                visit(ticket, value);
             }
         }
     }
@@ -138,9 +138,9 @@ mod tests {
         assert_eq!(found(&slab).len(), tickets.len() - gone.len(), "none under its old ticket");
         assert!(again.iter().enumerate().all(|(number, ticket)| slab.get(*ticket) == Some(&number)));
         let mut visited = 0;
-        slab.for_each(|ticket, tenant| {
+        slab.for_each(|ticket, value| {
             visited += 1;
-            assert_eq!(index(ticket) % 5 == 0, again.contains(&ticket), "{tenant}");
+            assert_eq!(index(ticket) % 5 == 0, again.contains(&ticket), "{value}");
         });
         assert_eq!(visited, tickets.len());
     }

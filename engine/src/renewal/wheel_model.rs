@@ -65,7 +65,7 @@ struct Entry {
 
 struct World {
     wheel: Wheel,
-    tenants: Slab<u32>,
+    slab: Slab<u32>,
     tick: u64,
     begun: u32,
     entries: Vec<Entry>,
@@ -76,7 +76,7 @@ impl World {
     fn new() -> Self {
         Self {
             wheel: Wheel::new(0),
-            tenants: Slab::default(),
+            slab: Slab::default(),
             tick: 0,
             begun: 0,
             entries: Vec::new(),
@@ -108,7 +108,7 @@ impl World {
     fn begin(&mut self, ahead: u64) {
         let name = self.begun;
         self.begun += 1;
-        let ticket = self.tenants.insert(name);
+        let ticket = self.slab.insert(name);
         self.entries.push(Entry { ticket, name, due: None });
         self.put(self.entries.len() - 1, ahead);
     }
@@ -128,9 +128,9 @@ impl World {
 
     // Cancels as a shard does.
     fn cancel(&mut self, ticket: u64) -> Option<u32> {
-        let tenant = self.tenants.remove(ticket)?;
+        let name = self.slab.remove(ticket)?;
         self.wheel.cancel(slab::index(ticket));
-        Some(tenant)
+        Some(name)
     }
 
     /// A stale ticket cancels nothing, although a new entry may have the same slab place. The next `check` sees that
@@ -146,7 +146,7 @@ impl World {
         self.tick += by;
         let (tick, mut fired) = (self.tick, Vec::new());
         self.wheel.advance(tick, &mut fired);
-        let names = fired.iter().map(|number| *self.tenants.at(*number).expect("a tenant").1);
+        let names = fired.iter().map(|number| *self.slab.at(*number).expect("an entry in the slab").1);
         let mut fired: Vec<u32> = names.collect();
         let is_due = |entry: &&mut Entry| entry.due.is_some_and(|due| due <= tick);
         let due = self.entries.iter_mut().filter(is_due).map(|entry| (entry.due.take(), entry.name).1);
@@ -163,9 +163,9 @@ impl World {
     }
 
     fn check(&mut self) {
-        assert_eq!(self.tenants.len(), self.entries.len());
+        assert_eq!(self.slab.len(), self.entries.len());
         for entry in &self.entries {
-            assert_eq!(self.tenants.get(entry.ticket), Some(&entry.name));
+            assert_eq!(self.slab.get(entry.ticket), Some(&entry.name));
             assert_eq!(self.wheel.due(slab::index(entry.ticket)), entry.due, "{entry:?}");
         }
     }
