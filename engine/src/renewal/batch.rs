@@ -20,7 +20,7 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     /// Leases whose slots have no node.
-    homeless: Vec<Ready>,
+    without_node: Vec<Ready>,
     /// A vector and no map: a deployment has few nodes, so a linear search costs less than one hash.
     queues: Vec<(NodeId, NodeQueue)>,
     topology_epoch: Option<u64>,
@@ -36,7 +36,7 @@ struct NodeQueue {
 impl ReadyQueue {
     /// The number of leases in the queue, including leases that have ended meanwhile.
     pub(crate) fn len(&self) -> usize {
-        self.homeless.len() + self.queues.iter().map(|(_, queue)| queue.len()).sum::<usize>()
+        self.without_node.len() + self.queues.iter().map(|(_, queue)| queue.len()).sum::<usize>()
     }
 
     /// Whether the leases are grouped by this topology.
@@ -54,9 +54,10 @@ impl ReadyQueue {
     /// leases that no connected node serves and that were not reported before.
     pub(crate) fn regroup(&mut self, topology: &Topology, is_ready: impl Fn(&Ready) -> bool) -> Vec<Ready> {
         self.topology_epoch = Some(topology.epoch());
-        let homeless = std::mem::take(&mut self.homeless);
+        let without_node = std::mem::take(&mut self.without_node);
         let queues = std::mem::take(&mut self.queues);
-        let all = homeless.into_iter().chain(queues.into_iter().flat_map(|(_, queue)| queue.into_ready()));
+        let all =
+            without_node.into_iter().chain(queues.into_iter().flat_map(|(_, queue)| queue.into_ready()));
         all.filter(is_ready).filter_map(|ready| self.push(ready, topology)).collect()
     }
 
@@ -64,11 +65,11 @@ impl ReadyQueue {
     /// reported before: such a lease cannot be sent now.
     pub(crate) fn push(&mut self, mut ready: Ready, topology: &Topology) -> Option<Ready> {
         let node = topology.serving(ready.slot);
-        let is_stranded = !ready.told && !node.is_some_and(|node| node.connected);
-        ready.told |= is_stranded;
+        let is_stranded = !ready.is_reported && !node.is_some_and(|node| node.connected);
+        ready.is_reported |= is_stranded;
         match node {
             Some(node) => self.queue(node.id).push(ready, node.batching),
-            None => self.homeless.push(ready),
+            None => self.without_node.push(ready),
         }
         is_stranded.then_some(ready)
     }

@@ -15,12 +15,12 @@ pub(crate) struct Ready {
     pub(crate) ticket: u64,
     pub(crate) slot: Slot,
     /// The queue has already reported that no connected node serves the slot.
-    pub(super) told: bool,
+    pub(super) is_reported: bool,
 }
 
 impl Ready {
     pub(crate) fn new(deadline: Instant, ticket: u64, slot: Slot) -> Self {
-        Self { deadline, ticket, slot, told: false }
+        Self { deadline, ticket, slot, is_reported: false }
     }
 }
 

@@ -76,12 +76,12 @@ struct Driver {
     landing: mpsc::UnboundedSender<BatchReply>,
     known: Arc<Topology>,
     /// Server clocks that were seen to step. The leases of each were made due at once, a single time.
-    hurried: HashSet<ClockId>,
+    stepped: HashSet<ClockId>,
     /// Kept between batches to reuse the allocated memory.
     counts: BatchOutcomes,
     log_limiter: LogLimiter,
     /// Events of leases that the driver has not reported yet.
-    untold: VecDeque<Event>,
+    unreported: VecDeque<Event>,
 }
 
 /// Runs until the engine ends. A driver that is restarted after a panic takes over the leases of the driver before it.
@@ -97,7 +97,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 () = inner.clock.sleep_until(next_tick) => {}
                 Some(back) = replied.recv() => driver.handle_reply(back),
                 () = inner.inboxes.urgent() => driver.handle_urgent(),
-                () = tokio::task::yield_now(), if driver.is_behind() => driver.handle_untold(),
+                () = tokio::task::yield_now(), if driver.is_behind() => driver.report_rest(),
             }
         }
         let (thread, late) = (EngineThread::Renewal, inner.clock.now() - next_tick);
@@ -130,10 +130,10 @@ impl Driver {
             in_flight,
             landing,
             known: Arc::default(),
-            hurried: HashSet::new(),
+            stepped: HashSet::new(),
             counts: BatchOutcomes::default(),
             log_limiter: LogLimiter::default(),
-            untold: VecDeque::new(),
+            unreported: VecDeque::new(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Driver {
         self.drain_inboxes(now);
         self.shards.advance(now);
         self.dispatch(now);
-        self.tell_happenings();
+        self.report_events();
         self.inner.count_tick(); // last: the tick counter of a driver that never gets here stands still
     }
 
@@ -198,13 +198,13 @@ impl Driver {
             return;
         }
         let earlier = std::mem::replace(&mut self.known, topology.clone());
-        self.tell_nodes(&earlier, &topology);
-        self.hurried.retain(|clock| topology.is_current(*clock));
+        self.record_nodes(&earlier, &topology);
+        self.stepped.retain(|clock| topology.is_current(*clock));
         self.shards.handle_moves(&Moves::between(&earlier, &topology));
     }
 
     // A node that has left the topology counts as disconnected, whatever its state was. The driver reports that once.
-    fn tell_nodes(&self, earlier: &Topology, topology: &Topology) {
+    fn record_nodes(&self, earlier: &Topology, topology: &Topology) {
         let record = |event| self.inner.events.record_engine(event);
         for node in topology.nodes() {
             if earlier.node(node.id).is_none_or(|before| before.connected != node.connected) {
@@ -229,13 +229,13 @@ impl Driver {
 
     fn dispatch(&mut self, now: Instant) {
         let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
-        let room = |node| self.in_flight.room(node);
-        let batches = self.shards.take_batches(now, &topology, room, &mut counts);
+        let free = |node| self.in_flight.free(node);
+        let batches = self.shards.take_batches(now, &topology, free, &mut counts);
         batches.into_iter().for_each(|batch| self.send(batch, now));
         for late in self.shards.take_lateness() {
             self.inner.events.record_engine(EngineEvent::RenewalLate { late });
         }
-        self.tell_outcomes(counts, now);
+        self.report_outcomes(counts, now);
     }
 
     fn send(&mut self, batch: Batch, sent: Instant) {
@@ -267,13 +267,13 @@ impl Driver {
         self.handle_topology(); // answers are checked against the present servers
         let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
         self.shards.handle_answers(&batch.members, sent, now, &topology, &mut counts);
-        self.tell_batch(members, now - sent, &counts);
-        self.tell_outcomes(counts, now);
-        self.tell_happenings();
+        self.record_batch(members, now - sent, &counts);
+        self.report_outcomes(counts, now);
+        self.report_events();
         self.dispatch(now);
     }
 
-    fn tell_batch(&self, members: usize, took: Duration, counts: &BatchOutcomes) {
+    fn record_batch(&self, members: usize, took: Duration, counts: &BatchOutcomes) {
         let (events, answered) = (&self.inner.events, counts.answered() > 0);
         events.record_engine(EngineEvent::RenewalBatch { members, took, answered });
         let (operation, last_error) = (Operation::Renew, counts.last_error.as_ref());
@@ -281,16 +281,16 @@ impl Driver {
     }
 
     // Counts also the renewals that no connected node takes. Those were in no batch.
-    fn tell_outcomes(&mut self, mut counts: BatchOutcomes, now: Instant) {
-        self.tell_tally(&counts);
+    fn report_outcomes(&mut self, mut counts: BatchOutcomes, now: Instant) {
+        self.record_outcomes(&counts);
         if let Some(last_error) = &counts.last_error {
-            self.complain(counts.failed, last_error, now);
+            self.log_failures(counts.failed, last_error, now);
         }
         counts.clear();
         self.counts = counts;
     }
 
-    fn complain(&mut self, failed: u64, last_error: &TransportError, now: Instant) {
+    fn log_failures(&mut self, failed: u64, last_error: &TransportError, now: Instant) {
         if let Some(failed) = self.log_limiter.add(failed, now) {
             let last_error = last_error.clone();
             log::line(Level::WARN, move || {
@@ -299,7 +299,7 @@ impl Driver {
         }
     }
 
-    fn tell_tally(&self, counts: &BatchOutcomes) {
+    fn record_outcomes(&self, counts: &BatchOutcomes) {
         let events = &self.inner.events;
         for &(labels, outcome, count) in &counts.outcomes {
             events.record_lock(labels, LockEvent::Renewal { outcome, count });
@@ -311,24 +311,24 @@ impl Driver {
 
     // Thousands of leases may be lost at once, and each loss takes locks, a recorder's time and a log line. Between two
     // portions of losses the driver sends other batches and handles answers.
-    fn tell_happenings(&mut self) {
-        self.untold.extend(self.shards.take_happenings());
-        for happening in (0..TOLD_AT_ONCE).map_while(|_| self.untold.pop_front()).collect::<Vec<_>>() {
-            self.tell(happening);
+    fn report_events(&mut self) {
+        self.unreported.extend(self.shards.take_events());
+        for event in (0..REPORTED_AT_ONCE).map_while(|_| self.unreported.pop_front()).collect::<Vec<_>>() {
+            self.report(event);
         }
     }
 
     fn is_behind(&self) -> bool {
-        !self.untold.is_empty()
+        !self.unreported.is_empty()
     }
 
-    fn handle_untold(&mut self) {
-        self.tell_happenings();
+    fn report_rest(&mut self) {
+        self.report_events();
         self.dispatch(self.inner.clock.now()); // a clock step makes leases due
     }
 
-    fn tell(&mut self, happening: Event) {
-        match happening {
+    fn report(&mut self, event: Event) {
+        match event {
             Event::Lost(lease, reason) => loss::handle_loss(&self.inner, &lease, reason),
             Event::Jeopardy(lease) => {
                 self.inner.events.record_lock(lease.labels, LockEvent::Jeopardy);
@@ -340,9 +340,9 @@ impl Driver {
                 });
             }
             Event::FoundTtl { lease, found, expected: (least, most), clock } => {
-                let surprise = LockEvent::FoundTtl { found, least, most };
-                self.inner.events.record_lock(lease.labels, surprise);
-                if self.hurried.insert(clock) {
+                let found_ttl = LockEvent::FoundTtl { found, least, most };
+                self.inner.events.record_lock(lease.labels, found_ttl);
+                if self.stepped.insert(clock) {
                     self.expedite(clock);
                     log::line(Level::WARN, move || {
                         tracing::warn!(
@@ -360,4 +360,4 @@ impl Driver {
 }
 
 /// How many events the driver reports before it looks at answers and due renewals again. At 50 us each they take 3 ms.
-const TOLD_AT_ONCE: usize = 64;
+const REPORTED_AT_ONCE: usize = 64;

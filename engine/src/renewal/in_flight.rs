@@ -17,7 +17,7 @@ impl BatchesInFlight {
     }
 
     /// How many more batches may be sent to the node.
-    pub(crate) fn room(&self, node: NodeId) -> usize {
+    pub(crate) fn free(&self, node: NodeId) -> usize {
         self.most.saturating_sub(self.under_way.get(&node).copied().unwrap_or(0))
     }
 

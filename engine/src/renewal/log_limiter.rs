@@ -7,19 +7,19 @@ use crate::clock::Instant;
 /// Counts the events since the last log line.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimiter {
-    untold: u64,
+    unlogged: u64,
     quiet_until: Instant,
 }
 
 impl LogLimiter {
     /// Adds `more` events. Returns the number of events since the last line when a line is due.
     pub(crate) fn add(&mut self, more: u64, now: Instant) -> Option<u64> {
-        self.untold += more;
-        if self.untold == 0 || now < self.quiet_until {
+        self.unlogged += more;
+        if self.unlogged == 0 || now < self.quiet_until {
             return None;
         }
         self.quiet_until = now + PAUSE;
-        Some(std::mem::take(&mut self.untold))
+        Some(std::mem::take(&mut self.unlogged))
     }
 }
 
@@ -33,8 +33,8 @@ mod tests {
     fn one_line_in_ten_seconds_tells_of_all() {
         let mut log_limiter = LogLimiter::default();
         let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
-        let said =
+        let logged =
             [(2, 1), (3, 2), (0, 12), (0, 30), (1, 31)].map(|(more, when)| log_limiter.add(more, at(when)));
-        assert_eq!(said, [Some(2), None, Some(3), None, Some(1)]);
+        assert_eq!(logged, [Some(2), None, Some(3), None, Some(1)]);
     }
 }

@@ -64,7 +64,7 @@ struct Record {
     too_late: u8,
     /// The lease's server changed while a renewal was in flight. If that renewal fails, the next one is sent without a
     /// pause.
-    hurried: bool,
+    retry_at_once: bool,
     baseline: TtlExpectation,
     /// The tick in which the lease was to be renewed.
     due: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Shard {
     readied: Vec<Ready>,
     fired: Vec<u32>,
     manual: ManualRenewals,
-    happenings: Vec<Event>,
+    events: Vec<Event>,
 }
 
 impl Shard {
@@ -99,7 +99,7 @@ impl Shard {
             readied: Vec::new(),
             fired: Vec::new(),
             manual: ManualRenewals::default(),
-            happenings: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -128,8 +128,14 @@ impl Shard {
             return; // released within the tick, or adopted before its order came
         }
         let due = self.next_tick(&lease, baseline.sent, now, topology);
-        let record =
-            Record { lease: lease.clone(), stage: Stage::Idle, too_late: 0, hurried: false, baseline, due };
+        let record = Record {
+            lease: lease.clone(),
+            stage: Stage::Idle,
+            too_late: 0,
+            retry_at_once: false,
+            baseline,
+            due,
+        };
         let ticket = self.records.insert(record);
         lease.set_ticket(Some(ticket));
         self.wheel.insert(number(ticket), due);
@@ -209,7 +215,7 @@ impl Shard {
         let Some(record) = self.records.get(ticket) else { return };
         let lease = record.lease.clone();
         if lease.lose(reason) {
-            self.happenings.push(Event::Lost(lease, reason));
+            self.events.push(Event::Lost(lease, reason));
         }
         self.remove(Some(ticket));
     }
@@ -276,7 +282,7 @@ impl Shard {
     fn enter_jeopardy(&mut self, ticket: u64) {
         let Some(record) = self.records.get(ticket) else { return };
         if record.lease.enter_jeopardy() {
-            self.happenings.push(Event::Jeopardy(record.lease.clone()));
+            self.events.push(Event::Jeopardy(record.lease.clone()));
         }
     }
 
@@ -293,7 +299,7 @@ impl Shard {
 
     fn handle_move(&mut self, ticket: u64, how: Move) {
         let Some(record) = self.records.get_mut(ticket) else { return };
-        record.hurried |= record.stage == Stage::InFlight;
+        record.retry_at_once |= record.stage == Stage::InFlight;
         if record.stage == Stage::Idle && record.lease.is_renewed() && !record.lease.await_taking() {
             self.make_ready(ticket);
         }
@@ -316,26 +322,26 @@ impl Shard {
         self.manual.request(ticket, ttl, answer_to);
     }
 
-    fn answer_sent_wishes(&mut self, ticket: u64, answer: &ManualOutcome) {
+    fn answer_sent_requests(&mut self, ticket: u64, answer: &ManualOutcome) {
         if self.manual.answer_sent(ticket, answer) {
             self.make_ready(ticket); // requested while a renewal was in flight: sent with the next renewal
         }
     }
 
     /// The events since the last call.
-    pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.happenings)
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 }
 
 fn renewal(
     ticket: u64,
     lease: &LeaseCore,
-    wished: Option<Duration>,
+    requested: Option<Duration>,
     now: Instant,
     command_timeout: Duration,
 ) -> Renewal {
-    let ttl = wished.map_or(lease.ttl(), |wished| wished.max(lease.ttl()));
+    let ttl = requested.map_or(lease.ttl(), |requested| requested.max(lease.ttl()));
     let execute_by = now + command_timeout.min(lease.ttl() / 6);
     lease.note_send(execute_by, ttl);
     Renewal {

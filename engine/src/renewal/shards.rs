@@ -88,21 +88,21 @@ impl Shards {
         self.shards.iter_mut().for_each(|shard| shard.expedite(&moved));
     }
 
-    /// The batches of ready leases to be sent at `now`: the earliest deadline first, at most `room(node)` batches per
+    /// The batches of ready leases to be sent at `now`: the earliest deadline first, at most `free(node)` batches per
     /// node. A lease that is not sent stays ready, and its deadline stays in the wheel. A lease that no connected node
     /// serves is in jeopardy, and counts as one failed renewal each time it becomes due.
     pub(crate) fn take_batches(
         &mut self,
         now: Instant,
         topology: &Topology,
-        room: impl Fn(NodeId) -> usize,
+        free: impl Fn(NodeId) -> usize,
         counts: &mut BatchOutcomes,
     ) -> Vec<Batch> {
         self.regroup(now, topology, counts);
         self.place_readied(now, topology, counts);
         let mut batches = Vec::new();
         for node in topology.nodes().iter().filter(|node| node.connected) {
-            let full = std::iter::repeat_with(|| self.take_batch(now, node)).take(room(node.id));
+            let full = std::iter::repeat_with(|| self.take_batch(now, node)).take(free(node.id));
             batches.extend(full.take_while(|batch| !batch.members.is_empty()));
         }
         batches
@@ -179,8 +179,8 @@ impl Shards {
     }
 
     /// The events since the last call.
-    pub(crate) fn take_happenings(&mut self) -> Vec<Event> {
-        self.shards.iter_mut().flat_map(Shard::take_happenings).collect()
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        self.shards.iter_mut().flat_map(Shard::take_events).collect()
     }
 }
 

@@ -62,8 +62,8 @@ impl Ground {
         lease
     }
 
-    fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.counts)
+    fn take_batches(&mut self, ms: u64, free: usize) -> Vec<Batch> {
+        self.shards.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
     }
 
     fn become_ready(&mut self, ms: u64) {
@@ -84,7 +84,7 @@ impl Ground {
 proptest! {
     #[test]
     fn the_earliest_deadlines_of_all_shards_go_first_in_full_batches(
-        sent in prop::collection::vec(0..3_000u64, 1..200), shards in 1..65usize, most in 1..30usize, room in 1..5usize,
+        sent in prop::collection::vec(0..3_000u64, 1..200), shards in 1..65usize, most in 1..30usize, free in 1..5usize,
     ) {
         let mut ground = Ground::new(shards, most);
         let mut sent = sent;
@@ -92,9 +92,9 @@ proptest! {
         let leases: Vec<_> =
             sent.iter().enumerate().map(|(number, ms)| ground.lease(&format!("lease {number}"), *ms)).collect();
         ground.become_ready(8_000);
-        let batches = ground.take_batches(8_000, room);
+        let batches = ground.take_batches(8_000, free);
         let sizes: Vec<_> = batches.iter().map(|batch| batch.members.len()).collect();
-        let all = leases.len().min(most * room);
+        let all = leases.len().min(most * free);
         prop_assert_eq!(sizes.iter().sum::<usize>(), all);
         prop_assert!(sizes[..sizes.len() - 1].iter().all(|size| *size == most), "{:?}", sizes);
         let deadline = |member: &Renewal| {

@@ -4,9 +4,9 @@
 //! The shard counts how many renewals are reserved in each tick of the wheel's next revolution. A renewal may be moved
 //! forward by at most an eighth of its period and is never moved back, so no renewal comes closer to its deadline.
 //!
-//! - If the due tick is full, the renewal moves to the last tick before it that has room. If no tick has room, the
+//! - If the due tick is full, the renewal moves to the last tick before it that is not full. If each tick is full, the
 //!   renewal moves to the emptiest of the ticks that were looked at. So a full tick spreads out from period to period.
-//! - If the due tick is empty, the renewal moves to the fullest tick before it that has room: a command for fifty
+//! - If the due tick is empty, the renewal moves to the fullest tick before it that is not full: a command for fifty
 //!   leases costs client and server little more than a command for a single lease. A full tick attracts no renewals, so
 //!   this rule overfills no tick. Renewals that share a tick stay together, because their next due tick is the same.
 //!
@@ -40,12 +40,12 @@ impl Smoothing {
         if due <= self.tick || due > self.tick + TICKS as u64 {
             return due;
         }
-        let room = room(period, leases);
+        let tick_max = tick_max(period, leases);
         let earliest = due.saturating_sub(period / 8).max(self.tick + 1);
         let tick = match self.count(due) {
-            0 => self.fuller(earliest, due, room),
-            count if count < room => due,
-            _ => self.emptier(earliest, due, room),
+            0 => self.fuller(earliest, due, tick_max),
+            count if count < tick_max => due,
+            _ => self.emptier(earliest, due, tick_max),
         };
         self.reserved[place(tick)] += 1;
         tick
@@ -59,16 +59,16 @@ impl Smoothing {
         }
     }
 
-    // The fullest tick that has room. If several are equally full, the latest; if all are empty, `due`.
-    fn fuller(&self, earliest: u64, due: u64, room: u32) -> u64 {
-        let with_room = candidates(earliest, due).filter(|tick| self.count(*tick) < room);
-        with_room.max_by_key(|tick| (self.count(*tick), *tick)).unwrap_or(due)
+    // The fullest tick that is not full. If several are equally full, the latest; if all are empty, `due`.
+    fn fuller(&self, earliest: u64, due: u64, tick_max: u32) -> u64 {
+        let not_full = candidates(earliest, due).filter(|tick| self.count(*tick) < tick_max);
+        not_full.max_by_key(|tick| (self.count(*tick), *tick)).unwrap_or(due)
     }
 
-    // The last tick before `due` that has room. If none has room, the emptiest of at most `LOOK_MAX` ticks.
-    fn emptier(&self, earliest: u64, due: u64, room: u32) -> u64 {
-        let with_room = candidates(earliest, due).find(|tick| self.count(*tick) < room);
-        with_room.or_else(|| candidates(earliest, due).min_by_key(|tick| self.count(*tick))).unwrap_or(due)
+    // The last tick before `due` that is not full. If each tick is full, the emptiest of at most `LOOK_MAX` ticks.
+    fn emptier(&self, earliest: u64, due: u64, tick_max: u32) -> u64 {
+        let not_full = candidates(earliest, due).find(|tick| self.count(*tick) < tick_max);
+        not_full.or_else(|| candidates(earliest, due).min_by_key(|tick| self.count(*tick))).unwrap_or(due)
     }
 
     fn count(&self, tick: u64) -> u32 {
@@ -81,9 +81,9 @@ fn candidates(earliest: u64, due: u64) -> impl Iterator<Item = u64> {
 }
 
 /// How many renewals a tick may have before it counts as full: one batch of good size, or twice its even share.
-fn room(period: u64, leases: usize) -> u32 {
+fn tick_max(period: u64, leases: usize) -> u32 {
     let share = (leases as u64 / period.max(1)).saturating_mul(2);
-    u32::try_from(share).unwrap_or(u32::MAX).max(ROOM_MIN)
+    u32::try_from(share).unwrap_or(u32::MAX).max(TICK_MAX_MIN)
 }
 
 fn place(tick: u64) -> usize {
@@ -92,7 +92,7 @@ fn place(tick: u64) -> usize {
 
 /// Equal to the number of buckets of the wheel.
 const TICKS: usize = 1024;
-const ROOM_MIN: u32 = 100;
+const TICK_MAX_MIN: u32 = 100;
 /// The maximum number of ticks that one reservation looks at; bounds its work.
 const LOOK_MAX: usize = 64;
 

@@ -95,7 +95,7 @@ impl Shard {
         let lease = record.lease.clone();
         let before = record.baseline;
         record.baseline = TtlExpectation::after(member.ttl, found, sent, now);
-        (record.stage, record.too_late, record.hurried) = (Stage::Idle, 0, false);
+        (record.stage, record.too_late, record.retry_at_once) = (Stage::Idle, 0, false);
         let left = lease.deadline() - now;
         if left.is_zero() || !lease.confirm(sent, member.ttl) {
             self.lose(member.ticket, lease.reason_at_deadline());
@@ -106,9 +106,9 @@ impl Shard {
         self.wheel.insert(number(member.ticket), due);
         if !before.expects(found, sent, now) {
             let (expected, clock) = (before.expected(sent, now), at.clock);
-            self.happenings.push(Event::FoundTtl { lease, found, expected, clock });
+            self.events.push(Event::FoundTtl { lease, found, expected, clock });
         }
-        self.answer_sent_wishes(member.ticket, &ManualOutcome::Renewed);
+        self.answer_sent_requests(member.ticket, &ManualOutcome::Renewed);
         Some(left.as_secs_f64() / member.ttl.as_secs_f64())
     }
 
@@ -130,7 +130,7 @@ impl Shard {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
         (record.stage, record.too_late) = (Stage::Idle, 0);
-        let hurried = std::mem::take(&mut record.hurried);
+        let retry_at_once = std::mem::take(&mut record.retry_at_once);
         if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
             return self.lose(member.ticket, LossReason::NotOurs); // the key holds a value that is no lock
         }
@@ -138,7 +138,7 @@ impl Shard {
             record.baseline.note_unanswered(member.ttl);
             lease.note_unanswered(error, member.execute_by, member.ttl);
         }
-        if hurried {
+        if retry_at_once {
             self.make_ready(member.ticket); // the failure belongs to the former server
         } else {
             let retry = (now + retry_after(lease.ttl())).min(lease.deadline());
@@ -146,7 +146,7 @@ impl Shard {
             self.note_due(member.ticket, due_tick(retry));
         }
         self.enter_jeopardy(member.ticket);
-        self.answer_sent_wishes(member.ticket, &ManualOutcome::Failed(error.clone()));
+        self.answer_sent_requests(member.ticket, &ManualOutcome::Failed(error.clone()));
     }
 }
 

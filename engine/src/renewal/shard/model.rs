@@ -23,7 +23,7 @@ enum Op {
     Register { ttl: usize, renewed: bool, max_hold_ms: Option<u64> },
     Release { which: prop::sample::Index, told: bool },
     Pass { ms: u64 },
-    Send { room: usize },
+    Send { free: usize },
     Answer { which: prop::sample::Index, kind: u8 },
     Look { which: prop::sample::Index, ahead_ms: u64 },
     Node { epoch: u32, connected: bool },
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(ttl, renewed, max_hold_ms)| Op::Register { ttl, renewed, max_hold_ms }),
         1 => (which(), any::<bool>()).prop_map(|(which, told)| Op::Release { which, told }),
         6 => prop_oneof![4 => 0..200u64, 2 => 0..2_000u64, 1 => 0..20_000u64].prop_map(|ms| Op::Pass { ms }),
-        8 => (0..3usize).prop_map(|room| Op::Send { room }),
+        8 => (0..3usize).prop_map(|free| Op::Send { free }),
         8 => (which(), 0..8u8).prop_map(|(which, kind)| Op::Answer { which, kind }),
         2 => (which(), 0..60u64).prop_map(|(which, ahead_ms)| Op::Look { which, ahead_ms }),
         1 => (1..3u32, prop::bool::weighted(0.7)).prop_map(|(epoch, connected)| Op::Node { epoch, connected }),
@@ -111,7 +111,7 @@ impl World {
                 self.handle_answer_of();
                 self.check_ticked();
             }
-            Op::Send { room } => self.send(room),
+            Op::Send { free } => self.send(free),
             Op::Answer { which, kind } => self.answer(which, kind),
             Op::Look { which, ahead_ms } => self.look(which, ahead_ms),
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
@@ -161,9 +161,9 @@ impl World {
         }
     }
 
-    fn send(&mut self, room: usize) {
+    fn send(&mut self, free: usize) {
         let counts = &mut BatchOutcomes::default();
-        for batch in self.shards.take_batches(self.now, &self.topology, |_| room, counts) {
+        for batch in self.shards.take_batches(self.now, &self.topology, |_| free, counts) {
             assert!(!batch.members.is_empty() && batch.members.len() <= 2);
             for member in &batch.members {
                 self.check_sent(member);
@@ -238,8 +238,8 @@ impl World {
     }
 
     fn handle_answer_of(&mut self) {
-        for happening in self.shards.take_happenings() {
-            let Event::Lost(lease, reason) = happening else { continue };
+        for event in self.shards.take_events() {
+            let Event::Lost(lease, reason) = event else { continue };
             let now = self.now;
             let life = self.lives.iter_mut().find(|life| Arc::ptr_eq(&life.lease, &lease)).unwrap();
             life.losses += 1;

@@ -72,8 +72,8 @@ impl Ground {
         self.take_batches(ms, 10)
     }
 
-    fn take_batches(&mut self, ms: u64, room: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| room, &mut self.counts)
+    fn take_batches(&mut self, ms: u64, free: usize) -> Vec<Batch> {
+        self.shards.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
     }
 
     fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
@@ -83,11 +83,11 @@ impl Ground {
     }
 
     fn losses(&mut self) -> Vec<LossReason> {
-        let lost = |happening| match happening {
+        let lost = |event| match event {
             Event::Lost(_, reason) => Some(reason),
             Event::Jeopardy(_) | Event::FoundTtl { .. } => None,
         };
-        self.shards.take_happenings().into_iter().filter_map(lost).collect()
+        self.shards.take_events().into_iter().filter_map(lost).collect()
     }
 }
 
@@ -114,7 +114,7 @@ fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
     assert_eq!(lease.deadline(), at(3_350 + 9_500));
     assert!(ground.due(6_600).is_empty(), "next at 3350 + 3333");
     assert_eq!(ground.due(6_700).len(), 1);
-    assert!(ground.shards.take_happenings().is_empty());
+    assert!(ground.shards.take_events().is_empty());
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn s12_a_ttl_that_cannot_be_is_told() {
     ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
     ground.answer(batch, 3_350, 3_360, renewed(3_000, 3_355));
-    let happenings = ground.shards.take_happenings();
-    assert!(matches!(happenings[..], [Event::FoundTtl { .. }]), "{happenings:?}");
+    let events = ground.shards.take_events();
+    assert!(matches!(events[..], [Event::FoundTtl { .. }]), "{events:?}");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let batch = one(ground.due(3_450));
     ground.answer(batch, 3_450, 3_455, renewed(26_650, 3_452));
     assert_eq!(lease.deadline(), at(28_600));
-    assert!(ground.shards.take_happenings().is_empty(), "S12 knows of the longer ttl");
+    assert!(ground.shards.take_events().is_empty(), "S12 knows of the longer ttl");
 }
 
 #[test]
