@@ -55,14 +55,14 @@ impl CallerDeadlines {
     }
 
     /// Keeps a caller queued after its wait, until `last` at most. `false`: the caller has stayed already.
-    pub(crate) fn stay<S>(&mut self, reply_to: (Coming, Place), caller: &Caller<S>, last: Instant) -> bool {
-        if self.stayed.contains_key(&reply_to) {
+    pub(crate) fn stay<S>(&mut self, arrival: (Coming, Place), caller: &Caller<S>, last: Instant) -> bool {
+        if self.stayed.contains_key(&arrival) {
             return false;
         }
-        self.remove(reply_to, caller);
-        self.waits.insert((caller.joined, reply_to.1));
-        self.ends.insert((last, reply_to.1));
-        self.stayed.insert(reply_to, last);
+        self.remove(arrival, caller);
+        self.waits.insert((caller.joined, arrival.1));
+        self.ends.insert((last, arrival.1));
+        self.stayed.insert(arrival, last);
         true
     }
 

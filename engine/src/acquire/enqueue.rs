@@ -138,7 +138,7 @@ enum Admitted {
 }
 
 fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
-    match call.scope.map_or(ScopeView::Stranger, |scope| slot.entry.scope_view(scope)) {
+    match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
             call.asked.check_against(lease.terms())?;
             lease.add_hold();
@@ -150,12 +150,12 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
             inner.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
-        ScopeView::Stranger
+        ScopeView::Absent
             if call.patience == Patience::Try && slot.entry.is_known_held(inner.clock.now()) =>
         {
             Ok(Admitted::Held)
         }
-        ScopeView::Stranger => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
+        ScopeView::Absent => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
     }
 }
 

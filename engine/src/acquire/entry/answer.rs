@@ -97,7 +97,7 @@ impl<S> Entry<S> {
     }
 
     fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
-        (self.last_held, self.told_held) = (true, Some(self.callers.came()));
+        (self.last_held, self.held_after) = (true, Some(self.callers.came()));
         self.fairness.handle_held(now);
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();

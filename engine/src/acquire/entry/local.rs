@@ -68,7 +68,7 @@ impl<S> Entry<S> {
         let is_it = self.local.as_ref().is_some_and(|local| Arc::ptr_eq(&local.lease, lease));
         if is_it {
             self.local = None;
-            (self.last_held, self.told_held) = (false, Some(self.callers.came()));
+            (self.last_held, self.held_after) = (false, Some(self.callers.came()));
             self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
         }
         is_it

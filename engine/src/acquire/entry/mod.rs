@@ -49,7 +49,7 @@ pub(crate) use crate::metrics::AskCause as Cause;
 #[derive(Debug)]
 pub(crate) enum ScopeView {
     /// The scope neither holds the key nor has a caller in the queue.
-    Stranger,
+    Absent,
     /// The scope holds the key.
     Holds(Arc<LeaseCore>),
     /// The scope held the key, lost it, and has not dropped all its leases.
@@ -71,7 +71,7 @@ pub(crate) struct Entry<S> {
     last_held: bool,
     /// The arrival number of the last caller that had joined when the lock was last known to be held, by a definite
     /// answer or by a lease of this engine.
-    told_held: Option<Coming>,
+    held_after: Option<Coming>,
     /// The arrival number of the last caller that had joined when the last ask was sent.
     asking: Coming,
     /// The same for the last ask that was answered "held" or was not answered.
@@ -120,7 +120,7 @@ impl<S> Default for Entry<S> {
             next_ask: Instant::default(),
             cause: Cause::Arrival,
             last_held: false,
-            told_held: None,
+            held_after: None,
             asking: 0,
             asked: None,
             standing_back: false,
@@ -191,7 +191,7 @@ impl<S> Entry<S> {
             (Some(local), _) if local.lease.is_live() => ScopeView::Holds(local.lease.clone()),
             (Some(local), _) => ScopeView::Lost(local.lease.clone()),
             (None, Some(caller)) => ScopeView::Queued(caller.terms),
-            (None, None) => ScopeView::Stranger,
+            (None, None) => ScopeView::Absent,
         }
     }
 

@@ -95,7 +95,7 @@ enum Answer {
 enum Subscription {
     No,
     /// Requested and not confirmed yet, or to be made again after a cut.
-    ExplicitTerms,
+    Requested,
     InForce,
 }
 
@@ -217,7 +217,7 @@ impl World {
             Action::AskTimesOut => matches!(self.driver, Driver::InFlight(_)) && self.bounds.timeouts > 0,
             Action::ForeignReleases => self.hold == Hold::Foreign,
             Action::ForeignTakes => self.hold == Hold::Free && self.bounds.foreign_takes > 0,
-            Action::SubscriptionTakesEffect => self.subscription == Subscription::ExplicitTerms,
+            Action::SubscriptionTakesEffect => self.subscription == Subscription::Requested,
             Action::NoteArrives => !self.notes.is_empty(),
             Action::NoticesAreCut => self.subscription == Subscription::InForce && self.bounds.cuts > 0,
             Action::OurHolderReleases => self.entry.local().is_some(),
@@ -267,7 +267,7 @@ impl World {
                 self.notes.clear();
                 self.watch.gaps += 1;
                 self.watch.in_force = false;
-                self.subscription = Subscription::ExplicitTerms;
+                self.subscription = Subscription::Requested;
             }
             Action::OurHolderReleases => self.release(),
             Action::OurHoldVanishes => {
@@ -462,7 +462,7 @@ impl World {
             (true, None) => {
                 self.seen = Some(WatchState { in_force: false, ..self.watch });
                 if self.subscription == Subscription::No {
-                    self.subscription = Subscription::ExplicitTerms;
+                    self.subscription = Subscription::Requested;
                 }
                 true
             }
@@ -494,8 +494,7 @@ impl World {
         assert!(unanswered <= 1 + self.abandoned, "{unanswered} asks in flight");
         assert!(self.asks_by_hint <= 2 * self.hints, "{} asks for {}", self.asks_by_hint, self.hints);
         let listens = self.seen.is_some();
-        let news_ahead =
-            listens && (self.subscription == Subscription::ExplicitTerms || !self.notes.is_empty());
+        let news_ahead = listens && (self.subscription == Subscription::Requested || !self.notes.is_empty());
         let talks = !(self.closings.is_empty() && self.commands.is_empty() && self.answers.is_empty());
         let quiet = !(talks || news_ahead || matches!(self.driver, Driver::InFlight(_)));
         if !quiet {
@@ -520,10 +519,10 @@ impl World {
     fn fingerprint(&self) -> String {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
-        let Entry { unclear, failures, fairness, local, asked, asking, told_held, .. } = &self.entry;
+        let Entry { unclear, failures, fairness, local, asked, asking, held_after, .. } = &self.entry;
         let came = self.entry.callers.came();
         let since = |coming: u64| came - coming;
-        let known = (since(*asking), asked.map(since), told_held.map(since));
+        let known = (since(*asking), asked.map(since), held_after.map(since));
         let zero_waits = self.zero_waits.iter().map(|zero| (zero.id.0, zero.heard_held, zero.asked));
         let name = |owner: Owner| self.owners.iter().position(|known| *known == owner);
         let hold = match self.hold {

@@ -903,16 +903,16 @@ fn after_a_resync_no_notice_is_taken_for_its_own() {
 fn a_scope_is_a_stranger_then_queued_then_holds_and_then_a_stranger_again() {
     let mut ground = Ground::new();
     let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
-    assert!(matches!(view(&ground), ScopeView::Stranger));
+    assert!(matches!(view(&ground), ScopeView::Absent));
     ground.join(FOREVER, 0, TERMS, Some(1));
     assert!(matches!(view(&ground), ScopeView::Queued(terms) if terms == TERMS));
     ground.ask(0);
     let lease = ground.granted(0, 1);
     assert!(matches!(view(&ground), ScopeView::Holds(held) if Arc::ptr_eq(&held, &lease)));
-    assert!(matches!(ground.entry.scope_view(ScopeId::new(2)), ScopeView::Stranger));
+    assert!(matches!(ground.entry.scope_view(ScopeId::new(2)), ScopeView::Absent));
     lease.remove_hold();
     ground.release(&lease, 5);
-    assert!(matches!(view(&ground), ScopeView::Stranger) && ground.entry.is_idle());
+    assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());
 }
 
 #[test]
@@ -944,7 +944,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
         assert_eq!(lease.remove_hold(), left);
         ground.entry.forget_dropped();
     }
-    assert!(matches!(view(&ground), ScopeView::Stranger) && ground.entry.is_idle());
+    assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());
 }
 
 #[test]

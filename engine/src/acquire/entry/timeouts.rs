@@ -38,7 +38,7 @@ impl<S> Entry<S> {
         let (is_held, asked) = (self.is_known_held_to_waiters(now), self.asked);
         let leaves = |coming| is_held || asked.is_some_and(|asked| coming <= asked);
         let ended = self.callers.take_ended(now, pace.command_timeout, leaves);
-        let was_held = |coming| is_held || self.told_held.is_some_and(|told| coming <= told);
+        let was_held = |coming| is_held || self.held_after.is_some_and(|held_after| coming <= held_after);
         let refusal = |coming, caller: &Caller<S>| match was_held(coming) {
             true => Refusal::TimedOut,
             false => Refusal::Unavailable { after: now - caller.joined, last_error: self.last_error() },
