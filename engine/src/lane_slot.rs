@@ -58,14 +58,14 @@ impl LaneSlot {
 
     /// Waits for the next change of the topology, or for the lane to open.
     pub(crate) async fn topology_changed(&self) {
-        let mut seat = self.open.subscribe();
-        let topology = seat.borrow_and_update().as_ref().map(|opened| opened.topology.clone());
+        let mut open = self.open.subscribe();
+        let topology = open.borrow_and_update().as_ref().map(|opened| opened.topology.clone());
         let changed = match topology {
             Some(mut topology) => {
                 topology.mark_unchanged();
                 topology.changed().await.is_ok()
             }
-            None => seat.changed().await.is_ok(),
+            None => open.changed().await.is_ok(),
         };
         if !changed {
             std::future::pending::<()>().await;

@@ -32,7 +32,7 @@ pub const LINES_MAX: usize = 4096;
 /// Never blocks on an engine's thread, and never panics. `level` is the level of the macro: nothing is queued if no
 /// subscriber wants lines of this level.
 pub fn line(level: Level, line: impl FnOnce() + Send + 'static) {
-    if level <= LevelFilter::current() && !pending_grant(line) {
+    if level <= LevelFilter::current() && !enqueue(line) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -57,7 +57,7 @@ static LINES: OnceLock<Option<SyncSender<Line>>> = OnceLock::new();
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 // Writes or queues the line. `false`: the line was dropped.
-fn pending_grant(line: impl FnOnce() + Send + 'static) -> bool {
+fn enqueue(line: impl FnOnce() + Send + 'static) -> bool {
     if !ON_ENGINE_THREAD.get() {
         return guard::call(line).is_some();
     }
@@ -164,7 +164,7 @@ impl Drop for BackgroundSpan {
         }
         let open = self.open.clone();
         let close = move || drop(std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner)));
-        if !pending_grant(close) {
+        if !enqueue(close) {
             // The subscriber blocks or panics. Closing the span here would call the subscriber on this thread.
             std::mem::forget(self.open.clone());
         }

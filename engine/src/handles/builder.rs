@@ -368,12 +368,12 @@ fn open(
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     drop(runtime.spawn(async move {
-        let seat = match purpose {
+        let lane = match purpose {
             LanePurpose::Calls => &opening.calls,
             LanePurpose::Renewals => &opening.renewals,
         };
         tokio::select! {
-            result = seat.open(&*transport, how, until) => drop(sender.send(result)),
+            result = lane.open(&*transport, how, until) => drop(sender.send(result)),
             () = ended => {}
         }
     }));
