@@ -272,7 +272,8 @@ impl Engine {
         }
     }
 
-    /// Returns a reader of all metrics of this engine. `None`: the engine was built without [`EngineBuilder::metrics`].
+    /// Returns a reader of all metrics of this engine. `None`: the engine was built without
+    /// [`EngineBuilder::metrics`](crate::EngineBuilder::metrics).
     ///
     /// # Examples
     /// ```
