@@ -182,16 +182,17 @@ impl EngineBuilder {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use std::time::Duration;
-    /// use leasehold::{Engine, FencingToken, LockClass, LossReason, Recorder};
+    /// use leasehold::{Engine, Event, Recorder, metrics::LockEvent};
     /// use leasehold_memory::MemoryTransport;
     ///
     /// #[derive(Default)]
     /// struct CountLosses(AtomicU64);
     ///
     /// impl Recorder for CountLosses {
-    ///     fn lost(&self, _: &LockClass, _: LossReason, _: FencingToken, _: Duration, _: Option<Duration>) {
-    ///         self.0.fetch_add(1, Ordering::Relaxed);
+    ///     fn record(&self, event: &Event<'_>) {
+    ///         if let Event::Lock(_, LockEvent::Lost { .. }) = event {
+    ///             self.0.fetch_add(1, Ordering::Relaxed);
+    ///         }
     ///     }
     /// }
     ///

@@ -1,4 +1,4 @@
-//! Everything that a [`Recorder`](super::Recorder) hears of.
+//! The events that a [`Recorder`](super::Recorder) receives.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 use super::Event;
 
-/// Hears of every event of an engine.
+/// Receives every event of an engine. [`EngineBuilder::recorder`](crate::EngineBuilder::recorder) installs it.
 ///
 /// A recorder matches the events it counts and ignores the others. Events and their fields may be added in a later
 /// version, so every `match` needs a wildcard:
@@ -41,7 +41,7 @@ use super::Event;
 /// It sets [`Snapshot::recorder_panicked`](crate::Snapshot::recorder_panicked), writes one log line, and counts all
 /// later events as dropped. The engine goes on.
 ///
-/// [`Engine::shutdown`](crate::Engine::shutdown) waits, for at most 1 s of its limit, until the recorder has heard of
+/// [`Engine::shutdown`](crate::Engine::shutdown) waits, for at most 1 s of its limit, until the recorder has received
 /// every event. The thread ends, and drops the recorder, when the last handle of the engine is gone and no event waits.
 ///
 /// Two sums hold whenever no call is in progress. Waits started = granted + shared + refused + timed out + failed +
