@@ -107,7 +107,7 @@ impl Options {
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
             "--log" => self.log = Some(value),
             "--metrics" => self.metrics = Some(address(flag, value)?),
-            "--otlp" => self.otlp = Some(value),
+            "--otlp" => self.otlp = Some(receiver(flag, value)?),
             _ => return Err(unknown(flag)),
         }
         Ok(())
@@ -160,6 +160,17 @@ fn address(flag: &str, value: String) -> Result<SocketAddr, Wrong> {
             "give an address and a port, as 127.0.0.1:9464; port 0 takes a free one",
         )
     })
+}
+
+// The value is not repeated: a URL may carry a password.
+fn receiver(flag: &str, value: String) -> Result<String, Wrong> {
+    match value.strip_prefix("http://") {
+        Some(host) if !host.is_empty() => Ok(value),
+        Some(_) | None => {
+            let remedy = "needs a URL without TLS, as http://127.0.0.1:4318/v1/metrics";
+            Err(Wrong::new(flag, None, remedy))
+        }
+    }
 }
 
 fn count(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
@@ -302,6 +313,16 @@ mod tests {
             ["--config f --url redis://:secret@h", "--url redis://:secret@h --config f", "--url a --url b"]
         {
             assert!(said(both).contains("one place too many") && !said(both).contains("secret"), "{both}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_of_metrics_needs_a_url_of_http() {
+        let options = parse("--otlp http://127.0.0.1:4318/v1/metrics").expect("a good URL");
+        assert_eq!(options.otlp.as_deref(), Some("http://127.0.0.1:4318/v1/metrics"));
+        for url in ["https://:secret@h", "ftp://:secret@h", "127.0.0.1:4318", "http://"] {
+            let said = parse(&format!("--otlp {url}")).err().expect("refused");
+            assert!(said.starts_with("--otlp needs a URL") && !said.contains("secret"), "{said}");
         }
     }
 
