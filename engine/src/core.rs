@@ -1,5 +1,5 @@
-//! What every module of the engine needs: clock, settings, lanes, identifiers, events, and the engine's life. It knows no
-//! key, no lease and no caller.
+//! The ground that all modules of the engine share: clock, settings, lanes, identifiers, events, and the life of the
+//! engine. It holds no key, no lease and no caller.
 
 use std::{
     future::Future,
@@ -26,7 +26,7 @@ use crate::{
     transport::{Capabilities, ErrorKind, ServerTime, TransportError},
 };
 
-/// The ground of one engine.
+/// The shared ground of one engine.
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) config: EngineConfig,
@@ -84,7 +84,7 @@ impl Core {
         self.calls_runtime.clone()
     }
 
-    /// The same for a task that lasts until `end`.
+    /// Runs `service` on the calls thread until it is done, `end` resolves, or the engine has ended.
     pub(crate) fn spawn_until(
         &self,
         end: impl Future<Output = ()> + Send + 'static,
@@ -103,25 +103,28 @@ impl Core {
         self.next_ids(1)
     }
 
-    /// So many of them in a row; the first.
+    /// The first of `count` consecutive numbers that this engine has not given out before.
     pub(crate) fn next_ids(&self, count: u64) -> u64 {
         self.ids.fetch_add(count, Ordering::Relaxed)
     }
 
     // --- life ---
 
+    /// Checks that the engine is not shutting down.
+    ///
     /// # Errors
-    /// Once the engine is shutting down.
+    /// `ShuttingDown` once the shutdown has begun.
     pub(crate) fn check_open(&self) -> Result<(), AcquireError> {
         if self.life.load(Ordering::Acquire) == OPEN { Ok(()) } else { Err(AcquireError::ShuttingDown) }
     }
 
-    /// From now on nothing new is queued. `false`: somebody else did it before.
+    /// Begins the shutdown: from now on no caller is queued. Returns `false` if the shutdown had begun before.
     pub(crate) fn begin_shutdown(&self) -> bool {
         self.life.fetch_max(CLOSING, Ordering::AcqRel) == OPEN
     }
 
-    /// The last handle is gone, or shutdown is over: the threads send what is queued and end.
+    /// Ends the engine, because the last handle was dropped or the shutdown is over. The threads send what is queued
+    /// and then end.
     pub(crate) fn end(&self) {
         self.life.fetch_max(ENDED, Ordering::AcqRel);
         self.ended.send_replace(true);
@@ -136,7 +139,7 @@ impl Core {
         }
     }
 
-    /// The last errands are done, or their time is over: nothing is sent any more.
+    /// The calls thread has sent what was queued, or the time for that is over. From now on nothing is sent.
     pub(crate) fn leave(&self) {
         self.gone.send_replace(true);
     }
@@ -160,7 +163,7 @@ impl Core {
                 .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
     }
 
-    /// Checks that the present run of a server has answered. An answer of an earlier one proves nothing.
+    /// Checks that the answer came from the present run of a server. An answer of an earlier run proves nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`], with an unknown effect, if the server was restarted or replaced meanwhile.
@@ -175,18 +178,21 @@ impl Core {
         ))
     }
 
-    /// Whether the node that serves the key is up for long enough to grant anything.
+    /// Checks that the node that serves the key has been up for at least `restart_grace`. Before that, the node must
+    /// not grant anything.
     ///
     /// # Errors
-    /// Not for the moment.
+    /// [`ErrorKind::NotReady`] until then, if the node's uptime is not known, or if no node serves the key's slot.
     pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
         self.check_uptime(now, |topology| topology.serving(key.slot()))
     }
 
-    /// The same for the node that has granted: another one than the table says, if the slot is on its way.
+    /// The same check for the node that has granted the lock. While a slot is in migration, that may be another node
+    /// than the topology says.
     ///
     /// # Errors
-    /// Not for the moment.
+    /// [`ErrorKind::NotReady`] until then, if the node's uptime is not known, or if the topology does not have the
+    /// node.
     pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
         self.check_uptime(now, |topology| topology.node(node))
     }
@@ -217,7 +223,7 @@ impl Core {
 
     // --- time ---
 
-    /// One more tick of the renewal thread.
+    /// Counts one tick of the renewal thread.
     pub(crate) fn count_tick(&self) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
     }
@@ -226,19 +232,20 @@ impl Core {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    /// An ask took this long: an eighth of it goes into the running mean.
+    /// Adds the round trip of an ask to the running mean, with a weight of one eighth.
     pub(crate) fn note_round_trip(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let before = self.round_trip_nanos.load(Ordering::Relaxed);
         self.round_trip_nanos.store(before - before / 8 + took / 8, Ordering::Relaxed);
     }
 
-    /// The running mean of the round trips of acquires, zero before the first answer.
+    /// The running mean of the round trips of asks; zero before the first answer.
     pub(crate) fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed))
     }
 
-    /// A number from 0 to 255 that changes with each identifier given out: enough to spread polls, and free.
+    /// A number from 0 to 255 that changes with each identifier given out. This is random enough to spread polls in
+    /// time, and it costs no random number generator.
     pub(crate) fn jitter(&self) -> u64 {
         self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF
     }

@@ -1,4 +1,4 @@
-//! The shared state of one engine: `Core` and the state of each module.
+//! The shared state of one engine: its [`Core`] and the state of each module.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
     routing::slot::Slot,
 };
 
-/// Everything of one engine but its threads. Only drivers and public handles know it: a module's own state is reached
-/// from here, and never reaches back.
+/// The whole state of one engine, without its threads. Only drivers and public handles use it. They reach the state of
+/// each module through it; that state never refers back to it.
 pub(crate) struct Inner {
     pub(crate) core: Arc<Core>,
     pub(crate) table: Table,
@@ -68,8 +68,11 @@ impl Inner {
         }
     }
 
+    /// Checks that the engine is below the limits of its settings.
+    ///
     /// # Errors
-    /// Once as many leases, callers, or orders to this slot's shard are there as the settings allow.
+    /// `LimitReached` if the engine holds `leases_max` leases, if `waiters_max` callers wait, or if the inbox of this
+    /// slot's shard has `inbox_max` orders.
     pub(crate) fn check_limits(&self, slot: Slot) -> Result<(), AcquireError> {
         let (totals, config) = (&self.events.totals, &self.config);
         let reached = |limit, value| Err(AcquireError::LimitReached { limit, value });
@@ -85,11 +88,12 @@ impl Inner {
         Ok(())
     }
 
-    /// What an entry of this slot must know to decide. The safety poll keeps all names of a node that somebody here waits
-    /// for at 500 asks a second, with up to a tenth of jitter.
+    /// What an entry of this slot must know to decide. The safety polls of all names with waiting callers on one node
+    /// add up to at most 500 asks per second. Jitter lengthens the pause between two polls by up to a tenth.
     pub(crate) fn pace(&self, slot: Slot) -> Pace {
         let contended = self.contended_beside(slot);
-        // In nanoseconds: every call comes here several times, and sums of `Duration` cost more than all the rest of it.
+        // In nanoseconds: every call runs this code several times, and arithmetic with `Duration` costs more than all
+        // the rest of the code.
         let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
         let jitter = poll / 2_560 * self.jitter();
         Pace {
@@ -100,7 +104,8 @@ impl Inner {
         }
     }
 
-    // So few that the shortest poll suits them in any case are not looked at one by one.
+    // Up to `SAFETY_POLL_MIN_NAMES` names in the whole engine get the shortest poll in any case, so the names of the
+    // node are not counted.
     fn contended_beside(&self, slot: Slot) -> u64 {
         let all = self.events.totals.served.value();
         if all <= SAFETY_POLL_MIN_NAMES {
@@ -111,8 +116,11 @@ impl Inner {
     }
 }
 
+/// The pause between two looks at the totals while the engine settles.
 const SETTLED_LOOK: Duration = Duration::from_millis(5);
+/// The shortest pause between two safety polls of a name.
 const SAFETY_POLL_MIN_NANOS: u64 = 1_000_000_000;
-/// 500 names a second.
+/// What each name of a node adds to the pause: 2 ms, so that the node gets at most 500 safety polls per second.
 const SAFETY_POLL_SHARE_NANOS: u64 = 2_000_000;
+/// Up to this number of names the shortest pause keeps the limit of 500 asks per second.
 const SAFETY_POLL_MIN_NAMES: u64 = 500;

@@ -1,5 +1,5 @@
-//! Restarts a service of the engine that panics. Each service runs for the life of its engine; without it leases are
-//! lost or callers wait for ever.
+//! Restarts a service of the engine that panics. Each service runs for the life of its engine. Without the service,
+//! leases would be lost or callers would wait for ever.
 
 use std::{future::Future, time::Duration};
 
@@ -15,6 +15,6 @@ pub(crate) async fn run<F: Future<Output = ()>>(clock: Clock, name: &'static str
     }
 }
 
-/// Short compared with the shortest time to a deadline, 900 ms. Long enough that a service that panics at once costs
-/// little.
+/// The pause before a restart. Short compared with the shortest time to a deadline, 900 ms. Long enough that a service
+/// that panics at once costs little.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! One name of a list of names that are acquired in one call.
+//! One name of a bulk call, which acquires a list of names.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -26,15 +26,15 @@ pub(crate) struct List {
     /// The class of all names; `None`: each name has the class that the rules give it.
     pub(crate) class: Option<ClassId>,
     pub(crate) asked: ExplicitTerms,
-    /// Counted for each name from when it is queued.
+    /// How long the caller of each name waits at most, from the moment at which that name is queued. `None`: no limit.
     pub(crate) wait: Option<Duration>,
-    /// The caller of its first name; the others follow.
+    /// The number of the caller of the first name. The callers of the other names have the numbers that follow.
     pub(crate) first: CallerId,
     pub(crate) answers_to: ListSender,
 }
 
-/// One name that is asked for. It keeps its permit until the first definite answer: a caller that waits for a lock that is
-/// held keeps none.
+/// The acquire of one name. It keeps its permit until the first definite answer, so a caller that waits for a held lock
+/// keeps no permit.
 pub(crate) struct BulkAcquireCall {
     pub(crate) key: Arc<LockKey>,
     pub(crate) place: usize,
@@ -54,7 +54,7 @@ impl List {
 }
 
 impl BulkAcquireCall {
-    /// Queues it. `ahead`: at the head, because a grant came too late for it.
+    /// Queues the caller of this name. `ahead`: at the head, because a grant came too late for the caller.
     pub(crate) fn queue_up(self, ahead: bool, permit: Option<BulkPermit>) {
         let inner = &self.list.inner.clone();
         let now = inner.clock.now();
@@ -87,7 +87,7 @@ impl BulkCall for BulkAcquireCall {
         true
     }
 
-    // Its ask goes out in a task of its own, which keeps the permit.
+    // The entry's driver sends the ask in a task of its own and keeps the permit.
     fn begin(self: Box<Self>, permit: BulkPermit) {
         self.queue_up(false, Some(permit));
     }

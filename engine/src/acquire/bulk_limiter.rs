@@ -1,9 +1,9 @@
-//! How many calls of `acquire_all` and `release_all` are unanswered on each node, and which calls wait for that.
+//! Limits the unanswered calls of `acquire_all` and `release_all` on each node, and queues the calls beyond the limit.
 //!
-//! A list of 100,000 names must not put 100,000 commands in front of the next single caller. So bulk calls share a limit
-//! per node, `bulk_in_flight_max`, whatever list they belong to. An acquire keeps its permit until its first definite
-//! answer: a caller that waits for a lock that is held keeps none. A release keeps its permit until it is answered. A
-//! permit that gets free goes to the call that has waited longest for that node.
+//! A list of 100,000 names must not put 100,000 commands in front of the next single caller. So bulk calls share a
+//! limit per node, `bulk_in_flight_max`, whatever list they belong to. An acquire keeps its permit until its first
+//! definite answer, so a caller that waits for a held lock keeps no permit. A release keeps its permit until it is
+//! answered. A freed permit goes to the call that has waited longest for that node.
 //!
 //! A node that has answered no bulk call for `unavailable_after` would take that long again for each further round. So
 //! the acquires that wait for it fail with `Unavailable`, and the releases are left to the reconciler.
@@ -27,21 +27,21 @@ use crate::{
     transport::TransportError,
 };
 
-/// One call of many: an acquire or a release.
+/// One name's part of a bulk call: an acquire or a release.
 pub(crate) trait BulkCall: fmt::Debug + Send {
     /// The slot of its key.
     fn slot(&self) -> Slot;
 
-    /// Whether it acquires: such a call is rejected once the engine shuts down.
+    /// Whether this call is an acquire. Acquires are rejected once the engine shuts down.
     fn is_acquire(&self) -> bool;
 
-    /// Sends it; `permit` is held until it is answered.
+    /// Sends the call. The call keeps `permit` until it is answered.
     fn begin(self: Box<Self>, permit: BulkPermit);
 
-    /// The engine has ended: its caller is told.
+    /// Tells the caller that the engine has ended.
     fn reject(self: Box<Self>);
 
-    /// Its node has not answered for too long: its caller is told.
+    /// Tells the caller that the node has not answered for `unavailable_after`.
     fn give_up(self: Box<Self>, last_error: TransportError);
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct BulkLimiter {
 
 #[derive(Debug)]
 struct Queues {
-    /// To be looked at: new, or waiting for a node that has a permit now.
+    /// Calls to be entered at their nodes: new calls, and calls for which a permit may be free now.
     ready: VecDeque<Box<dyn BulkCall>>,
     per_node: PerNodeLimit<Box<dyn BulkCall>>,
     /// Since when each node has given no definite answer to a bulk call.
@@ -63,7 +63,7 @@ struct Queues {
     closed: bool,
 }
 
-/// A place in the limit of a node. Dropping it frees the place.
+/// A bulk call's permit: its place in the limit of a node. Dropping it frees the place.
 pub(crate) struct BulkPermit {
     core: Arc<Core>,
     limiter: Arc<BulkLimiter>,
@@ -72,7 +72,7 @@ pub(crate) struct BulkPermit {
 }
 
 impl BulkLimiter {
-    /// At most `most` calls are unanswered on each node.
+    /// Creates a limiter with a limit of `most` unanswered calls on each node.
     pub(crate) fn new(most: usize) -> Self {
         let queues = Queues {
             ready: VecDeque::new(),
@@ -136,7 +136,7 @@ impl BulkLimiter {
 }
 
 impl Queues {
-    // A call that waits for one node may find a permit at another one.
+    // A call that waits for one node may find a permit at another node.
     fn handle_topology(&mut self, epoch: Option<u64>) {
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
             let waiting = self.per_node.take_waiting();
@@ -214,8 +214,7 @@ impl Drop for BulkPermit {
     }
 }
 
-/// Begins the calls as permits get free, until the engine has ended. One task, on the calls thread. Dropping the future,
-/// polled or not, rejects every call that has not begun.
+/// Begins the waiting calls as permits become free, until the engine has ended. One task, on the calls thread.
 pub(crate) fn run(core: Arc<Core>, limiter: Arc<BulkLimiter>) -> impl Future<Output = ()> + Send {
     let closing = CloseOnDrop(limiter);
     async move {
@@ -249,7 +248,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// After this many calls in a row the thread's other tasks run.
+/// The number of calls that are begun in a row. Then the other tasks of the calls thread run.
 const BEGUN_IN_A_ROW: usize = 64;
 
 #[cfg(test)]

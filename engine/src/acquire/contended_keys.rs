@@ -1,8 +1,8 @@
 //! Counts the names with waiting callers, for each node. The count of a node sets the rate at which that node is polled
 //! (promise L2).
 //!
-//! Names are counted by slot, so a name that is added or removed costs one atomic addition. The sums of the nodes are
-//! computed again when a caller reads them and they are older than a moment, or when slots have moved.
+//! Names are counted by slot, so a name that is added or removed costs one atomic addition. When the count of a node is
+//! read, the sums of the nodes are computed again if they are older than [`SUMS_LAST`] or if the topology has changed.
 
 use std::{
     collections::HashMap,
@@ -47,7 +47,7 @@ impl ContendedKeys {
         self.of_slot[usize::from(slot.number())].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many names wait for the node that serves this slot; zero if none does.
+    /// The number of names with waiting callers on the node that serves this slot; 0 if no node serves it.
     pub(crate) fn around(&self, slot: Slot, topology: &Topology, now: Instant) -> u64 {
         let Some(node) = topology.serving(slot) else { return 0 };
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,5 +70,6 @@ impl ContendedKeys {
     }
 }
 
-/// Long beside the microseconds that the sums cost, short beside the second between two polls.
+/// How long the sums are used. Long compared with the microseconds that the sums cost; short compared with the 1 s or
+/// more between two polls of a name.
 const SUMS_LAST: Duration = Duration::from_millis(100);

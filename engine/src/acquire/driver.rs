@@ -1,5 +1,5 @@
-//! Drives one key's entry for as long as it has callers: sends its asks, sleeps, listens for notices, and hands out
-//! what the entry decides. One task per entry, on the calls thread.
+//! The driver of one key's entry. As long as the entry has callers, the driver sends the entry's asks, sleeps, watches
+//! for notices, and delivers what the entry decides. One task per entry, on the calls thread.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -30,7 +30,8 @@ use crate::{
     transport::{Acquire, AcquireReply, Fencing, TransportError},
 };
 
-/// Starts the driver of an entry that was just marked as driven. `room`: what it occupies while it is not answered.
+/// Starts the driver of an entry that was just marked as driven. `permit`: the permit of a bulk call, which the driver
+/// keeps until the call has a definite answer.
 pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
     inner.events.totals.served.add(1);
     inner.contended_keys.join(key.slot());
@@ -53,7 +54,8 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
         }
         let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
         if !matches!(todo, Todo::Ask(_)) {
-            permit = permit.filter(BulkPermit::is_unanswered); // who waits for somebody else's release occupies nothing
+            // A caller that waits for another holder's release keeps no permit.
+            permit = permit.filter(BulkPermit::is_unanswered);
         }
         if !matches!(todo, Todo::AwaitPermit(..)) {
             retry = None;
@@ -63,7 +65,8 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
                 let last_error = ask_server(&inner, &key, ask, noticed.take()).await;
                 permit = permit.and_then(|permit| permit.after(last_error));
             }
-            // Boxed: an uncontended call takes neither, and its task is as large as the largest of what it may await.
+            // Boxed: an uncontended call needs neither future, and a task is as large as the largest future that the
+            // task may await.
             Todo::AwaitPermit(oldest, until, poke) => {
                 let retry =
                     retry.get_or_insert_with(|| inner.retry_rate.permit(&inner.core, key.slot(), oldest));
@@ -76,16 +79,16 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
     }
 }
 
-/// What ended a wait, as far as it matters.
+/// What ended a wait, as far as the next step depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     ByTopology,
-    /// By its permit: the ask that was held back may go.
+    /// The retry rate granted the permit: the ask that was held back is sent.
     ByPermit,
     Otherwise,
 }
 
-/// What the driver does next, outside of the table's lock.
+/// What the driver does next, after the table is unlocked.
 enum Todo {
     Ask(Ask),
     AwaitPermit(Instant, Option<Instant>, Arc<Notify>),
@@ -156,7 +159,8 @@ async fn wait(
     }
 }
 
-/// Asks that many entries may want at the same moment.
+/// Whether the retry rate applies to asks with this cause, because many entries may want such an ask at the same
+/// moment.
 fn is_paced(cause: Cause) -> bool {
     match cause {
         Cause::Resync | Cause::Retry | Cause::SafetyPoll => true,
@@ -164,7 +168,7 @@ fn is_paced(cause: Cause) -> bool {
     }
 }
 
-// Callers whose time is over meanwhile are not held back with the ask, and a notice is heard.
+// Holds back only the ask. Callers whose time ends meanwhile still leave, and a notice still ends the wait.
 async fn wait_for_permit(
     inner: &Inner,
     permit: &mut RetryPermit,
@@ -179,7 +183,7 @@ async fn wait_for_permit(
     }
 }
 
-// What kept it from being answered, if that may pass.
+// Sends one ask and handles the answer. Returns the error that prevented an answer, if a later ask may succeed.
 async fn ask_server(
     inner: &Arc<Inner>,
     key: &Arc<LockKey>,
@@ -192,27 +196,30 @@ async fn ask_server(
     let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };
     let sending = send(inner, key, &ask, sent, execute_by);
     let answer = match ask.give_up.filter(|give_up| *give_up < sent + inner.config.command_timeout()) {
-        // Boxed: it is rare, and would make the task of every call larger.
+        // Boxed: this future is rare, and it would make the task of every call larger.
         Some(give_up) => Box::pin(meanwhile(inner, key, Some(give_up), sending)).await,
         None => sending.await,
     };
     let now = inner.clock.now();
     if answer.is_ok() {
-        inner.note_round_trip(now - sent); // a timeout would make every courtesy as long as itself
+        // Only answers count: a timeout would make every later fairness pause as long as the timeout.
+        inner.note_round_trip(now - sent);
     }
     tell_ask(inner, &ask, &answer, now - sent, noticed.map(|noticed| now - noticed));
     let exchange = Exchange { cause: ask.cause, sent, execute_by, received: now };
     let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
     let last_error = last_error.cloned().map(Box::new);
     if let Some(closing) = handle_answer(inner, key, answer, &exchange) {
-        // The grant found nobody. It goes back before the next ask, which would be told "held" by it.
+        // No caller wants the grant. The engine gives it back before the next ask, because that ask would be answered
+        // "held" by this grant.
         let next = dismiss_overdue(inner, key);
         Box::pin(meanwhile(inner, key, next, reconcile::give_back(inner, key, closing))).await;
     }
     last_error
 }
 
-// Callers leave by the clock while something is awaited that must come first; `next`: when the first of them may.
+// Awaits `work`, which must end before the driver's next step. Callers still leave by the clock meanwhile. `next`: when
+// the first of them may leave.
 async fn meanwhile<T>(
     inner: &Inner,
     key: &Arc<LockKey>,
@@ -229,7 +236,7 @@ async fn meanwhile<T>(
     }
 }
 
-// When the next caller may leave by the clock.
+// Dismisses the callers whose time is over. Returns when the next caller may leave by the clock.
 fn dismiss_overdue(inner: &Inner, key: &Arc<LockKey>) -> Option<Instant> {
     let (now, pace) = (inner.clock.now(), inner.pace(key.slot()));
     let (leaving, next) =
@@ -288,7 +295,7 @@ async fn send(
     Ok(reply)
 }
 
-/// An ask and when it was answered.
+/// The cause and the times of an ask that was answered or has failed.
 struct Exchange {
     cause: Cause,
     sent: Instant,
@@ -336,7 +343,7 @@ fn handle_answer(
     None
 }
 
-/// A lease that holds its key, with the callers that get it.
+/// A lease that holds its key, with the reply slots of the callers that get the lease.
 struct Installed {
     lease: Arc<LeaseCore>,
     reply_tos: Vec<ReplyTo>,
@@ -349,7 +356,8 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
     let replaced = slot.entry.install(lease.clone(), receiver.scope);
-    // The server gave the lock again: whatever an earlier lease of ours believes ends before the new one begins.
+    // The server has granted the lock to another owner. So an earlier lease of this engine ends before the new lease
+    // begins.
     let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
     let reply_tos = std::iter::once(receiver).chain(sharers).map(|caller| caller.reply_to).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
@@ -365,7 +373,7 @@ fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     inner.events.totals.callers.sub(reply_tos.len() as u64);
     inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for reply_to in reply_tos {
-        // A caller that has gone drops the offer, and the offer gives the lease back.
+        // If the caller has gone, the pending grant is dropped and gives the lease back.
         reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), inner.clone(), contended)));
     }
 }
@@ -383,7 +391,8 @@ fn close(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: Option<UnconfirmedOwne
     }
 }
 
-/// If the driver ends in the middle, by a panic or with its runtime, nobody would ever serve its callers: they are told.
+/// Answers the callers of a driver that ends early, by a panic or with its runtime. Without this guard no task would
+/// serve those callers again.
 struct DrainGuard {
     inner: Arc<Inner>,
     key: Arc<LockKey>,
@@ -407,7 +416,7 @@ impl Drop for DrainGuard {
             (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
             slot.entry.depart_all()
         });
-        // Dropped seats tell their callers that the engine has ended.
+        // Each dropped reply slot tells its caller that the engine has ended.
         self.inner.events.totals.callers.sub(callers.len() as u64);
     }
 }

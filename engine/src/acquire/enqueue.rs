@@ -1,4 +1,4 @@
-//! Queueing a caller for a key, and its leaving.
+//! Adds a caller to the queue of a key, and removes the caller when it leaves.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) struct Call {
     pub(crate) joined: Instant,
 }
 
-/// Which terms the caller named itself; inside a scope they must be those of the outer lease.
+/// The terms that the caller set explicitly. Inside a scope they must equal those of the outer lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExplicitTerms {
     pub(crate) ttl: Option<Duration>,
@@ -40,17 +40,17 @@ pub(crate) struct ExplicitTerms {
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// What came of queueing.
+/// The outcome of [`join`].
 pub(crate) enum Enqueued {
-    /// In the queue; the answer comes here.
+    /// The caller is in the queue, and the receiver gets the answer.
     Queued(oneshot::Receiver<Answer>, QueueGuard),
     /// The scope holds the lock already.
     Shared(PendingGrant),
-    /// Somebody holds the lock, and the caller only tries.
+    /// `try_acquire` found the lock held.
     Held,
 }
 
-/// A caller's place in the queue. Dropping it leaves the queue.
+/// A caller's place in the queue. Dropping it removes the caller from the queue.
 pub(crate) struct QueueGuard {
     inner: Arc<Inner>,
     key: Arc<LockKey>,
@@ -58,19 +58,22 @@ pub(crate) struct QueueGuard {
     answered: bool,
 }
 
-/// What came of it once the table is unlocked.
+/// What is left to do for the caller after the table is unlocked.
 pub(crate) enum Next {
     Share(Arc<LeaseCore>),
     Held,
     Wait,
-    /// Whoever asked has gone; nothing was queued.
+    /// The caller has gone, and nothing was queued.
     Gone,
 }
 
-/// Queues a caller; `ahead`: at the head, because a grant came too late for it.
+/// Queues a caller. `ahead`: at the head, because a grant came too late for the caller.
 ///
 /// # Errors
-/// Shutdown, limits, a lost scope, or terms that contradict those of the scope.
+/// - `ShuttingDown`: the engine is shutting down.
+/// - `LimitReached`: the engine is at one of its limits.
+/// - `Lost`: the scope has lost the lock.
+/// - `Invalid`: the terms contradict those of the scope.
 pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enqueued, AcquireError> {
     let (reply_to, answer) = oneshot::channel();
     let id = CallerId(inner.next_id());
@@ -84,8 +87,8 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     }
 }
 
-/// The same with a seat of the caller's own, which is left to it unless it is needed. `room`: what its ask occupies until
-/// it is answered.
+/// Like [`join`], but with the caller's own reply slot. The reply slot is taken only if the caller is queued. `permit`:
+/// the permit of a bulk call, which the driver keeps until the call has a definite answer.
 ///
 /// # Errors
 /// As [`join`].
@@ -103,7 +106,8 @@ pub(crate) fn queue_up(
             Admitted::Share(lease) => return Ok((Next::Share(lease), false)),
             Admitted::Held => return Ok((Next::Held, false)),
         };
-        // Under the lock, so that who goes at the same time either is not queued or finds its caller here.
+        // Checked under the lock: a call dropped concurrently is either never queued, or finds its caller in the queue
+        // to remove.
         let Some(reply_to) = reply_to.take_if(|reply_to| !reply_to.is_abandoned()) else {
             return Ok((Next::Gone, false));
         };
@@ -119,7 +123,7 @@ pub(crate) fn queue_up(
     Ok(next)
 }
 
-/// Takes a caller that does not wait for its answer any more out of the queue.
+/// Removes a caller that no longer waits for its answer from the queue.
 pub(crate) fn leave(inner: &Inner, key: &Arc<LockKey>, id: CallerId) {
     let left = inner.table.with(key, |slot| {
         let caller = slot.entry.depart(id);
@@ -183,7 +187,7 @@ impl ExplicitTerms {
 }
 
 impl QueueGuard {
-    /// The caller has its answer: there is nothing to leave.
+    /// The caller has its answer and is no longer in the queue. So dropping the guard removes nothing.
     pub(crate) fn answered(mut self) {
         self.answered = true;
     }

@@ -1,13 +1,13 @@
-//! Acquiring a key: the callers queued for it, the one attempt to get it, and fairness towards other processes.
+//! Acquires keys: the callers queued for a key, the one attempt to get the key, and fairness towards other processes.
 //!
 //! `entry`, `queue`, `queue_index`, `caller_deadlines`, `fairness`, `attempt` and `caller` are pure. `table` keeps the
-//! entries, `enqueue` adds and removes callers, `driver` serves one entry while it has callers. `bulk_limiter` limits how
-//! many calls of `acquire_all` and `release_all` are unanswered on one node.
+//! entries, `enqueue` adds and removes callers, `driver` serves one entry while it has callers. `bulk_limiter` limits
+//! the number of unanswered calls of `acquire_all` and `release_all` on each node.
 //!
 //! `wait` is one acquire call, `bulk` is one name of a bulk call, and `reply_to` is the destination of the answer of
 //! either. `pending_grant` gives a lease back unless its caller takes it. `watch_cursor` turns the counters of a watch
-//! into events. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the locks
-//! without expiry that were reported.
+//! into events. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the
+//! locks without expiry that were reported.
 
 pub(crate) mod attempt;
 pub(crate) mod bulk;

@@ -1,4 +1,5 @@
-//! A lease on its way to its caller. Dropping it on the way gives the lease back: no grant is ever forgotten.
+//! A lease that is on its way from the driver to its caller. If it is dropped on the way, the lease is given back, so
+//! that no grant is forgotten.
 
 use std::{fmt, sync::Arc};
 
@@ -9,46 +10,47 @@ use crate::{
     lease::shared::{LeaseCore, Taken},
 };
 
-/// What a grant needs of its engine: to be renewed once it is accepted, and to be given back otherwise.
+/// What a pending grant needs from its engine. An accepted lease is renewed; any other lease is given back.
 pub(crate) trait Grants: Send + Sync {
     fn core(&self) -> &Core;
 
-    /// A caller has accepted the lease; from now on it is renewed.
+    /// A caller has accepted the lease. From now on the engine renews it.
     fn accepted(&self, lease: &Arc<LeaseCore>);
 
-    /// No caller has accepted the lease.
+    /// No caller has accepted the lease, so the engine gives the hold back.
     fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>);
 
-    /// The caller that had accepted the lease dropped it.
+    /// The caller accepted the lease and then dropped it, so the engine releases the hold.
     fn release(self: Arc<Self>, lease: &Arc<LeaseCore>);
 }
 
-/// A hold that nobody has taken yet.
+/// A hold that no caller has taken yet. Dropping it gives the hold back.
 pub(crate) struct PendingGrant {
     lease: Option<Arc<LeaseCore>>,
     engine: Arc<dyn Grants>,
     contended: bool,
 }
 
-/// A lease that a caller has taken. Dropped before its handle is made, it gives the lease back.
+/// A lease that a caller has taken, before the caller has its handle. Dropping it releases the lease.
 pub(crate) struct AcceptedLease {
     lease: Option<Arc<LeaseCore>>,
     engine: Arc<dyn Grants>,
-    /// Nobody had taken it before.
+    /// Whether this caller is the first that has taken the lease.
     pub(crate) first: bool,
+    /// When the caller took the lease.
     pub(crate) at: Instant,
-    /// It was not to be had at the first ask.
+    /// Whether the first ask did not get the lock.
     pub(crate) contended: bool,
 }
 
 impl PendingGrant {
-    /// `contended`: the lock was not to be had at the first ask.
+    /// `contended`: the first ask did not get the lock.
     pub(crate) fn new(lease: Arc<LeaseCore>, engine: Arc<dyn Grants>, contended: bool) -> Self {
         Self { lease: Some(lease), engine, contended }
     }
 
-    /// Takes the hold, unless it has ended or its deadline has passed (promise S7), or the engine holds as many leases as
-    /// it may; then it is given back.
+    /// Takes the hold for its caller. The hold is given back instead if the lease has ended, if its deadline has passed
+    /// (promise S7), or if the engine holds `leases_max` leases.
     pub(crate) fn take(mut self) -> Accept {
         let Some(lease) = self.lease.take() else { return Accept::TooLate };
         let counted = !lease.was_taken() && self.count();
@@ -72,12 +74,13 @@ impl PendingGrant {
         Accept::Lease(AcceptedLease { lease: Some(lease), engine, first, at, contended: self.contended })
     }
 
-    /// The lease that nobody takes, to be given back by whoever calls this.
+    /// Returns the lease without taking the hold. The caller of this function gives the hold back.
     pub(crate) fn decline(mut self) -> Option<Arc<LeaseCore>> {
         self.lease.take()
     }
 
-    // Callers that came before the limit was reached may get their locks after it.
+    // Counts the lease, unless the engine holds `leases_max` leases. The limit is checked here once more, because
+    // callers that were queued before the limit was reached may get their locks afterwards.
     fn count(&self) -> bool {
         self.engine.core().events.totals.held.add_one_up_to(self.engine.core().config.leases_max as u64)
     }
@@ -88,7 +91,7 @@ impl AcceptedLease {
         self.lease.as_ref().map(|lease| lease.token)
     }
 
-    /// The lease, for the handle that its caller gets.
+    /// Returns the lease for the handle that the caller gets. From then on the handle releases the lease.
     pub(crate) fn into_lease(mut self) -> Arc<LeaseCore> {
         self.lease.take().expect("only this and `drop` take it, and both consume it")
     }
@@ -102,10 +105,12 @@ impl Drop for AcceptedLease {
     }
 }
 
-/// What came of taking an offer.
+/// The outcome of [`PendingGrant::take`].
 pub(crate) enum Accept {
     Lease(AcceptedLease),
+    /// The lease had ended, or its deadline had passed.
     TooLate,
+    /// The engine holds `leases_max` leases.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! Where a caller's answer goes: to a call of its own, or to the list that it is part of.
+//! The reply slot of a caller: the answer goes to a single call, or to the bulk call that the caller is part of.
 
 use std::fmt;
 
@@ -7,40 +7,42 @@ use tokio::sync::{mpsc, oneshot};
 use super::{caller::Refusal, pending_grant::PendingGrant};
 use crate::{clock::Instant, error::AcquireError, guard};
 
-/// What a queued caller is told.
+/// The answer to a queued caller.
 #[derive(Debug)]
 pub(crate) enum Answer {
     PendingGrant(PendingGrant),
     Refused(Refusal),
 }
 
-/// Takes one answer. One that is dropped without tells its caller that the engine has ended.
+/// A reply slot. It takes one answer. A reply slot that is dropped without an answer tells its caller that the engine
+/// has ended.
 pub(crate) enum ReplyTo {
     Own(oneshot::Sender<Answer>),
     InList(BulkReplyTo),
 }
 
-/// One place of a list.
+/// The reply slot of one place in the list of a bulk call.
 pub(crate) struct BulkReplyTo {
     place: usize,
     joined: Instant,
-    /// `None` once it was told.
+    /// `None` once the answer was sent.
     list: Option<ListSender>,
 }
 
-/// What a list hears of one of its places.
+/// The answer to one place of a list.
 pub(crate) struct Told {
     pub(crate) place: usize,
-    /// When it was queued.
+    /// When the caller of this place was queued.
     pub(crate) joined: Instant,
     pub(crate) answer: Result<Answer, AcquireError>,
 }
 
-/// Never holds more than one answer for each place of the list.
+/// Sends the answers to a bulk call. The channel has no limit of its own, but it never holds more than one answer for
+/// each place of the list.
 pub(crate) type ListSender = mpsc::UnboundedSender<Told>;
 
 impl ReplyTo {
-    /// Whether nobody waits for the answer.
+    /// Whether the caller no longer waits for the answer.
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Own(answer_to) => answer_to.is_closed(),
@@ -48,7 +50,7 @@ impl ReplyTo {
         }
     }
 
-    /// Answers. A caller that has gone drops the answer, and an offer in it gives its lease back.
+    /// Sends the answer. If the caller has gone, the answer is dropped, and a pending grant in it gives its lease back.
     pub(crate) fn send(self, answer: Answer) {
         match self {
             Self::Own(answer_to) => drop(guard::call(|| answer_to.send(answer))),

@@ -1,8 +1,8 @@
-//! The entries of all keys that somebody here wants or holds. An entry is made by its first reference and gone with
-//! its last.
+//! The entries of all keys that a caller of this engine wants or holds. An entry is created on first use and removed
+//! when it is idle.
 //!
-//! Most keys of a busy engine are held and wanted by nobody else. Of those only the lease is kept, a tenth of an entry;
-//! the entry is made of it again when something happens to the key.
+//! Most keys of a busy engine are held, and no other caller wants them. For those keys the table keeps only the lease,
+//! about a tenth of the size of an entry, and creates the entry from the lease again at the key's next event.
 
 use std::{
     collections::HashMap,
@@ -21,30 +21,31 @@ use crate::{
     lease::shared::LeaseCore,
 };
 
-/// An entry and what the drivers keep beside it.
+/// An entry, and what its driver and its releases keep with it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) entry: Entry<ReplyTo>,
-    /// A driver task serves the entry.
+    /// Whether a driver task serves the entry.
     pub(crate) driven: bool,
-    /// Wakes that driver where it waits.
+    /// Wakes that driver while it waits.
     pub(crate) poke: Option<Arc<Notify>>,
-    /// The driver's watch is in force, so our own notices reach us too.
+    /// Whether the driver's watch is in force. Then the notices of this engine's own releases arrive here too.
     pub(crate) subscribed: bool,
-    /// Releases of this key that are not answered yet. They keep the entry: who comes meanwhile goes behind them.
+    /// The number of releases of this key that are not answered yet. They keep the entry, so that the ask of a caller
+    /// that comes meanwhile is sent behind them.
     pub(crate) releases: u32,
 }
 
 type Map = HashMap<Arc<LockKey>, Kept, BuildHasherDefault<PrehashedHasher>>;
 
-/// What is kept of a key.
+/// What the table keeps for a key.
 #[derive(Debug)]
 enum Kept {
     Held(HeldGrant),
     Busy(Box<Slot>),
 }
 
-/// All entries, in parts with a lock each.
+/// All entries, in [`PARTS`] parts. Each part has a lock of its own.
 #[derive(Debug)]
 pub(crate) struct Table {
     parts: Box<[Mutex<Map>]>,
@@ -71,7 +72,7 @@ impl Slot {
         !self.driven && self.releases == 0
     }
 
-    /// Wakes the driver if there is one, wherever it waits.
+    /// Wakes the driver, if there is a driver and it waits.
     pub(crate) fn poke(&self) {
         if let Some(poke) = &self.poke {
             poke.notify_one();
@@ -94,7 +95,7 @@ impl Kept {
         }
     }
 
-    /// Inner on the slot; the second of both: nothing of it needs to be kept.
+    /// Runs `work` on the slot. Returns its result, and whether the slot is idle and can be removed.
     fn with<R>(&mut self, work: impl FnOnce(&mut Slot) -> R) -> (R, bool) {
         match self {
             Kept::Held(local) => {
@@ -121,7 +122,9 @@ impl Table {
         Self { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Inner on the key's slot, making it if needed. Nothing may block or wake inside: collect, return, then act.
+    /// Runs `work` on the key's slot, and creates the slot if there is none. `work` must not block and must not wake a
+    /// caller, because the part is locked. So `work` collects and returns what is to be done, and the caller of this
+    /// function does it afterwards.
     pub(crate) fn with<R>(&self, key: &Arc<LockKey>, work: impl FnOnce(&mut Slot) -> R) -> R {
         let mut map = self.part(key);
         let Some(kept) = map.get_mut(key) else {
@@ -139,7 +142,8 @@ impl Table {
         result
     }
 
-    /// Visits every slot that is more than a lease, part by part; new ones may appear behind the visit.
+    /// Visits every slot that is more than a lease, part by part. A slot that is added to a visited part meanwhile is
+    /// not visited.
     pub(crate) fn for_each_busy(&self, mut visit: impl FnMut(&Arc<LockKey>, &mut Slot)) {
         for part in &self.parts {
             lock(part).retain(|key, kept| match kept {
@@ -149,7 +153,8 @@ impl Table {
         }
     }
 
-    /// Visits every lease that holds its key, part by part; new ones may appear behind the visit.
+    /// Visits every lease that holds its key, part by part. A lease that is added to a visited part meanwhile is not
+    /// visited.
     pub(crate) fn for_each_lease(&self, mut visit: impl FnMut(&Arc<LeaseCore>)) {
         for part in &self.parts {
             lock(part).values().filter_map(Kept::lease).for_each(&mut visit);
@@ -161,17 +166,19 @@ impl Table {
     }
 
     fn part(&self, key: &LockKey) -> MutexGuard<'_, Map> {
-        // The map itself uses the lowest and the highest bits of the hash.
+        // The middle bits select the part: the map itself uses the lowest and the highest bits of the hash.
         lock(&self.parts[(key.hash_value() >> 32) as usize % PARTS])
     }
 }
 
-// An entry is whole after every method of it; a panic in between is a fault of ours that must not spread.
+// Poison is ignored: an entry is consistent after each of its methods. A panic between two methods is a bug of this
+// engine, and it must not affect other keys.
 fn lock(part: &Mutex<Map>) -> MutexGuard<'_, Map> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Enough that two threads rarely meet, few enough to visit.
+/// Enough parts that two threads rarely want the same part at the same moment; few enough that a visit of all parts is
+/// cheap.
 const PARTS: usize = 64;
 
 #[cfg(test)]

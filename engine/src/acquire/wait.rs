@@ -1,4 +1,5 @@
-//! One acquire call, from its begin to what it was told. It is told once, whatever becomes of it.
+//! One acquire call, from its start to its outcome. Each call reports exactly one outcome to the metrics and to its
+//! span; a dropped call reports that it was cancelled.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::{
     metrics::{LabelSet, LockEvent},
 };
 
-/// A call that is not over. Dropping it tells that it was cancelled.
+/// An acquire call that has not ended. Dropping it reports that the call was cancelled.
 pub(crate) struct Wait<'a> {
     inner: &'a Inner,
     key: Arc<LockKey>,
@@ -44,12 +45,12 @@ impl<'a> Wait<'a> {
         Self { inner, key: call.key.clone(), labels, since: call.joined, over: false, span }
     }
 
-    /// What the call does happens in this span.
+    /// The span in which the call does its work.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// The call is over.
+    /// Ends the call and reports its outcome.
     pub(crate) fn end(mut self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
         self.over = true;
         self.tell_span(outcome);
@@ -80,7 +81,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Tells everybody what came of an acquire that began to wait at `since`.
+/// Reports the outcome of an acquire that began to wait at `since` to the metrics and to the list of hot locks.
 pub(crate) fn tell_end(
     inner: &Inner,
     key: &LockKey,

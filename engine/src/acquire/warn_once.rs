@@ -1,4 +1,5 @@
-//! Which locks were told to be held without expiry: once each, however often callers come and go meanwhile.
+//! Remembers which locks were reported as held without expiry. Each lock is reported once, however often callers come
+//! and go meanwhile.
 
 use std::{
     collections::HashSet,
@@ -8,7 +9,7 @@ use std::{
     },
 };
 
-/// The names of such locks. An entry is forgotten with its last caller, and so cannot remember it.
+/// The names of those locks. An entry cannot remember the report, because the entry is removed with its last caller.
 #[derive(Debug, Default)]
 pub(crate) struct WarnedNoExpiry {
     names: Mutex<HashSet<Box<str>>>,
@@ -16,7 +17,7 @@ pub(crate) struct WarnedNoExpiry {
 }
 
 impl WarnedNoExpiry {
-    /// Whether it is to be told now.
+    /// Whether the hold without expiry of this lock was not reported yet. The name then counts as reported.
     pub(crate) fn is_news(&self, name: &str) -> bool {
         let mut names = self.lock();
         if names.len() == NAMES_MAX {
@@ -26,7 +27,7 @@ impl WarnedNoExpiry {
         names.insert(name.into())
     }
 
-    /// It was granted, so that hold has ended; another one would be news.
+    /// The lock was granted to this engine, so the hold without expiry has ended. Another such hold is reported again.
     pub(crate) fn handle_granted(&self, name: &str) {
         if self.any.load(Ordering::Relaxed) {
             let mut names = self.lock();
@@ -40,7 +41,8 @@ impl WarnedNoExpiry {
     }
 }
 
-/// Beyond it some are told again rather than never.
+/// The maximum number of names. At the limit all names are forgotten: some locks are then reported again, but none is
+/// missed.
 const NAMES_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! What a driver hears of its key: the watch's counters, turned into news.
+//! Turns the counters of a key's watch into changes that the driver handles.
 
 use crate::transport::{Watch, WatchState};
 
-/// A watch and what of it was already told.
+/// A watch, and the last state of it that the driver has observed.
 pub(crate) struct WatchCursor {
     watch: Watch,
     seen: WatchState,
 }
 
-/// What is new since the last look.
+/// What has changed since the driver's last observation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WatchDelta {
-    /// There is a watch.
+    /// Whether there is a watch.
     pub(crate) listening: bool,
-    /// It is in force.
+    /// Whether the watch is in force.
     pub(crate) in_force: bool,
-    /// New notices.
+    /// The number of new notices.
     pub(crate) notices: u64,
-    /// It came in force, or notices may have been missed.
+    /// Whether the watch has come into force, or notices may have been missed.
     pub(crate) resync: bool,
-    /// Notices may have been missed.
+    /// Whether notices may have been missed.
     pub(crate) gaps: bool,
 }
 
 impl WatchCursor {
     pub(crate) fn new(watch: Watch) -> Self {
-        // Not in force yet for us: if it is, that is news.
+        // The cursor starts as not in force. So a watch that is in force already is reported as a change.
         let notices = watch.peek();
         Self { watch, seen: WatchState { in_force: false, ..notices } }
     }
 
-    /// What is new.
+    /// Returns the changes since the last observation.
     pub(crate) fn observe(&mut self) -> WatchDelta {
         let now = self.watch.observe();
         let seen = std::mem::replace(&mut self.seen, now);
@@ -43,7 +43,7 @@ impl WatchCursor {
         }
     }
 
-    /// Waits for something new.
+    /// Waits for the next change.
     pub(crate) async fn changed(&mut self) {
         self.watch.changed().await;
     }

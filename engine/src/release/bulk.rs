@@ -1,4 +1,4 @@
-//! One release of many that are sent in turn.
+//! One of many releases. The bulk limiter decides when each of them is sent.
 
 use std::{fmt, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::{
     transport::TransportError,
 };
 
-/// A lease that has ended, and whose release waits for its node. Dropping it before it is sent tells its caller that the
-/// engine has ended.
+/// The release of a lease that has ended. It waits for a permit of its node. Dropping it before it is sent tells its
+/// caller that the engine has ended.
 pub(crate) struct BulkRelease {
     pub(crate) under_way: ReleaseInProgress,
     pub(crate) lease: Arc<LeaseCore>,
@@ -42,7 +42,7 @@ impl BulkCall for BulkRelease {
             drop(permit.after(last_error));
             let _ = answer_to.send(result);
         });
-        // The next caller is asked for behind the release, on the same connection.
+        // Wakes the driver: the ask for the next caller is sent behind the release, on the same connection.
         inner.table.with(&key, |slot| slot.poke());
     }
 

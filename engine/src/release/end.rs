@@ -1,4 +1,4 @@
-//! Gives holds back: one, many in turn, or one that no caller accepted.
+//! Gives holds back: one hold, many holds in turn, or a hold that no caller has accepted.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::{
     renewal::inbox::Order,
 };
 
-/// What came, or will come, of a release.
+/// The outcome of a release, or the receiver that will get the outcome.
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
-/// An offer found nobody: its hold goes back.
+/// Gives back the hold of a grant that no caller has accepted.
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
     match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
@@ -34,7 +34,7 @@ pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
     }
 }
 
-/// Gives back one hold. The answer comes to the receiver; what was begun goes on without it.
+/// Gives back one hold. The receiver gets the outcome. If the receiver is dropped, a release that was begun goes on.
 pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedBy) -> Receipt {
     match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
@@ -43,8 +43,8 @@ pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedB
     }
 }
 
-/// Gives back one hold of each; all of them end at once, and the releases are sent as there is room at the nodes, the
-/// earliest deadline first. The receipts come in the order of the leases.
+/// Gives back one hold of each lease. All of these holds end at once. The releases are sent as the bulk limiter gives
+/// permits, the earliest deadline first. The receipts have the order of the leases.
 pub(crate) fn release_in_turn(
     inner: &Arc<Inner>,
     leases: impl IntoIterator<Item = Arc<LeaseCore>>,
@@ -83,7 +83,7 @@ fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseIn
     let (sender, receiver) = oneshot::channel();
     let ended = lease.clone();
     inner.spawn(async move { drop(sender.send(send::send(under_way, &ended).await)) });
-    // The next caller is asked for behind the release, on the same connection.
+    // Wakes the driver: the ask for the next caller is sent behind the release, on the same connection.
     inner.table.with(&lease.key, |slot| slot.poke());
     Receipt::Pending(receiver)
 }

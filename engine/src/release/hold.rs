@@ -10,21 +10,21 @@ use crate::{
     lease::{shared::LeaseCore, state::LossReason},
 };
 
-/// What giving back one hold meant.
+/// The outcome of [`end_hold`].
 pub(crate) enum HoldEnd {
-    /// Others of the same scope still hold the lease.
+    /// Other holders of the same scope still hold the lease.
     StillHeld,
-    /// It was the last hold and the lease was live: a release is to be sent.
+    /// The hold was the last one of a live lease, so a release must be sent.
     Ended(ReleaseInProgress),
-    /// The lease was lost before.
+    /// The lease had been lost before.
     WasLost(LossReason),
 }
 
-/// Gives back one hold.
+/// Ends one hold. If it was the last hold of a live lease, the lease ends too.
 pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
     let now = inner.clock.now();
     if lease.is_live() && !lease.is_held(now) {
-        loss::lose(inner, lease, lease.reason_at_deadline()); // nobody has noticed yet
+        loss::lose(inner, lease, lease.reason_at_deadline()); // the deadline passed, and no task has noticed yet
     }
     let pace = inner.pace(lease.key.slot());
     let end_hold = inner.table.with(&lease.key, |slot| {

@@ -1,4 +1,4 @@
-//! A release that was begun and has no answer yet.
+//! A release that was begun and is not answered yet.
 
 use std::sync::Arc;
 
@@ -15,17 +15,18 @@ use crate::{
 /// How a holder gives its lease back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleasedBy {
-    /// It asked for the answer.
+    /// The holder called for the release and wants its outcome.
     ByCall,
-    /// It dropped the lease.
+    /// The holder dropped the lease.
     ByDrop,
 }
 
-/// A release under way. It keeps the key's entry and the engine's last moments until it is answered or its task is gone.
+/// A release in progress. Until the release is answered or its task has ended, the key's entry is kept, and an engine
+/// that ends waits for it.
 pub(crate) struct ReleaseInProgress {
     pub(super) inner: Arc<Inner>,
     key: Arc<LockKey>,
-    /// The lease that ended by it, if it counts as released, and when.
+    /// The lease that ended by this release, and when, if the lease counts as released.
     released: Option<(Arc<LeaseCore>, Instant)>,
     pub(super) how: ReleasedBy,
     ended: bool,
@@ -53,14 +54,14 @@ impl ReleaseInProgress {
         });
     }
 
-    /// The lease counts as released from `now` on. One that was lost, by shutdown say, counts as lost; one that nobody
-    /// took was never granted.
+    /// The lease counts as released from `now` on. This function is not called for a lease that was lost (by a
+    /// shutdown, for example): that lease counts as lost. A lease that no caller has taken counts as never granted.
     pub(super) fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
         self.released = lease.was_taken().then(|| (lease.clone(), now));
         self
     }
 
-    /// By which way; unless it is told, by a call.
+    /// Sets how the holder gave the lease back. Without this call it counts as [`ReleasedBy::ByCall`].
     pub(crate) fn given_back(mut self, how: ReleasedBy) -> Self {
         self.how = how;
         self
@@ -79,6 +80,6 @@ impl Drop for ReleaseInProgress {
         if !self.ended {
             self.end(|_| {});
         }
-        self.tell(ReleaseOutcome::Unknown); // unless it was told before
+        self.tell(ReleaseOutcome::Unknown); // no effect if an outcome was reported before
     }
 }

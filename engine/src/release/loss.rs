@@ -1,4 +1,4 @@
-//! What happens when a lease is lost: its entry is freed, its owner is closed, then the loss is reported.
+//! Handles the loss of a lease: frees its entry, closes its owner, then reports the loss.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,15 +16,16 @@ use crate::{
     metrics::LockEvent,
 };
 
-/// Ends a lease as lost, unless it has ended, and tells everybody. Not under a lock of the table.
+/// Ends a lease as lost, unless the lease has ended, and handles the loss. Must not be called under a lock of the
+/// table.
 pub(crate) fn lose(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if lease.lose(reason) {
         handle_loss(inner, lease, reason);
     }
 }
 
-/// A lease has just been lost: frees its entry and closes its owner, then tells the loss. User code hears of it last, so
-/// that nothing of ours depends on it. A second call for the same lease does nothing.
+/// Handles a lease that has just been lost: frees its entry and closes its owner, then reports the loss. User code runs
+/// last, so that no step of the engine depends on it. A second call for the same lease does nothing.
 pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if !lease.claim_loss() {
         return;
@@ -36,7 +37,7 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
         slot.entry.handle_local_loss(lease, now, &pace);
         slot.poke();
     });
-    // At shutdown the release is sent, and reported, by the shutdown.
+    // At a shutdown, the shutdown itself sends the release and reports its outcome.
     if reason != LossReason::Shutdown {
         inner.reconciler.add_lost(inner, lease, reason);
     }
@@ -44,7 +45,8 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
     lease.tell_end();
 }
 
-// A lease that nobody has taken yet was never returned: its caller is queued again and has lost nothing.
+// A lease that no caller has taken is not reported: the lease was never returned, and its caller is queued again and
+// has lost nothing.
 fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Instant) {
     if !lease.was_taken() {
         return;

@@ -1,5 +1,5 @@
-//! Sends the releases of owners that no server has confirmed, until one does. One task, on the calls thread; when each owner
-//! is due says `reconciler`.
+//! Sends the releases of the owners that no server has confirmed as gone, until a server confirms each of them. One
+//! task, on the calls thread. `reconciler` decides when the release of each owner is due.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::{
     transport::{Release, ReleaseReply, TransportError},
 };
 
-/// Sends the first release itself and waits for its answer. The reconciler repeats it if no server has confirmed it.
+/// Sends the first release of an owner and waits for the answer. The reconciler repeats the release if no server has
+/// confirmed it.
 pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
     let mut owner = inner.reconciler.begin(inner, key, closing);
     let node = inner.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
@@ -23,7 +24,8 @@ pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: Unconf
     inner.reconciler.finish(inner, owner, node, outcome);
 }
 
-/// An owner's place in its node's limit. Dropping it frees the place, whatever came of the release.
+/// A release's place in the reconciler's limit of its node. Dropping it frees the place, whatever the outcome of the
+/// release.
 struct NodePermit {
     inner: Arc<Inner>,
     node: Option<NodeId>,
@@ -35,7 +37,7 @@ impl Drop for NodePermit {
     }
 }
 
-/// Sends what is due until the engine has ended.
+/// Sends the releases that are due, until the engine has ended.
 pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
         match inner.reconciler.take_due(&inner) {
@@ -68,7 +70,7 @@ fn send_release(inner: &Arc<Inner>, mut owner: OpenOwner, node: Option<NodeId>) 
     });
 }
 
-// If the transport panics, the release counts as unanswered, and is repeated.
+// If the transport panics, the release counts as unanswered and is repeated.
 async fn release_guarded(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
     guard::run(release(inner, owner)).await.unwrap_or(SendOutcome::Unanswered)
 }

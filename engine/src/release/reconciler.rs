@@ -1,29 +1,32 @@
-//! Closes owners in the background: repeats their release until a server has answered it at a time at which nothing
-//! of theirs can be executed any more. The rule is in `lease/unanswered.rs`; the promise is S5.
+//! Closes owners in the background. The reconciler repeats the release of an owner until a server has answered it at a
+//! time at which no send of the owner can be executed any more. The rule is in `lease/unanswered.rs` (promise S5).
 //!
-//! # When
-//! Right away, then when the last send should be too late, then with back-off. Tries that had no answer do not count for
-//! that: the owners of a node that does not answer wait for its first word (`silence`), and for a change of the topology,
-//! which tells of a node that is connected again.
+//! # When a release is due
+//! The first release is due at once. The next one is due when the last unanswered send should be too late to be
+//! executed. After that, releases are due with back-off. A release without an answer does not count for the back-off:
+//! the owners of a node that does not answer wait until the node answers anything (`silent_nodes`), or until the
+//! topology changes. A change of the topology may mean that a node is connected again.
 //!
-//! # A server that does not answer for the key any more
-//! An open send to server X is closed by X's own word, given later than the send's latest execution time. X cannot give
-//! it if it is gone, or another run, or if the key's slot was moved away: then it is Y who answers the releases, and
-//! times of X and Y are never compared. So X counts as gone for this key, and its sends are closed once their latest
-//! execution time and the ttl have passed on our clock, when
+//! # A server that no longer answers for the key
+//! An unanswered send to server X is closed by an answer of X itself, given later than the send's latest execution
+//! time. X cannot give that answer if X is gone, if X has another run now, or if the key's slot was moved away. Then
+//! another server Y answers the releases, and times of X and Y are never compared. So X counts as gone for this key,
+//! and the sends to X are closed once their latest execution time and the ttl have passed on the engine's clock, when
 //! - X's run is not the present one (failover, restart, removal), or
 //! - X does not serve the key's slot, or
-//! - the release just sent was answered by another present server, whatever the table says: X, or the transport on its
-//!   behalf, has sent it on (a slot in migration answers ASK for keys it does not have; the table may be behind, and a
-//!   migration may be left half done for ever).
+//! - another present server has answered the release just sent, whatever the topology says. Then X has redirected the
+//!   release, or the transport has done so on behalf of X: a server whose slot is in migration answers ASK for keys
+//!   that it does not have. The topology may be out of date, and a migration may be left half done for ever.
 //!
-//! Why that is enough: a server executes nothing for a slot that it does not serve, and nothing for a key that it has
-//! handed over while its slot is in migration, so what is queued in X's sockets does nothing there. What X did execute
-//! before has moved with the slot, where a release finds it (`may_hold` ends with an answer of any present server), or
-//! has run out with its ttl. *The slot moves back to X in time*: X serves it, counts as there, and gives its word.
-//! *It moves back afterwards*: X's own clock has passed the latest execution time then, and X checks it. The one
-//! assumption beyond those for a present X is that of a server that is gone: X's clock was not set back by more than ttl
-//! and margin meanwhile.
+//! Why this is enough: a server executes nothing for a slot that it does not serve. While a slot is in migration, the
+//! server also executes nothing for a key that it has handed over. So the commands that are queued in X's sockets have
+//! no effect there. What X executed before has moved with the slot, where a release finds it (`may_hold` ends with an
+//! answer of any present server), or has expired with its ttl.
+//! - If the slot moves back to X in time, X serves the slot, counts as present, and gives the answer itself.
+//! - If the slot moves back later, X's own clock has passed the latest execution time by then, and X checks that time.
+//!
+//! This needs one assumption beyond those for a present X. It is the assumption for a server that is gone: X's clock
+//! was not set back by more than the ttl and the margin meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -56,14 +59,14 @@ use crate::{
 pub(crate) struct Reconciler {
     waiting: Mutex<Waiting>,
     news: Notify,
-    /// Whether owners wait for a word of some node.
+    /// Whether owners wait until a silent node answers.
     silent: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Waiting {
     due: BTreeMap<ReleaseDue, OpenOwner>,
-    /// Those whose release is on its way, or waits for room at their node.
+    /// The keys of the owners whose release is in flight or waits for the limit of its node, by the owner's number.
     in_flight: BTreeMap<u64, Arc<LockKey>>,
     per_node: PerNodeLimit<OpenOwner>,
     silent_nodes: SilentNodes,
@@ -71,33 +74,33 @@ struct Waiting {
     next: u64,
 }
 
-/// An owner on its way out.
+/// An owner that is being closed.
 #[derive(Debug)]
 pub(super) struct OpenOwner {
     number: u64,
     pub(super) key: Arc<LockKey>,
     pub(super) closing: UnconfirmedOwner,
-    /// Releases that a server has answered, or refused for good.
+    /// The number of releases that a server has answered, or refused for good.
     tries: u32,
-    /// Who answered the last release, if a server did.
+    /// The server that answered the last release, if a server did.
     pub(super) answered_by: Option<ClockId>,
-    /// The node that did not answer the last one, while it is not heard of.
+    /// The node that did not answer the last release, as long as that node has answered nothing since.
     silent: Option<Option<NodeId>>,
     /// When the last release was sent.
     pub(super) sent: Instant,
-    /// How often none was answered although the node had just been heard of: it may answer for one slot and not for
-    /// another.
+    /// The number of releases that were not answered although the node had just answered something else. A node may
+    /// answer for one slot and not for another.
     in_vain: u32,
-    /// The last one was sent because the node had been heard of.
+    /// Whether the last release became due because the node had answered something.
     woken: bool,
 }
 
-/// What a release has come to.
+/// The outcome of sending a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendOutcome {
-    /// A present server has answered it, or refuses it for good.
+    /// A present server has answered the release, or refuses it for good.
     Answered,
-    /// No present server has answered it.
+    /// No present server has answered the release.
     Unanswered,
 }
 
@@ -108,13 +111,15 @@ impl OpenOwner {
         Self { number, key, closing, tries: 0, answered_by, silent, sent, in_vain: 0, woken: false }
     }
 
-    /// Its node was heard of: when it is due. Not at once if it was not answered after the last such word.
+    /// The owner's node has answered something. Returns when the owner is due: at once, or with back-off if releases
+    /// after earlier such answers were not answered.
     fn handle_word(&mut self, now: Instant) -> Instant {
         (self.silent, self.woken) = (None, true);
         if self.in_vain == 0 { now } else { now.max(self.sent + back_off(self.in_vain - 1)) }
     }
 
-    /// The topology has changed, of its node or of another one: it is due at once, and what failed before counts no more.
+    /// The topology has changed, for the owner's node or for another one. The owner is due at once, and earlier
+    /// failures no longer count.
     fn handle_topology(&mut self, now: Instant) -> Instant {
         (self.silent, self.woken, self.in_vain) = (None, false, 0);
         now
@@ -134,7 +139,7 @@ impl Reconciler {
         Self { waiting: Mutex::new(waiting), news: Notify::new(), silent: AtomicBool::new(false) }
     }
 
-    /// The node has answered: every owner that waits for it is due.
+    /// The node has answered, so every owner that waits for this node becomes due.
     pub(crate) fn handle_answer_of(&self, core: &Core, node: NodeId) {
         if self.silent.load(Ordering::Relaxed) {
             self.end_silence(core, Some(node));
@@ -151,14 +156,15 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// Takes an owner over. Its first release goes out at once.
+    /// Takes over an owner. Its first release is due at once.
     pub(crate) fn add(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
         self.track(core, key, closing, core.clock.now());
     }
 
-    /// Takes over the owner of a lost lease. Who holds it still has the margin to notice and to stop: `run` drops its
-    /// work before anything is released. So the release goes out when the last holder has gone, or after the margin.
-    /// What the server has said is not ours needs none, unless something of it may yet be executed.
+    /// Takes over the owner of a lost lease. The holder of the lease still has the margin to notice the loss and to
+    /// stop: `Lock::run` drops its work before anything is released. So the release is due when the last holder has
+    /// gone, or after the margin. If the server has said that the lock is not held by this owner, no release is needed,
+    /// unless a send of the owner may still be executed.
     pub(crate) fn add_lost(&self, core: &Core, lease: &LeaseCore, reason: LossReason) {
         let mut closing = lease.to_closing();
         closing.may_hold = reason != LossReason::NotOurs;
@@ -169,11 +175,11 @@ impl Reconciler {
         let due = if lease.was_taken() { now + state::margin(lease.ttl()) } else { now };
         lease.note_closing(self.track(core, &lease.key, closing, due));
         if lease.holds() == 0 {
-            self.expedite(core, lease); // gone before its place was noted
+            self.expedite(core, lease); // the last holder has gone before the place was noted
         }
     }
 
-    /// The last holder of a lost lease has gone.
+    /// The last holder of a lost lease has gone, so the release of its owner is due at once.
     pub(crate) fn expedite(&self, core: &Core, lease: &LeaseCore) {
         let Some(place) = lease.closing() else { return };
         let mut waiting = self.lock();
@@ -195,7 +201,7 @@ impl Reconciler {
         (due, number)
     }
 
-    /// The same for one whose first release the caller sends itself.
+    /// Takes over an owner whose first release the caller of this function sends itself.
     pub(super) fn begin(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> OpenOwner {
         core.events.record_engine(EngineEvent::Closing { begins: true });
         let mut waiting = self.lock();
@@ -210,7 +216,7 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// The same for one whose node did not answer.
+    /// Puts back an owner whose node did not answer its release.
     fn put_back_in_silence(&self, now: Instant, node: Option<NodeId>, mut owner: OpenOwner) {
         let mut waiting = self.lock();
         owner.silent = Some(node);
@@ -222,7 +228,8 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// Who is due and finds room at its node, with that node; otherwise when to look again.
+    /// Takes an owner that is due and whose node is below its limit, and returns it with that node. If there is none,
+    /// returns when the next owner is due.
     pub(super) fn take_due(&self, core: &Core) -> Result<(OpenOwner, Option<NodeId>), Option<Instant>> {
         let (topology, now) = (core.calls.topology(), core.clock.now());
         let mut waiting = self.lock();
@@ -255,7 +262,7 @@ impl Reconciler {
         self.lock().in_flight.remove(&owner.number);
     }
 
-    /// The release of an owner is over: the owner is closed, or due again.
+    /// A send of an owner's release has ended. The owner is now closed, or its next release becomes due.
     pub(super) fn finish(
         &self,
         core: &Core,
@@ -270,7 +277,8 @@ impl Reconciler {
             let serves = core.calls.is_serving(clock, key.slot());
             !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
         };
-        // Each by its own time: what a later server has confirmed since keeps the lock for longer, not the send open.
+        // Each send is closed by its own time. A confirmation by a later server keeps the lock for longer, but it does
+        // not keep the send open.
         closing.open.forget_gone(now, is_gone);
         if !owner.closing.may_hold && owner.closing.open.is_closed() {
             self.remove(&owner);
@@ -284,7 +292,7 @@ impl Reconciler {
         }
     }
 
-    /// Resolves when an owner was added, or one may be due earlier than before.
+    /// Resolves when an owner was added, or when an owner may be due earlier than before.
     pub(super) async fn changed(&self) {
         self.news.notified().await;
     }
@@ -306,7 +314,8 @@ impl Waiting {
         self.due.insert((due, owner.number), owner);
     }
 
-    // Who waits for room at a node may find it at another one, and who waits for a silent one may find it connected.
+    // An owner that waits for the limit of one node may now belong to another node, and a silent node may be connected
+    // again.
     fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
         let epoch = topology.map(Topology::epoch);
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
@@ -328,7 +337,7 @@ impl Waiting {
         }
     }
 
-    // The next one of the same silent node takes its turn.
+    // If the owner's node is silent, the next owner of that node becomes due after a pause.
     fn take_first(&mut self, now: Instant) -> Option<OpenOwner> {
         let (place, mut owner) = self.due.pop_first()?;
         let next = owner.silent.take().and_then(|node| self.silent_nodes.take(node, place, now));
@@ -340,7 +349,8 @@ impl Waiting {
     }
 }
 
-// Right away, then when the last send should be too late, then with back-off.
+// When the next release is due after an answer: when the last send should be too late to be executed, then with
+// back-off.
 fn next_try(owner: &OpenOwner, now: Instant) -> Instant {
     let back_off = now + back_off(owner.tries);
     match owner.closing.open.execute_by() {
@@ -354,9 +364,10 @@ fn back_off(tries: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
-/// On each node. Enough for one that comes back; few enough that the lane is not crowded out.
+/// The maximum number of the reconciler's releases in flight on each node. Enough for a node that has come back; few
+/// enough to leave the lane to other calls.
 const IN_FLIGHT_MAX: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// A release a little after the latest execution time closes at the first try.
+/// How long after the latest execution time a release is due. Such a release closes the owner at the first try.
 const SLACK: Duration = Duration::from_millis(20);

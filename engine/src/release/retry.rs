@@ -1,10 +1,11 @@
-//! The release of a lease that has ended, sent again until a server has answered or the caller's time is over: one
-//! command timeout from the first send.
+//! Repeats the release of a lease that has ended, until a server has answered or the caller's time is over: one command
+//! timeout from the first send.
 //!
-//! A connection that is about to be there again, a server that loads its data, a slot that is just being moved: for a
-//! release that had no effect there the next try has a definite answer most of the time, and the caller hears "it was
-//! ours to the end" instead of "unknown". A send that may have been executed is repeated too; if the repeat is told
-//! "not yours" then, nobody can tell the earlier send's release from a loss. The lease is not held meanwhile (S11).
+//! A release may have no effect because a connection is about to be restored, because a server loads its data, or
+//! because a slot is being moved. Then the next send has a definite answer most of the time, and the caller learns that
+//! the lease was held to its end, instead of "unknown". A send that may have been executed is repeated too. If the
+//! repeat is then answered "not yours", the engine cannot tell a release by the earlier send from a loss. The lease is
+//! not held meanwhile (promise S11).
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,20 +18,20 @@ use crate::{
     transport::{Effect, Release, ReleaseReply, TransportError},
 };
 
-/// What came of all sends of one release.
+/// The outcome of all sends of one release.
 pub(crate) struct Told {
     pub(crate) reply: Result<ReleaseReply, TransportError>,
-    /// An earlier send was not answered and may have been executed.
+    /// Whether an earlier send was not answered and may have been executed.
     pub(crate) unsure: bool,
 }
 
-/// Sends a release until it is answered, for at most one command timeout.
+/// Sends a release, and repeats it until a server has answered, for at most one command timeout.
 pub(crate) async fn send(inner: &Arc<Inner>, release: &Release) -> Told {
     let give_up = inner.clock.now() + inner.config.command_timeout();
     let told = Told { reply: send_once(inner, release.clone()).await, unsure: false };
     match told.reply {
         Ok(_) => told,
-        // Boxed: it is rare, and would make the task of every release larger.
+        // Boxed: this future is rare, and it would make the task of every release larger.
         Err(_) => Box::pin(insist(inner, release, give_up, told)).await,
     }
 }
@@ -92,6 +93,6 @@ async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, Tran
     Ok(reply)
 }
 
-/// Most reconnections and moves of a slot are over within a few of them.
+/// The first pause between two sends. Most reconnections and moves of a slot end within a few such pauses.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);

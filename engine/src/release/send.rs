@@ -17,8 +17,8 @@ use crate::{
     transport::{Release, ReleaseReply, TransportError},
 };
 
-/// Sends the release of a lease that has ended, and reports its outcome to the entry. The reconciler gets the owner if the
-/// server may still have it.
+/// Sends the release of a lease that has ended, and reports its outcome to the entry and to the metrics. The reconciler
+/// gets the owner if the server may still hold the lock for it, or if one of its sends may still be executed.
 pub(crate) async fn send(
     mut under_way: ReleaseInProgress,
     lease: &Arc<LeaseCore>,
@@ -52,7 +52,8 @@ pub(crate) async fn send(
     result
 }
 
-/// Ends a release that its caller sends no more. The reconciler gets the owner and repeats the release.
+/// Ends a release that was not sent, because its node does not answer. The reconciler gets the owner and sends the
+/// release.
 pub(crate) fn give_up(
     mut under_way: ReleaseInProgress,
     lease: &LeaseCore,
@@ -88,7 +89,7 @@ fn outcome(
     }
 }
 
-/// What is known of a release without an answer: by when the server has forgotten the lock in any case.
+/// The error of a release without an answer. The server has forgotten the lock by `gone_by` in any case.
 pub(crate) fn unknown(gone_by: Instant, now: Instant, last_error: Option<TransportError>) -> ReleaseError {
     ReleaseError::Unknown { gone_by, within: gone_by - now, last_error }
 }
