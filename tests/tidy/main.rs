@@ -11,3 +11,4 @@ mod rust_version;
 mod secrets;
 mod sources;
 mod track_record;
+mod words;

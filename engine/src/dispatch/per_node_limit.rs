@@ -72,7 +72,7 @@ mod tests {
     const GOOD: Option<NodeId> = Some(NodeId(1));
 
     #[test]
-    fn a_full_ward_keeps_nobody_out_of_another() {
+    fn a_full_node_keeps_no_call_from_another_node() {
         let mut per_node = PerNodeLimit::new(2);
         assert_eq!([1, 2, 3, 4].map(|item| per_node.enter(BAD, item)), [Some(1), Some(2), None, None]);
         assert_eq!(per_node.enter(GOOD, 5), Some(5));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_ward_is_forgotten() {
+    fn a_node_without_calls_is_forgotten() {
         let mut per_node = PerNodeLimit::new(1);
         assert_eq!(
             [per_node.enter(BAD, 1), per_node.enter(None, 2), per_node.enter(BAD, 3)],

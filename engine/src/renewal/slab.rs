@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenants_of_many_blocks_are_found_and_their_places_used_again() {
+    fn values_of_many_blocks_are_found_and_their_places_used_again() {
         let mut slab = Slab::default();
         let tickets: Vec<_> = (0..3 * BLOCK + 7).map(|number| slab.insert(number)).collect();
         let found = |slab: &Slab<usize>| {

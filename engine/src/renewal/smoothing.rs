@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_in_one_tick_is_thin_after_some_periods() {
+    fn a_burst_in_one_tick_is_thin_after_some_periods() {
         const LEASES: usize = 12_500; // one of eight shards of 100,000
         let mut smoothing = Smoothing::new(0);
         let mut due: BTreeMap<u64, usize> = BTreeMap::from([(PERIOD, LEASES)]);

@@ -226,7 +226,7 @@ fn s5_a_grant_that_nobody_wants_is_given_back_and_the_new_head_is_asked_for() {
 fn an_attempt_that_was_never_sent_has_the_ttl_of_the_new_head() {
     let mut ground = Ground::new();
     let head = ground.caller(FOREVER, 0);
-    assert!(matches!(ground.step(0).0, Step::Ask(ask) if ask.ttl == TTL), "held back by the pacer");
+    assert!(matches!(ground.step(0).0, Step::Ask(ask) if ask.ttl == TTL), "held back by the retry rate");
     ground.entry.depart(head);
     ground.join(FOREVER, 1, OTHER_TTL, None);
     assert_eq!(ground.ask(2).ttl, OTHER_TTL.ttl);

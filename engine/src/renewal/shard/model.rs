@@ -281,7 +281,7 @@ impl World {
         self.act(Op::Pass { ms: 100_000 });
         assert_eq!((self.shards.len(), self.shards.first().manual.len()), (0, 0));
         for receiver in &mut self.manual {
-            assert!(receiver.try_recv().is_ok(), "a wish without an answer");
+            assert!(receiver.try_recv().is_ok(), "a request without an answer");
         }
     }
 }

@@ -387,7 +387,7 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
 }
 
 #[test]
-fn every_wish_is_answered() {
+fn every_request_is_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let (one_to, mut first) = manual::tests::channel();
