@@ -1,7 +1,8 @@
 //! User code that panics: a recorder, and wakers. No lease is harmed, and every loss is told.
 
 use std::{
-    future::Future,
+    future::{Future, IntoFuture},
+    ops::Range,
     pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
@@ -16,6 +17,7 @@ use leasehold::{
 };
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::{
+    changed,
     conservation::assert_balanced,
     every_event::EveryEvent,
     interposed::{Behind, Hand, Interposed},
@@ -185,6 +187,30 @@ async fn a_waker_that_panics_ends_no_renewals() {
     drop((healthy, renewed, short));
     settles_within(&engine, seconds(1)).await;
     assert_balanced(&engine);
+}
+
+// The list waits for the answer of its first lease. That lease has the latest deadline, so its release is still queued
+// when the engine gives up the calls that wait for the node.
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_no_other_bulk_call_from_its_answer() {
+    let cluster = Cluster::new(3);
+    let config = changed(EngineConfig::default(), |new| new.bulk_in_flight_max = 4);
+    let engine = builder(&cluster).config(config).build().await.expect("an engine");
+    let names = |numbers: Range<usize>| numbers.map(|number| name_in(0, number)).collect::<Vec<_>>();
+    let granted = engine.acquire_all(names(0..100)).await;
+    let mut leases: Vec<Lease> = granted.into_iter().collect::<Result<_, _>>().expect("free");
+    pass(millis(100)).await;
+    leases.insert(0, engine.lock(name_in(0, 100)).acquire().await.expect("free"));
+    cluster.hang(0);
+    let panics = waker(|| std::panic::resume_unwind(Box::new("a waker that panics")));
+    let mut releasing = pin!(engine.release_all(leases));
+    assert!(releasing.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    let asked = tokio::time::timeout(seconds(60), engine.acquire_all(names(200..210)).into_future());
+    let outcomes = asked.await.expect("each caller has its answer");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(AcquireError::Unavailable { .. }))));
+    cluster.wake(0);
+    settles_within(&engine, seconds(60)).await;
+    assert_eq!(cluster.stored_holds(), 0);
 }
 
 /// Panics instead of sending the next release.

@@ -8,6 +8,7 @@ use super::{in_progress::ReleaseInProgress, send};
 use crate::{
     acquire::bulk_limiter::{BulkCall, BulkPermit},
     error::ReleaseError,
+    guard,
     lease::shared::LeaseCore,
     routing::slot::Slot,
     transport::TransportError,
@@ -18,8 +19,10 @@ use crate::{
 pub(crate) struct BulkRelease {
     pub(crate) under_way: ReleaseInProgress,
     pub(crate) lease: Arc<LeaseCore>,
-    pub(crate) answer_to: oneshot::Sender<Result<(), ReleaseError>>,
+    pub(crate) answer_to: AnswerTo,
 }
+
+type AnswerTo = oneshot::Sender<Result<(), ReleaseError>>;
 
 impl BulkCall for BulkRelease {
     fn slot(&self) -> Slot {
@@ -40,22 +43,30 @@ impl BulkCall for BulkRelease {
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
             };
             drop(permit.after(last_error));
-            let _ = answer_to.send(result);
+            answer(answer_to, result);
         });
         // Wakes the driver: the ask for the next caller is sent behind the release, on the same connection.
         inner.table.with(&key, |slot| slot.poke());
     }
 
     fn reject(self: Box<Self>) {
-        drop(self);
+        let Self { under_way, answer_to, .. } = *self;
+        drop(under_way);
+        let _ = guard::call(|| drop(answer_to));
     }
 
     fn give_up(self: Box<Self>, last_error: TransportError) {
         let Self { under_way, lease, answer_to } = *self;
         let inner = under_way.inner.clone();
-        let _ = answer_to.send(send::give_up(under_way, &lease, last_error));
+        let result = send::give_up(under_way, &lease, last_error);
         inner.table.with(&lease.key, |slot| slot.poke());
+        answer(answer_to, result);
     }
+}
+
+// The waker of the caller may panic. The calls of other callers are answered after this call.
+fn answer(answer_to: AnswerTo, result: Result<(), ReleaseError>) {
+    let _ = guard::call(|| answer_to.send(result));
 }
 
 impl fmt::Debug for BulkRelease {
