@@ -12,8 +12,8 @@ use std::{
 };
 
 use leasehold::{
-    Engine, Lease, LeaseState, LossReason,
-    transport::{BoxFuture, Release, ReleaseReply, TransportError},
+    AcquireError, Engine, Lease, LeaseState, LossReason,
+    transport::{Acquire, AcquireReply, BoxFuture, Release, ReleaseReply, TransportError},
 };
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::{
@@ -23,7 +23,7 @@ use leasehold_tests::{
     interposed::{Behind, Hand, Interposed},
 };
 
-use crate::fixture::{breathe, builder, millis, now, pass, seconds, settles_within};
+use crate::fixture::{breathe, builder, millis, now, pass, poll_once, seconds, settles_within};
 
 /// Makes a recorder panic at the next event with this name. Clones are the same.
 #[derive(Clone, Default)]
@@ -228,6 +228,40 @@ impl Hand for PanicsAtRelease {
             false => behind.lane.release(request),
         }
     }
+}
+
+/// Panics instead of sending the next ask.
+#[derive(Clone, Default)]
+struct PanicsAtAcquire(Arc<AtomicBool>);
+
+impl Hand for PanicsAtAcquire {
+    fn acquire<'a>(
+        &'a self,
+        behind: &'a Behind,
+        request: Acquire,
+    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
+        match self.0.swap(false, Relaxed) {
+            true => Box::pin(async { std::panic::resume_unwind(Box::new("a transport that panics")) }),
+            false => behind.lane.acquire(request),
+        }
+    }
+}
+
+// A panic while a panic unwinds would end the process.
+#[tokio::test(start_paused = true)]
+async fn a_transport_and_a_waker_that_panic_leave_no_caller_without_an_answer() {
+    let transport: Interposed<_, PanicsAtAcquire> = Interposed::new(MemoryTransport::new());
+    let engine = builder(&transport).build().await.expect("an engine");
+    let panics = waker(|| std::panic::resume_unwind(Box::new("a waker that panics")));
+    transport.hand.0.store(true, Relaxed);
+    let (mut first, mut second) = (pin!(engine.lock("a").acquire()), pin!(engine.lock("a").acquire()));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    assert!(poll_once(&mut second).await.is_none());
+    assert!(matches!(second.await, Err(AcquireError::ShuttingDown)));
+    assert!(matches!(first.await, Err(AcquireError::ShuttingDown)));
+    assert!(!transport.hand.0.load(Relaxed), "the first ask panicked");
+    drop(engine.lock("a").acquire().await.expect("the next caller has another driver"));
+    settles_within(&engine, seconds(1)).await;
 }
 
 #[tokio::test(start_paused = true)]

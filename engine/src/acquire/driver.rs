@@ -1,5 +1,5 @@
-//! The driver of one key's entry. As long as the entry has callers, the driver sends the entry's asks, sleeps, watches
-//! for notices, and delivers what the entry decides. One task per entry, on the calls thread.
+//! The driver of one key's entry, for as long as the entry has callers: sends the asks, sleeps, listens for notices,
+//! and answers callers as the entry decides. One task per entry, on the calls thread.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -20,6 +20,7 @@ use crate::faults::{self, Fault};
 use crate::{
     clock::Instant,
     dispatch::retry_rate::RetryPermit,
+    guard,
     inner::Inner,
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
@@ -30,8 +31,8 @@ use crate::{
     transport::{Acquire, AcquireReply, Fencing, TransportError},
 };
 
-/// Starts the driver of an entry that was just marked as driven. `permit`: the permit of a bulk call, which the driver
-/// keeps until the call has a definite answer.
+/// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
+/// answer.
 pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
     inner.events.totals.served.add(1);
     inner.contended_keys.join(key.slot());
@@ -54,8 +55,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
         }
         let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
         if !matches!(todo, Todo::Ask(_)) {
-            // A caller that waits for another holder's release keeps no permit.
-            permit = permit.filter(BulkPermit::is_unanswered);
+            permit = permit.filter(BulkPermit::is_unanswered); // a caller that waits for a release keeps none
         }
         if !matches!(todo, Todo::AwaitPermit(..)) {
             retry = None;
@@ -210,8 +210,7 @@ async fn ask_server(
     let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
     let last_error = last_error.cloned().map(Box::new);
     if let Some(closing) = handle_answer(inner, key, answer, &exchange) {
-        // No caller wants the grant. The engine gives it back before the next ask, because that ask would be answered
-        // "held" by this grant.
+        // No caller took the grant. It is released before the next ask, which would find the lock held by it.
         let next = dismiss_overdue(inner, key);
         Box::pin(meanwhile(inner, key, next, reconcile::give_back(inner, key, closing))).await;
     }
@@ -356,8 +355,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
     let replaced = slot.entry.install(lease.clone(), receiver.scope);
-    // The server has granted the lock to another owner. So an earlier lease of this engine ends before the new lease
-    // begins.
+    // The server granted the lock again, so an earlier lease of this engine is lost. It ends before the new one begins.
     let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
     let reply_tos = std::iter::once(receiver).chain(sharers).map(|caller| caller.reply_to).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
@@ -373,7 +371,7 @@ fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     inner.events.totals.callers.sub(reply_tos.len() as u64);
     inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     for reply_to in reply_tos {
-        // If the caller has gone, the pending grant is dropped and gives the lease back.
+        // If the caller was dropped, the pending grant is dropped, which releases the lease.
         reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), inner.clone(), contended)));
     }
 }
@@ -391,8 +389,7 @@ fn close(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: Option<UnconfirmedOwne
     }
 }
 
-/// Answers the callers of a driver that ends early, by a panic or with its runtime. Without this guard no task would
-/// serve those callers again.
+/// Answers the callers if the driver ends in the middle, by a panic or with its runtime. No other task serves them.
 struct DrainGuard {
     inner: Arc<Inner>,
     key: Arc<LockKey>,
@@ -416,7 +413,8 @@ impl Drop for DrainGuard {
             (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
             slot.entry.depart_all()
         });
-        // Each dropped reply slot tells its caller that the engine has ended.
         self.inner.events.totals.callers.sub(callers.len() as u64);
+        // Dropping a caller answers it: the engine has ended. Its waker may panic, and this may be the drop of a panic.
+        let _ = guard::call(|| drop(callers));
     }
 }
