@@ -109,7 +109,7 @@ impl Events {
         self.user.as_ref().map_or(0, |user| user.dropped())
     }
 
-    /// Resolves when the user's recorder has heard of everything that happened before this call.
+    /// Resolves when the user's recorder has received every event from before this call.
     pub(crate) async fn caught_up(&self) {
         if let Some(user) = &self.user {
             user.caught_up().await;

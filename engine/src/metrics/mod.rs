@@ -1,6 +1,6 @@
 //! Events and metrics of an engine.
 //!
-//! The engine records each [`Event`] once. A [`Recorder`] of the user hears of every event.
+//! The engine records each [`Event`] once. A [`Recorder`] of the user receives every event.
 //! [`EngineBuilder::metrics`](crate::EngineBuilder::metrics) makes the engine count the events itself:
 //! [`Metrics::read`] then reads every metric of [`descriptors::ALL`], and the features `prometheus` and `opentelemetry`
 //! export the same numbers under the same names.

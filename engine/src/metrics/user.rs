@@ -44,7 +44,7 @@ struct State {
 enum Queued {
     Lock(LabelSet, LockEvent<'static>, Option<TransportError>),
     Engine(EngineEvent<'static>, Option<TransportError>, Box<str>),
-    /// Not an event. The engine waits until it is dropped: then the recorder has heard of everything before it.
+    /// Not an event. The engine waits until it is dropped: then the recorder has received every event before it.
     Mark(#[allow(dead_code, reason = "dropped, to tell its receiver")] oneshot::Sender<()>),
 }
 
@@ -77,8 +77,8 @@ impl UserRecorder {
         self.state.dropped.value()
     }
 
-    /// Resolves when the recorder has heard of everything that happened before this call. Not while the recorder
-    /// blocks.
+    /// Resolves when the recorder has received every event from before this call. It does not
+    /// resolve while the recorder blocks.
     pub(crate) async fn caught_up(&self) {
         let Way::Queue(events) = &self.way else { return };
         let (mark, told) = oneshot::channel();

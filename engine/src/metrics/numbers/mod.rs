@@ -12,7 +12,7 @@ use crate::guard;
 use cells::{Cell, Cells};
 use layout::CellRange;
 
-/// Hears of each value that a histogram counts, for exporters that keep histograms of their own.
+/// Receives each value that a histogram counts, for exporters that keep histograms of their own.
 pub(crate) trait Listener: Send + Sync {
     /// `combination`: the values of the metric's labels, `class` and `kind` left out.
     fn heard(
