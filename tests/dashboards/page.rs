@@ -29,7 +29,7 @@ fn table() -> String {
     let panels: Vec<_> =
         boards::panels().into_iter().map(|panel| (queries::metrics_of(&panel, &known), panel)).collect();
     let mut table = HEAD.to_owned();
-    for metric in &ALL {
+    for metric in ALL {
         let showing = panels.iter().filter(|(metrics, _)| metrics.contains(&metric.name));
         writeln!(table, "{}", row(metric, showing.map(|(_, panel)| panel)))
             .expect("a string takes everything");

@@ -1,4 +1,4 @@
-//! Public types can grow without a breaking release: public enums, and structs with public fields, are
+//! Public types can grow without a breaking release: lists are slices, public enums and structs with public fields are
 //! `#[non_exhaustive]`.
 
 use crate::sources;
@@ -44,18 +44,23 @@ fn is_marked(before: &[&str]) -> bool {
     attributes.into_iter().any(|line| *line == "#[non_exhaustive]")
 }
 
+/// Path and text of each source file of the published crates.
+fn published() -> impl Iterator<Item = (String, String)> {
+    let files = sources::all().into_iter().map(|source| {
+        let path = source.path.strip_prefix(sources::root()).expect("in the checkout").to_string_lossy();
+        (path.into_owned(), source.text)
+    });
+    files.filter(|(path, _)| path.contains("src/") && !path.starts_with("tests/"))
+}
+
 /// Public types of the published crates: path and name, and whether the type is marked.
 fn open_types() -> Vec<(String, String, bool)> {
     let mut types = Vec::new();
-    for source in sources::all() {
-        let path = source.path.strip_prefix(sources::root()).expect("in the checkout").to_string_lossy();
-        if !path.contains("src/") || path.starts_with("tests/") {
-            continue;
-        }
-        let lines: Vec<&str> = source.text.lines().collect();
+    for (path, text) in published() {
+        let lines: Vec<&str> = text.lines().collect();
         for line in 0..lines.len() {
             if let Some((name, true)) = declared(&lines[line..]) {
-                types.push((path.clone().into_owned(), name, is_marked(&lines[..line])));
+                types.push((path.clone(), name, is_marked(&lines[..line])));
             }
         }
     }
@@ -75,6 +80,22 @@ fn public_enums_and_structs_with_public_fields_can_grow() {
         fixed.is_empty(),
         "add #[non_exhaustive] and a constructor, or a line with its reason to COMPLETE: {fixed:#?}"
     );
+}
+
+/// Public constants that are arrays: with one more element, the constant has another type.
+fn array_constants() -> Vec<String> {
+    let mut arrays = Vec::new();
+    for (path, text) in published() {
+        let declared = text.lines().map(str::trim_start).filter(|line| line.starts_with("pub const "));
+        arrays.extend(declared.filter(|line| line.contains(": [")).map(|line| format!("{path}: {line}")));
+    }
+    arrays
+}
+
+#[test]
+fn public_lists_are_slices_and_can_grow() {
+    let arrays = array_constants();
+    assert!(arrays.is_empty(), "make each a slice, `&[T]`: {arrays:#?}");
 }
 
 #[test]

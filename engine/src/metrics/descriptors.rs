@@ -162,7 +162,7 @@ const fn label(name: &'static str, values: &'static [&'static str]) -> Label {
 }
 
 /// All metrics, in the order in which they are shown.
-pub const ALL: [Descriptor; 46] = [
+pub const ALL: &[Descriptor] = &[
     ACQUIRE_STARTED,
     ACQUIRES,
     ACQUIRE_WAIT,

@@ -29,7 +29,7 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: [Self; 1] = [Self::Exclusive];
+    pub const ALL: &[Self] = &[Self::Exclusive];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -97,14 +97,16 @@ mod tests {
     #[test]
     fn each_combination_has_a_number_of_its_own() {
         let class = |number| ClassId::of_index(number);
-        let sets = (0..=CLASSES_MAX)
-            .flat_map(|number| LockKind::ALL.map(|kind| LabelSet { class: class(number), kind }.index()));
+        let sets = (0..=CLASSES_MAX).flat_map(|number| {
+            LockKind::ALL.iter().map(move |kind| LabelSet { class: class(number), kind: *kind }.index())
+        });
         assert_eq!(sets.collect::<BTreeSet<_>>(), (0..LabelSet::COUNT).collect());
     }
 
     #[test]
     fn names_are_in_the_order_of_the_kinds() {
-        assert_eq!(LockKind::NAMES.to_vec(), LockKind::ALL.map(LockKind::as_str).to_vec());
-        LockKind::ALL.into_iter().enumerate().for_each(|(number, kind)| assert_eq!(kind as usize, number));
+        let names: Vec<_> = LockKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(LockKind::NAMES.to_vec(), names);
+        LockKind::ALL.iter().enumerate().for_each(|(number, kind)| assert_eq!(*kind as usize, number));
     }
 }

@@ -143,7 +143,7 @@ impl Metrics {
         let sets = self
             .classes
             .iter()
-            .flat_map(|class| LockKind::ALL.map(|kind| LabelSet { class: class.id(), kind }));
+            .flat_map(|class| LockKind::ALL.iter().map(|kind| LabelSet { class: class.id(), kind: *kind }));
         let locks = sets.map(|set| self.classes.labels(set));
         locks.filter(|lock| lock.kind == LockKind::Exclusive || self.numbers.has(*lock))
     }
