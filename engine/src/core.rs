@@ -1,5 +1,5 @@
-//! The ground that all modules of the engine share: clock, settings, lanes, identifiers, events, and the life of the
-//! engine. It holds no key, no lease and no caller.
+//! What every module of the engine uses: clock, settings, lanes, identifiers, events, and the state of the engine's
+//! life. It knows no lease and no caller.
 
 use std::{
     future::Future,
@@ -26,7 +26,7 @@ use crate::{
     transport::{Capabilities, ErrorKind, ServerTime, TransportError},
 };
 
-/// The shared ground of one engine.
+/// The state of one engine that every module uses.
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) config: EngineConfig,
@@ -84,7 +84,7 @@ impl Core {
         self.calls_runtime.clone()
     }
 
-    /// Runs `service` on the calls thread until it is done, `end` resolves, or the engine has ended.
+    /// Runs a task on the calls thread until it is done or `end` resolves.
     pub(crate) fn spawn_until(
         &self,
         end: impl Future<Output = ()> + Send + 'static,
@@ -103,7 +103,7 @@ impl Core {
         self.next_ids(1)
     }
 
-    /// The first of `count` consecutive numbers that this engine has not given out before.
+    /// Reserves `count` such numbers in a row and returns the first.
     pub(crate) fn next_ids(&self, count: u64) -> u64 {
         self.ids.fetch_add(count, Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Core {
         if self.life.load(Ordering::Acquire) == OPEN { Ok(()) } else { Err(AcquireError::ShuttingDown) }
     }
 
-    /// Begins the shutdown: from now on no caller is queued. Returns `false` if the shutdown had begun before.
+    /// Begins the shutdown: from now on no new call is queued. `false`: the shutdown has begun before.
     pub(crate) fn begin_shutdown(&self) -> bool {
         self.life.fetch_max(CLOSING, Ordering::AcqRel) == OPEN
     }
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    /// The calls thread has sent what was queued, or the time for that is over. From now on nothing is sent.
+    /// The last releases are answered, or their time is over: nothing is sent any more.
     pub(crate) fn leave(&self) {
         self.gone.send_replace(true);
     }
@@ -163,7 +163,7 @@ impl Core {
                 .all(|topology| topology.is_some_and(|topology| topology.is_connected()))
     }
 
-    /// Checks that the answer came from the present run of a server. An answer of an earlier run proves nothing.
+    /// Checks that the present run of a server has answered. An answer of an earlier run proves nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`], with an unknown effect, if the server was restarted or replaced meanwhile.
@@ -178,21 +178,19 @@ impl Core {
         ))
     }
 
-    /// Checks that the node that serves the key has been up for at least `restart_grace`. Before that, the node must
-    /// not grant anything.
+    /// Checks that the node that serves the key has been up for at least `restart_grace`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotReady`] until then, if the node's uptime is not known, or if no node serves the key's slot.
+    /// [`ErrorKind::NotReady`] until then, and if no node serves the key's slot.
     pub(crate) fn check_restart_grace(&self, key: &LockKey, now: Instant) -> Result<(), TransportError> {
         self.check_uptime(now, |topology| topology.serving(key.slot()))
     }
 
-    /// The same check for the node that has granted the lock. While a slot is in migration, that may be another node
-    /// than the topology says.
+    /// Checks the same for the node that has granted. While a slot is moved, this is another node than the topology
+    /// says.
     ///
     /// # Errors
-    /// [`ErrorKind::NotReady`] until then, if the node's uptime is not known, or if the topology does not have the
-    /// node.
+    /// [`ErrorKind::NotReady`] until then.
     pub(crate) fn check_restart_grace_of(&self, node: NodeId, now: Instant) -> Result<(), TransportError> {
         self.check_uptime(now, |topology| topology.node(node))
     }
@@ -223,7 +221,7 @@ impl Core {
 
     // --- time ---
 
-    /// Counts one tick of the renewal thread.
+    /// Counts one more tick of the renewal thread.
     pub(crate) fn count_tick(&self) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
     }
@@ -232,7 +230,7 @@ impl Core {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    /// Adds the round trip of an ask to the running mean, with a weight of one eighth.
+    /// Adds the round trip of one ask to the running mean, with a weight of one eighth.
     pub(crate) fn note_round_trip(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let before = self.round_trip_nanos.load(Ordering::Relaxed);

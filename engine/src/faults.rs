@@ -1,7 +1,7 @@
-//! Faults on purpose: they show that the checkers of the tests can fail. Not in any build without
-//! `--cfg leasehold_fault`, and a build without debug assertions refuses that.
+//! Faults on purpose: they show that the checkers of the tests can fail. They exist only in a build with
+//! `--cfg leasehold_fault`, which compiles only with debug assertions.
 //!
-//! One build has all of them; `LEASEHOLD_FAULT` chooses at run time.
+//! Such a build has all faults. The variable `LEASEHOLD_FAULT` chooses one at run time.
 
 use std::{env, sync::OnceLock, time::Duration};
 
@@ -10,7 +10,7 @@ use std::{env, sync::OnceLock, time::Duration};
 pub(crate) enum Fault {
     /// A deadline counts from the answer, however late that comes, instead of from the send.
     LateDeadline,
-    /// A release deletes the lock, whoever has it.
+    /// A release deletes the lock, whichever owner holds it.
     BlindRelease,
     /// An ask that was not answered is repeated with another owner, and the first one is forgotten.
     NewOwner,
@@ -34,7 +34,7 @@ fn named(name: &str) -> Fault {
     }
 }
 
-/// So long a client waits that believes an answer whenever it comes.
+/// How long a client waits that believes an answer however late it comes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 const VARIABLE: &str = "LEASEHOLD_FAULT";

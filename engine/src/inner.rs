@@ -1,4 +1,4 @@
-//! The shared state of one engine: its [`Core`] and the state of each module.
+//! The shared state of one engine: [`Core`], and the state of each module.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
     routing::slot::Slot,
 };
 
-/// The whole state of one engine, without its threads. Only drivers and public handles use it. They reach the state of
-/// each module through it; that state never refers back to it.
+/// Everything of one engine but its threads. Only drivers and public handles know it. The state of a module is reached
+/// from here, and knows nothing of `Inner`.
 pub(crate) struct Inner {
     pub(crate) core: Arc<Core>,
     pub(crate) table: Table,
@@ -71,8 +71,8 @@ impl Inner {
     /// Checks that the engine is below the limits of its settings.
     ///
     /// # Errors
-    /// `LimitReached` if the engine holds `leases_max` leases, if `waiters_max` callers wait, or if the inbox of this
-    /// slot's shard has `inbox_max` orders.
+    /// [`AcquireError::LimitReached`] once there are `leases_max` leases, `waiters_max` callers, or `inbox_max` orders
+    /// to the shard of this slot.
     pub(crate) fn check_limits(&self, slot: Slot) -> Result<(), AcquireError> {
         let (totals, config) = (&self.events.totals, &self.config);
         let reached = |limit, value| Err(AcquireError::LimitReached { limit, value });
@@ -88,12 +88,11 @@ impl Inner {
         Ok(())
     }
 
-    /// What an entry of this slot must know to decide. The safety polls of all names with waiting callers on one node
-    /// add up to at most 500 asks per second. Jitter lengthens the pause between two polls by up to a tenth.
+    /// The times by which an entry of this slot decides. All keys of a node that callers of this engine wait for share
+    /// 500 safety polls a second. Each pause gets up to a tenth of jitter.
     pub(crate) fn pace(&self, slot: Slot) -> Pace {
         let contended = self.contended_beside(slot);
-        // In nanoseconds: every call runs this code several times, and arithmetic with `Duration` costs more than all
-        // the rest of the code.
+        // In nanoseconds: every call runs this several times, and sums of `Duration` cost more than all the rest of it.
         let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
         let jitter = poll / 2_560 * self.jitter();
         Pace {
@@ -104,8 +103,7 @@ impl Inner {
         }
     }
 
-    // Up to `SAFETY_POLL_MIN_NAMES` names in the whole engine get the shortest poll in any case, so the names of the
-    // node are not counted.
+    // Up to `SAFETY_POLL_MIN_NAMES` keys have the shortest pause on any node, so they are not counted by node.
     fn contended_beside(&self, slot: Slot) -> u64 {
         let all = self.events.totals.served.value();
         if all <= SAFETY_POLL_MIN_NAMES {

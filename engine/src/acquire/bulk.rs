@@ -33,8 +33,8 @@ pub(crate) struct List {
     pub(crate) answers_to: ListSender,
 }
 
-/// The acquire of one name. It keeps its permit until the first definite answer, so a caller that waits for a held lock
-/// keeps no permit.
+/// One name of a list. The call keeps its permit until the first definite answer: a caller that waits for a lock that
+/// is held keeps none.
 pub(crate) struct BulkAcquireCall {
     pub(crate) key: Arc<LockKey>,
     pub(crate) place: usize,
@@ -54,7 +54,7 @@ impl List {
 }
 
 impl BulkAcquireCall {
-    /// Queues the caller of this name. `ahead`: at the head, because a grant came too late for the caller.
+    /// Queues the caller. `ahead`: at the head, because a grant came too late for it.
     pub(crate) fn queue_up(self, ahead: bool, permit: Option<BulkPermit>) {
         let inner = &self.list.inner.clone();
         let now = inner.clock.now();
@@ -92,7 +92,7 @@ impl BulkCall for BulkAcquireCall {
         self.queue_up(false, Some(permit));
     }
 
-    // A reply slot that is dropped tells its caller that the engine has ended.
+    // Dropping a `BulkReplyTo` without an answer means that the engine has ended.
     fn reject(self: Box<Self>) {
         drop(self.reply_to(Instant::default()));
     }

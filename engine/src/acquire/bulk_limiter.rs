@@ -2,8 +2,8 @@
 //!
 //! A list of 100,000 names must not put 100,000 commands in front of the next single caller. So bulk calls share a
 //! limit per node, `bulk_in_flight_max`, whatever list they belong to. An acquire keeps its permit until its first
-//! definite answer, so a caller that waits for a held lock keeps no permit. A release keeps its permit until it is
-//! answered. A freed permit goes to the call that has waited longest for that node.
+//! definite answer: a caller that waits for a lock that is held keeps none. A release keeps its permit until it is
+//! answered. A permit that gets free goes to the call that has waited longest for that node.
 //!
 //! A node that has answered no bulk call for `unavailable_after` would take that long again for each further round. So
 //! the acquires that wait for it fail with `Unavailable`, and the releases are left to the reconciler.
@@ -27,7 +27,7 @@ use crate::{
     transport::TransportError,
 };
 
-/// One name's part of a bulk call: an acquire or a release.
+/// One call of a list: an acquire or a release.
 pub(crate) trait BulkCall: fmt::Debug + Send {
     /// The slot of its key.
     fn slot(&self) -> Slot;
@@ -38,10 +38,10 @@ pub(crate) trait BulkCall: fmt::Debug + Send {
     /// Sends the call. The call keeps `permit` until it is answered.
     fn begin(self: Box<Self>, permit: BulkPermit);
 
-    /// Tells the caller that the engine has ended.
+    /// The engine has ended. Answers the caller of this call so.
     fn reject(self: Box<Self>);
 
-    /// Tells the caller that the node has not answered for `unavailable_after`.
+    /// The node has not answered for too long. Answers the caller of this call so.
     fn give_up(self: Box<Self>, last_error: TransportError);
 }
 
@@ -214,7 +214,8 @@ impl Drop for BulkPermit {
     }
 }
 
-/// Begins the waiting calls as permits become free, until the engine has ended. One task, on the calls thread.
+/// Begins the calls as permits get free, until the engine has ended. One task, on the calls thread. Dropping the
+/// future, polled or not, rejects every call that has not begun.
 pub(crate) fn run(core: Arc<Core>, limiter: Arc<BulkLimiter>) -> impl Future<Output = ()> + Send {
     let closing = CloseOnDrop(limiter);
     async move {
@@ -298,8 +299,8 @@ mod tests {
         Arc::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
     }
 
-    // A queued call keeps its engine alive, and the engine keeps the limiter: a call that nothing takes out of the queue
-    // would keep both for ever.
+    // A queued call keeps its engine alive, and the engine keeps the limiter: a call that nothing takes out of the
+    // queue would keep both for ever.
     #[tokio::test]
     async fn a_service_dropped_before_its_first_poll_rejects_every_call() {
         let (limiter, rejected) = (Arc::new(BulkLimiter::new(1)), Arc::default());

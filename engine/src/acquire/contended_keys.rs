@@ -1,8 +1,8 @@
-//! Counts the names with waiting callers, for each node. The count of a node sets the rate at which that node is polled
-//! (promise L2).
+//! The number of keys on each node that callers of this engine wait for. The rate of the safety polls of a node depends
+//! on it (promise L2).
 //!
-//! Names are counted by slot, so a name that is added or removed costs one atomic addition. When the count of a node is
-//! read, the sums of the nodes are computed again if they are older than [`SUMS_LAST`] or if the topology has changed.
+//! Keys are counted by slot: a key that gets its first caller, or loses its last caller, costs one atomic addition. The
+//! sums of the nodes are computed when they are needed and older than [`SUMS_LAST`], or when the slots have moved.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The names of one engine that a driver serves.
+/// The keys of one engine that a driver serves, counted by slot.
 #[derive(Debug)]
 pub(crate) struct ContendedKeys {
     of_slot: Box<[AtomicU32]>,
@@ -47,7 +47,7 @@ impl ContendedKeys {
         self.of_slot[usize::from(slot.number())].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The number of names with waiting callers on the node that serves this slot; 0 if no node serves it.
+    /// The number of such keys on the node that serves this slot; zero if no node serves it.
     pub(crate) fn around(&self, slot: Slot, topology: &Topology, now: Instant) -> u64 {
         let Some(node) = topology.serving(slot) else { return 0 };
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,6 +70,5 @@ impl ContendedKeys {
     }
 }
 
-/// How long the sums are used. Long compared with the microseconds that the sums cost; short compared with the 1 s or
-/// more between two polls of a name.
+/// How long the sums are used. The sums cost microseconds, and the polls of a key are at least a second apart.
 const SUMS_LAST: Duration = Duration::from_millis(100);

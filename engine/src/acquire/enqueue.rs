@@ -40,13 +40,13 @@ pub(crate) struct ExplicitTerms {
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// The outcome of [`join`].
+/// The outcome of queueing.
 pub(crate) enum Enqueued {
     /// The caller is in the queue, and the receiver gets the answer.
     Queued(oneshot::Receiver<Answer>, QueueGuard),
     /// The scope holds the lock already.
     Shared(PendingGrant),
-    /// `try_acquire` found the lock held.
+    /// The lock is held, and the caller only tries.
     Held,
 }
 
@@ -58,12 +58,12 @@ pub(crate) struct QueueGuard {
     answered: bool,
 }
 
-/// What is left to do for the caller after the table is unlocked.
+/// What to do for the caller once the table is unlocked.
 pub(crate) enum Next {
     Share(Arc<LeaseCore>),
     Held,
     Wait,
-    /// The caller has gone, and nothing was queued.
+    /// The caller was dropped meanwhile; nothing was queued.
     Gone,
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     }
 }
 
-/// Like [`join`], but with the caller's own reply slot. The reply slot is taken only if the caller is queued. `permit`:
-/// the permit of a bulk call, which the driver keeps until the call has a definite answer.
+/// Queues a caller that has a `reply_to` already. The `reply_to` is taken only if the caller is queued. `permit`: a
+/// place in the limit of bulk calls, held until the first definite answer.
 ///
 /// # Errors
 /// As [`join`].
@@ -106,8 +106,7 @@ pub(crate) fn queue_up(
             Admitted::Share(lease) => return Ok((Next::Share(lease), false)),
             Admitted::Held => return Ok((Next::Held, false)),
         };
-        // Checked under the lock: a call dropped concurrently is either never queued, or finds its caller in the queue
-        // to remove.
+        // Checked under the lock: a call dropped concurrently is either never queued, or finds its caller to remove.
         let Some(reply_to) = reply_to.take_if(|reply_to| !reply_to.is_abandoned()) else {
             return Ok((Next::Gone, false));
         };

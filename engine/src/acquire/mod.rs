@@ -8,6 +8,7 @@
 //! either. `pending_grant` gives a lease back unless its caller takes it. `watch_cursor` turns the counters of a watch
 //! into events. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the
 //! locks without expiry that were reported.
+//! how many calls of `acquire_all` and `release_all` are unanswered on one node; `bulk` is one acquire of a list.
 
 pub(crate) mod attempt;
 pub(crate) mod bulk;

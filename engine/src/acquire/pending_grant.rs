@@ -24,22 +24,22 @@ pub(crate) trait Grants: Send + Sync {
     fn release(self: Arc<Self>, lease: &Arc<LeaseCore>);
 }
 
-/// A hold that no caller has taken yet. Dropping it gives the hold back.
+/// A hold that no caller has accepted yet.
 pub(crate) struct PendingGrant {
     lease: Option<Arc<LeaseCore>>,
     engine: Arc<dyn Grants>,
     contended: bool,
 }
 
-/// A lease that a caller has taken, before the caller has its handle. Dropping it releases the lease.
+/// A lease that a caller has accepted. Dropping it before its public handle is made releases the lease.
 pub(crate) struct AcceptedLease {
     lease: Option<Arc<LeaseCore>>,
     engine: Arc<dyn Grants>,
-    /// Whether this caller is the first that has taken the lease.
+    /// No caller had accepted the lease before.
     pub(crate) first: bool,
     /// When the caller took the lease.
     pub(crate) at: Instant,
-    /// Whether the first ask did not get the lock.
+    /// The first ask did not get the lock.
     pub(crate) contended: bool,
 }
 
@@ -49,8 +49,8 @@ impl PendingGrant {
         Self { lease: Some(lease), engine, contended }
     }
 
-    /// Takes the hold for its caller. The hold is given back instead if the lease has ended, if its deadline has passed
-    /// (promise S7), or if the engine holds `leases_max` leases.
+    /// Accepts the lease. The lease is given back instead if it has ended, if its deadline has passed (promise S7), or
+    /// if the engine holds `leases_max` leases.
     pub(crate) fn take(mut self) -> Accept {
         let Some(lease) = self.lease.take() else { return Accept::TooLate };
         let counted = !lease.was_taken() && self.count();
@@ -74,7 +74,7 @@ impl PendingGrant {
         Accept::Lease(AcceptedLease { lease: Some(lease), engine, first, at, contended: self.contended })
     }
 
-    /// Returns the lease without taking the hold. The caller of this function gives the hold back.
+    /// Returns the lease without accepting it. The caller of this method gives it back.
     pub(crate) fn decline(mut self) -> Option<Arc<LeaseCore>> {
         self.lease.take()
     }
@@ -105,7 +105,7 @@ impl Drop for AcceptedLease {
     }
 }
 
-/// The outcome of [`PendingGrant::take`].
+/// The outcome of accepting a pending grant.
 pub(crate) enum Accept {
     Lease(AcceptedLease),
     /// The lease had ended, or its deadline had passed.

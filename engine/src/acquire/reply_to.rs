@@ -14,8 +14,7 @@ pub(crate) enum Answer {
     Refused(Refusal),
 }
 
-/// A reply slot. It takes one answer. A reply slot that is dropped without an answer tells its caller that the engine
-/// has ended.
+/// Takes one answer. Dropping it without an answer means to its caller that the engine has ended.
 pub(crate) enum ReplyTo {
     Own(oneshot::Sender<Answer>),
     InList(BulkReplyTo),
@@ -25,14 +24,14 @@ pub(crate) enum ReplyTo {
 pub(crate) struct BulkReplyTo {
     place: usize,
     joined: Instant,
-    /// `None` once the answer was sent.
+    /// `None` once the place has its answer.
     list: Option<ListSender>,
 }
 
 /// The answer to one place of a list.
 pub(crate) struct Told {
     pub(crate) place: usize,
-    /// When the caller of this place was queued.
+    /// When its caller was queued.
     pub(crate) joined: Instant,
     pub(crate) answer: Result<Answer, AcquireError>,
 }
@@ -42,7 +41,7 @@ pub(crate) struct Told {
 pub(crate) type ListSender = mpsc::UnboundedSender<Told>;
 
 impl ReplyTo {
-    /// Whether the caller no longer waits for the answer.
+    /// Whether the caller was dropped, so that no task waits for the answer.
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Own(answer_to) => answer_to.is_closed(),
@@ -50,7 +49,7 @@ impl ReplyTo {
         }
     }
 
-    /// Sends the answer. If the caller has gone, the answer is dropped, and a pending grant in it gives its lease back.
+    /// Answers. If the caller was dropped, the answer is dropped, and a pending grant in it releases its lease.
     pub(crate) fn send(self, answer: Answer) {
         match self {
             Self::Own(answer_to) => drop(guard::call(|| answer_to.send(answer))),

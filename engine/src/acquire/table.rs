@@ -1,8 +1,8 @@
-//! The entries of all keys that a caller of this engine wants or holds. An entry is created on first use and removed
-//! when it is idle.
+//! The entries of all keys that this engine holds or has callers for. An entry is made at its first use, and removed as
+//! soon as it is idle.
 //!
-//! Most keys of a busy engine are held, and no other caller wants them. For those keys the table keeps only the lease,
-//! about a tenth of the size of an entry, and creates the entry from the lease again at the key's next event.
+//! Most keys of a busy engine are held, and no other caller wants them. The table keeps only the lease of such a key, a
+//! tenth of the size of an entry, and makes the entry from the lease at the next use of the key.
 
 use std::{
     collections::HashMap,
@@ -29,16 +29,16 @@ pub(crate) struct Slot {
     pub(crate) driven: bool,
     /// Wakes that driver while it waits.
     pub(crate) poke: Option<Arc<Notify>>,
-    /// Whether the driver's watch is in force. Then the notices of this engine's own releases arrive here too.
+    /// The driver's watch is in force, so the notices of this engine's own releases arrive too.
     pub(crate) subscribed: bool,
-    /// The number of releases of this key that are not answered yet. They keep the entry, so that the ask of a caller
-    /// that comes meanwhile is sent behind them.
+    /// The number of unanswered releases of this key. They keep the entry, so the ask of a new caller is sent behind
+    /// them.
     pub(crate) releases: u32,
 }
 
 type Map = HashMap<Arc<LockKey>, Kept, BuildHasherDefault<PrehashedHasher>>;
 
-/// What the table keeps for a key.
+/// What the table keeps for a key: the lease alone, or the whole slot.
 #[derive(Debug)]
 enum Kept {
     Held(HeldGrant),
@@ -72,7 +72,7 @@ impl Slot {
         !self.driven && self.releases == 0
     }
 
-    /// Wakes the driver, if there is a driver and it waits.
+    /// Wakes the driver of the entry, if the driver waits.
     pub(crate) fn poke(&self) {
         if let Some(poke) = &self.poke {
             poke.notify_one();
@@ -95,7 +95,7 @@ impl Kept {
         }
     }
 
-    /// Runs `work` on the slot. Returns its result, and whether the slot is idle and can be removed.
+    /// Runs `work` on the slot. Returns also whether nothing of the slot needs to be kept.
     fn with<R>(&mut self, work: impl FnOnce(&mut Slot) -> R) -> (R, bool) {
         match self {
             Kept::Held(local) => {
@@ -122,9 +122,8 @@ impl Table {
         Self { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Runs `work` on the key's slot, and creates the slot if there is none. `work` must not block and must not wake a
-    /// caller, because the part is locked. So `work` collects and returns what is to be done, and the caller of this
-    /// function does it afterwards.
+    /// Runs `work` on the key's slot, and makes the slot if there is none. `work` runs under a lock of the table: it
+    /// must not block or wake a task. So it returns what is to be done, and the caller acts afterwards.
     pub(crate) fn with<R>(&self, key: &Arc<LockKey>, work: impl FnOnce(&mut Slot) -> R) -> R {
         let mut map = self.part(key);
         let Some(kept) = map.get_mut(key) else {

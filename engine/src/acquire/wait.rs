@@ -1,5 +1,4 @@
-//! One acquire call, from its start to its outcome. Each call reports exactly one outcome to the metrics and to its
-//! span; a dropped call reports that it was cancelled.
+//! One acquire call, from its start to its outcome. The outcome is recorded once, also if the call is dropped.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::{
     metrics::{LabelSet, LockEvent},
 };
 
-/// An acquire call that has not ended. Dropping it reports that the call was cancelled.
+/// A call that is not over. Dropping it records that the call was cancelled.
 pub(crate) struct Wait<'a> {
     inner: &'a Inner,
     key: Arc<LockKey>,
@@ -45,7 +44,7 @@ impl<'a> Wait<'a> {
         Self { inner, key: call.key.clone(), labels, since: call.joined, over: false, span }
     }
 
-    /// The span in which the call does its work.
+    /// The span of the call.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
@@ -81,7 +80,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Reports the outcome of an acquire that began to wait at `since` to the metrics and to the list of hot locks.
+/// Records the outcome of an acquire that began to wait at `since`.
 pub(crate) fn tell_end(
     inner: &Inner,
     key: &LockKey,

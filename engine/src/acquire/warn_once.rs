@@ -1,5 +1,5 @@
-//! Remembers which locks were reported as held without expiry. Each lock is reported once, however often callers come
-//! and go meanwhile.
+//! The locks whose hold without expiry was logged. Each such hold is logged once, however many callers come and go
+//! meanwhile.
 
 use std::{
     collections::HashSet,
@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-/// The names of those locks. An entry cannot remember the report, because the entry is removed with its last caller.
+/// The names of such locks. They are kept here, because the entry of a key is removed with its last caller.
 #[derive(Debug, Default)]
 pub(crate) struct WarnedNoExpiry {
     names: Mutex<HashSet<Box<str>>>,
@@ -17,7 +17,7 @@ pub(crate) struct WarnedNoExpiry {
 }
 
 impl WarnedNoExpiry {
-    /// Whether the hold without expiry of this lock was not reported yet. The name then counts as reported.
+    /// Adds a lock that is held without expiry. Returns whether its hold was not logged yet.
     pub(crate) fn is_news(&self, name: &str) -> bool {
         let mut names = self.lock();
         if names.len() == NAMES_MAX {
@@ -27,7 +27,7 @@ impl WarnedNoExpiry {
         names.insert(name.into())
     }
 
-    /// The lock was granted to this engine, so the hold without expiry has ended. Another such hold is reported again.
+    /// The lock was granted, so the hold without expiry has ended. Another such hold is logged again.
     pub(crate) fn handle_granted(&self, name: &str) {
         if self.any.load(Ordering::Relaxed) {
             let mut names = self.lock();
@@ -41,8 +41,7 @@ impl WarnedNoExpiry {
     }
 }
 
-/// The maximum number of names. At the limit all names are forgotten: some locks are then reported again, but none is
-/// missed.
+/// The maximum number of names. At this number the set is cleared, so some holds are logged twice and none is missed.
 const NAMES_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Turns the counters of a key's watch into changes that the driver handles.
+//! The changes of a key's watch since a driver last looked.
 
 use crate::transport::{Watch, WatchState};
 
-/// A watch, and the last state of it that the driver has observed.
+/// A watch, and the state in which the driver saw it last.
 pub(crate) struct WatchCursor {
     watch: Watch,
     seen: WatchState,
@@ -13,11 +13,11 @@ pub(crate) struct WatchCursor {
 pub(crate) struct WatchDelta {
     /// Whether there is a watch.
     pub(crate) listening: bool,
-    /// Whether the watch is in force.
+    /// The watch is in force.
     pub(crate) in_force: bool,
     /// The number of new notices.
     pub(crate) notices: u64,
-    /// Whether the watch has come into force, or notices may have been missed.
+    /// The watch came in force, or notices may have been missed.
     pub(crate) resync: bool,
     /// Whether notices may have been missed.
     pub(crate) gaps: bool,
@@ -25,12 +25,12 @@ pub(crate) struct WatchDelta {
 
 impl WatchCursor {
     pub(crate) fn new(watch: Watch) -> Self {
-        // The cursor starts as not in force. So a watch that is in force already is reported as a change.
+        // Counts as not in force yet, so that the first look reports a watch that is in force.
         let notices = watch.peek();
         Self { watch, seen: WatchState { in_force: false, ..notices } }
     }
 
-    /// Returns the changes since the last observation.
+    /// The changes since the last look.
     pub(crate) fn observe(&mut self) -> WatchDelta {
         let now = self.watch.observe();
         let seen = std::mem::replace(&mut self.seen, now);
@@ -43,7 +43,7 @@ impl WatchCursor {
         }
     }
 
-    /// Waits for the next change.
+    /// Waits for a change.
     pub(crate) async fn changed(&mut self) {
         self.watch.changed().await;
     }

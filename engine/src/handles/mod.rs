@@ -1,4 +1,5 @@
-//! What users hold: the engine and its builder, a lock, a lease, many locks at once, the report of a shutdown or an audit.
+//! What users hold: the engine and its builder, a lock, a lease, many locks at once, the report of a shutdown or an
+//! audit.
 
 mod alive;
 mod audit;

@@ -1,4 +1,5 @@
-//! An owner that no lease uses any more, and that no server has confirmed as gone. Pure.
+//! An owner that holds nothing any more as far as this engine is concerned, and that no server has confirmed as gone.
+//! Pure.
 
 use super::unanswered::UnansweredSends;
 use crate::{clock::Instant, owner::Owner};

@@ -14,7 +14,7 @@ use crate::{
     transport::TransportError,
 };
 
-/// The release of a lease that has ended. It waits for a permit of its node. Dropping it before it is sent tells its
+/// A lease that has ended, and whose release waits for a permit of its node. Dropping it before it is sent answers its
 /// caller that the engine has ended.
 pub(crate) struct BulkRelease {
     pub(crate) under_way: ReleaseInProgress,
@@ -45,7 +45,7 @@ impl BulkCall for BulkRelease {
             drop(permit.after(last_error));
             answer(answer_to, result);
         });
-        // Wakes the driver: the ask for the next caller is sent behind the release, on the same connection.
+        // The ask of the next caller follows the release on the same connection.
         inner.table.with(&key, |slot| slot.poke());
     }
 

@@ -20,13 +20,13 @@ use crate::{
     renewal::inbox::Order,
 };
 
-/// The outcome of a release, or the receiver that will get the outcome.
+/// The outcome of a release, now or later.
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
-/// Gives back the hold of a grant that no caller has accepted.
+/// Gives back the hold of a grant that no caller accepted.
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
     match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
@@ -34,7 +34,7 @@ pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
     }
 }
 
-/// Gives back one hold. The receiver gets the outcome. If the receiver is dropped, a release that was begun goes on.
+/// Gives back one hold. The receipt gets the answer; a release that has begun goes on if the receipt is dropped.
 pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedBy) -> Receipt {
     match hold::end_hold(inner, lease) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
@@ -43,8 +43,8 @@ pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedB
     }
 }
 
-/// Gives back one hold of each lease. All of these holds end at once. The releases are sent as the bulk limiter gives
-/// permits, the earliest deadline first. The receipts have the order of the leases.
+/// Gives back one hold of each lease. All holds end at once. The releases are sent as the nodes have permits, the lease
+/// with the earliest deadline first. The receipts come in the order of the leases.
 pub(crate) fn release_in_turn(
     inner: &Arc<Inner>,
     leases: impl IntoIterator<Item = Arc<LeaseCore>>,
@@ -83,7 +83,7 @@ fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseIn
     let (sender, receiver) = oneshot::channel();
     let ended = lease.clone();
     inner.spawn(async move { drop(sender.send(send::send(under_way, &ended).await)) });
-    // Wakes the driver: the ask for the next caller is sent behind the release, on the same connection.
+    // The ask of the next caller follows the release on the same connection.
     inner.table.with(&lease.key, |slot| slot.poke());
     Receipt::Pending(receiver)
 }

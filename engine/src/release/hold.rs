@@ -10,7 +10,7 @@ use crate::{
     lease::{shared::LeaseCore, state::LossReason},
 };
 
-/// The outcome of [`end_hold`].
+/// The effect of giving back one hold.
 pub(crate) enum HoldEnd {
     /// Other holders of the same scope still hold the lease.
     StillHeld,
@@ -24,7 +24,7 @@ pub(crate) enum HoldEnd {
 pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
     let now = inner.clock.now();
     if lease.is_live() && !lease.is_held(now) {
-        loss::lose(inner, lease, lease.reason_at_deadline()); // the deadline passed, and no task has noticed yet
+        loss::lose(inner, lease, lease.reason_at_deadline()); // the renewal thread has not noticed it yet
     }
     let pace = inner.pace(lease.key.slot());
     let end_hold = inner.table.with(&lease.key, |slot| {

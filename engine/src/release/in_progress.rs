@@ -15,14 +15,14 @@ use crate::{
 /// How a holder gives its lease back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleasedBy {
-    /// The holder called for the release and wants its outcome.
+    /// The holder called release and waits for the answer.
     ByCall,
     /// The holder dropped the lease.
     ByDrop,
 }
 
-/// A release in progress. Until the release is answered or its task has ended, the key's entry is kept, and an engine
-/// that ends waits for it.
+/// A release in progress. Until it is answered or dropped, the key's entry is kept, and the engine's calls thread waits
+/// for it before it ends.
 pub(crate) struct ReleaseInProgress {
     pub(super) inner: Arc<Inner>,
     key: Arc<LockKey>,
@@ -54,14 +54,14 @@ impl ReleaseInProgress {
         });
     }
 
-    /// The lease counts as released from `now` on. This function is not called for a lease that was lost (by a
-    /// shutdown, for example): that lease counts as lost. A lease that no caller has taken counts as never granted.
+    /// Counts the lease as released from `now` on. A lease that was lost, for example by shutdown, counts as lost. A
+    /// lease that no caller accepted does not count, because it was never granted.
     pub(super) fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
         self.released = lease.was_taken().then(|| (lease.clone(), now));
         self
     }
 
-    /// Sets how the holder gave the lease back. Without this call it counts as [`ReleasedBy::ByCall`].
+    /// Sets how the lease was released. The default is by a call.
     pub(crate) fn given_back(mut self, how: ReleasedBy) -> Self {
         self.how = how;
         self
@@ -80,6 +80,6 @@ impl Drop for ReleaseInProgress {
         if !self.ended {
             self.end(|_| {});
         }
-        self.tell(ReleaseOutcome::Unknown); // no effect if an outcome was reported before
+        self.tell(ReleaseOutcome::Unknown); // unless it was recorded before
     }
 }

@@ -16,16 +16,15 @@ use crate::{
     metrics::LockEvent,
 };
 
-/// Ends a lease as lost, unless the lease has ended, and handles the loss. Must not be called under a lock of the
-/// table.
+/// Ends a lease as lost, unless it has ended, and reports the loss. The caller holds no lock of the table.
 pub(crate) fn lose(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if lease.lose(reason) {
         handle_loss(inner, lease, reason);
     }
 }
 
-/// Handles a lease that has just been lost: frees its entry and closes its owner, then reports the loss. User code runs
-/// last, so that no step of the engine depends on it. A second call for the same lease does nothing.
+/// Handles the loss of a lease: frees its entry, closes its owner, then reports the loss. User code is called last, so
+/// that nothing of the engine depends on it. A second call for the same lease does nothing.
 pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: LossReason) {
     if !lease.claim_loss() {
         return;
@@ -45,8 +44,7 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
     lease.tell_end();
 }
 
-// A lease that no caller has taken is not reported: the lease was never returned, and its caller is queued again and
-// has lost nothing.
+// A lease that no caller has accepted was never returned. Its caller is queued again and has lost nothing.
 fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Instant) {
     if !lease.was_taken() {
         return;

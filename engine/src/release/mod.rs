@@ -5,6 +5,10 @@
 //! in turn. `in_progress` is a release that is not answered yet. `reconciler` keeps every owner that no server has
 //! confirmed as gone and decides when its next release is due; `reconcile` sends that release. `silent_nodes` (pure)
 //! decides when the owners of a node that does not answer are due.
+//! `end` gives holds back, `hold` ends one locally, `loss` reports a lost lease, `send` sends a release and reports the
+//! outcome, `retry` repeats it for one command timeout, `bulk` sends many in turn. `reconciler` keeps every owner that
+//! no server has confirmed and says when its release is due; `reconcile` sends it. `silent_nodes` (pure) says when the
+//! owners of a node that does not answer are due.
 
 pub(crate) mod bulk;
 pub(crate) mod end;

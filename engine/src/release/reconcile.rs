@@ -1,5 +1,5 @@
-//! Sends the releases of the owners that no server has confirmed as gone, until a server confirms each of them. One
-//! task, on the calls thread. `reconciler` decides when the release of each owner is due.
+//! Sends the releases of owners that no server has confirmed, until a server does. One task, on the calls thread.
+//! `reconciler` says when each owner is due.
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: Unconf
     inner.reconciler.finish(inner, owner, node, outcome);
 }
 
-/// A release's place in the reconciler's limit of its node. Dropping it frees the place, whatever the outcome of the
-/// release.
+/// An owner's place in the limit of its node. Dropping it frees the place, whatever the outcome of the release.
 struct NodePermit {
     inner: Arc<Inner>,
     node: Option<NodeId>,

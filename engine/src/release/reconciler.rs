@@ -1,11 +1,10 @@
-//! Closes owners in the background. The reconciler repeats the release of an owner until a server has answered it at a
-//! time at which no send of the owner can be executed any more. The rule is in `lease/unanswered.rs` (promise S5).
+//! The owners that are closed in the background: their release is repeated until a server has answered it at a time at
+//! which no send of theirs can be executed any more. The rule is in `lease/unanswered.rs`; the promise is S5.
 //!
-//! # When a release is due
-//! The first release is due at once. The next one is due when the last unanswered send should be too late to be
-//! executed. After that, releases are due with back-off. A release without an answer does not count for the back-off:
-//! the owners of a node that does not answer wait until the node answers anything (`silent_nodes`), or until the
-//! topology changes. A change of the topology may mean that a node is connected again.
+//! # When
+//! At once, then when the last send is too late to be executed, then with back-off. A release without an answer does
+//! not count for the back-off: the owners of a node that does not answer wait for its first answer (`silent_nodes`), or
+//! for a change of the topology, which shows that a node is connected again.
 //!
 //! # A server that no longer answers for the key
 //! An unanswered send to server X is closed by an answer of X itself, given later than the send's latest execution
@@ -18,15 +17,13 @@
 //!   release, or the transport has done so on behalf of X: a server whose slot is in migration answers ASK for keys
 //!   that it does not have. The topology may be out of date, and a migration may be left half done for ever.
 //!
-//! Why this is enough: a server executes nothing for a slot that it does not serve. While a slot is in migration, the
-//! server also executes nothing for a key that it has handed over. So the commands that are queued in X's sockets have
-//! no effect there. What X executed before has moved with the slot, where a release finds it (`may_hold` ends with an
-//! answer of any present server), or has expired with its ttl.
-//! - If the slot moves back to X in time, X serves the slot, counts as present, and gives the answer itself.
-//! - If the slot moves back later, X's own clock has passed the latest execution time by then, and X checks that time.
-//!
-//! This needs one assumption beyond those for a present X. It is the assumption for a server that is gone: X's clock
-//! was not set back by more than the ttl and the margin meanwhile.
+//! Why that is enough: a server executes nothing for a slot that it does not serve, and nothing for a key that it has
+//! handed over while its slot is in migration, so what is queued in X's sockets does nothing there. What X did execute
+//! before has moved with the slot, where a release finds it (`may_hold` ends with an answer of any present server), or
+//! has run out with its ttl. *The slot moves back to X in time*: X serves it, counts as there, and gives its word.
+//! *It moves back afterwards*: X's own clock has passed the latest execution time then, and X checks it. The one
+//! assumption beyond those for a present X is that of a server that is gone: X's clock was not set back by more than
+//! ttl and margin meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -59,14 +56,14 @@ use crate::{
 pub(crate) struct Reconciler {
     waiting: Mutex<Waiting>,
     news: Notify,
-    /// Whether owners wait until a silent node answers.
+    /// Whether owners wait for an answer of a silent node.
     silent: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Waiting {
     due: BTreeMap<ReleaseDue, OpenOwner>,
-    /// The keys of the owners whose release is in flight or waits for the limit of its node, by the owner's number.
+    /// The owners whose release is in flight, or waits for a place in the limit of their node.
     in_flight: BTreeMap<u64, Arc<LockKey>>,
     per_node: PerNodeLimit<OpenOwner>,
     silent_nodes: SilentNodes,
@@ -84,14 +81,14 @@ pub(super) struct OpenOwner {
     tries: u32,
     /// The server that answered the last release, if a server did.
     pub(super) answered_by: Option<ClockId>,
-    /// The node that did not answer the last release, as long as that node has answered nothing since.
+    /// The node that did not answer the last release, until that node answers anything.
     silent: Option<Option<NodeId>>,
     /// When the last release was sent.
     pub(super) sent: Instant,
-    /// The number of releases that were not answered although the node had just answered something else. A node may
-    /// answer for one slot and not for another.
+    /// How many releases got no answer although the node had just answered another request. A node may answer for one
+    /// slot and not for another.
     in_vain: u32,
-    /// Whether the last release became due because the node had answered something.
+    /// The last release was sent because the node had answered another request.
     woken: bool,
 }
 
@@ -111,15 +108,14 @@ impl OpenOwner {
         Self { number, key, closing, tries: 0, answered_by, silent, sent, in_vain: 0, woken: false }
     }
 
-    /// The owner's node has answered something. Returns when the owner is due: at once, or with back-off if releases
-    /// after earlier such answers were not answered.
+    /// The node has answered a request. Returns when the owner is due: not at once if its release got no answer after
+    /// the last answer of the node.
     fn handle_word(&mut self, now: Instant) -> Instant {
         (self.silent, self.woken) = (None, true);
         if self.in_vain == 0 { now } else { now.max(self.sent + back_off(self.in_vain - 1)) }
     }
 
-    /// The topology has changed, for the owner's node or for another one. The owner is due at once, and earlier
-    /// failures no longer count.
+    /// The topology has changed. The owner is due at once, and earlier failures do not count any more.
     fn handle_topology(&mut self, now: Instant) -> Instant {
         (self.silent, self.woken, self.in_vain) = (None, false, 0);
         now
@@ -161,10 +157,10 @@ impl Reconciler {
         self.track(core, key, closing, core.clock.now());
     }
 
-    /// Takes over the owner of a lost lease. The holder of the lease still has the margin to notice the loss and to
-    /// stop: `Lock::run` drops its work before anything is released. So the release is due when the last holder has
-    /// gone, or after the margin. If the server has said that the lock is not held by this owner, no release is needed,
-    /// unless a send of the owner may still be executed.
+    /// Takes over the owner of a lost lease. The holder has the margin to notice the loss and to stop: `run` drops its
+    /// work before anything is released. So the release is sent when the last holder has dropped the lease, or after
+    /// the margin. A lease that the server does not know as ours needs no release, unless one of its sends may still be
+    /// executed.
     pub(crate) fn add_lost(&self, core: &Core, lease: &LeaseCore, reason: LossReason) {
         let mut closing = lease.to_closing();
         closing.may_hold = reason != LossReason::NotOurs;
@@ -201,7 +197,7 @@ impl Reconciler {
         (due, number)
     }
 
-    /// Takes over an owner whose first release the caller of this function sends itself.
+    /// Takes over an owner whose first release the caller of this method sends.
     pub(super) fn begin(&self, core: &Core, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> OpenOwner {
         core.events.record_engine(EngineEvent::Closing { begins: true });
         let mut waiting = self.lock();
@@ -216,7 +212,7 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// Puts back an owner whose node did not answer its release.
+    /// Puts back an owner whose node did not answer.
     fn put_back_in_silence(&self, now: Instant, node: Option<NodeId>, mut owner: OpenOwner) {
         let mut waiting = self.lock();
         owner.silent = Some(node);
@@ -228,8 +224,7 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// Takes an owner that is due and whose node is below its limit, and returns it with that node. If there is none,
-    /// returns when the next owner is due.
+    /// An owner that is due and within the limit of its node, with that node. Otherwise when to look again.
     pub(super) fn take_due(&self, core: &Core) -> Result<(OpenOwner, Option<NodeId>), Option<Instant>> {
         let (topology, now) = (core.calls.topology(), core.clock.now());
         let mut waiting = self.lock();
@@ -277,8 +272,7 @@ impl Reconciler {
             let serves = core.calls.is_serving(clock, key.slot());
             !serves || answered_by.is_some_and(|answered_by| answered_by != clock)
         };
-        // Each send is closed by its own time. A confirmation by a later server keeps the lock for longer, but it does
-        // not keep the send open.
+        // Each send is closed by its own time. A later confirmation keeps the lock for longer, and no send open.
         closing.open.forget_gone(now, is_gone);
         if !owner.closing.may_hold && owner.closing.open.is_closed() {
             self.remove(&owner);
@@ -292,7 +286,7 @@ impl Reconciler {
         }
     }
 
-    /// Resolves when an owner was added, or when an owner may be due earlier than before.
+    /// Resolves when an owner was added, or an owner may be due earlier than before.
     pub(super) async fn changed(&self) {
         self.news.notified().await;
     }
@@ -314,8 +308,8 @@ impl Waiting {
         self.due.insert((due, owner.number), owner);
     }
 
-    // An owner that waits for the limit of one node may now belong to another node, and a silent node may be connected
-    // again.
+    // An owner that waits for the limit of one node may be served by another node now, and a silent node may be
+    // connected.
     fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
         let epoch = topology.map(Topology::epoch);
         if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
@@ -337,7 +331,7 @@ impl Waiting {
         }
     }
 
-    // If the owner's node is silent, the next owner of that node becomes due after a pause.
+    // Takes the first owner. If its node is silent, the next owner of that node becomes due after the probe pause.
     fn take_first(&mut self, now: Instant) -> Option<OpenOwner> {
         let (place, mut owner) = self.due.pop_first()?;
         let next = owner.silent.take().and_then(|node| self.silent_nodes.take(node, place, now));
@@ -349,8 +343,7 @@ impl Waiting {
     }
 }
 
-// When the next release is due after an answer: when the last send should be too late to be executed, then with
-// back-off.
+// At once, then when the last send is too late to be executed, then with back-off.
 fn next_try(owner: &OpenOwner, now: Instant) -> Instant {
     let back_off = now + back_off(owner.tries);
     match owner.closing.open.execute_by() {
@@ -364,8 +357,8 @@ fn back_off(tries: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
-/// The maximum number of the reconciler's releases in flight on each node. Enough for a node that has come back; few
-/// enough to leave the lane to other calls.
+/// The maximum number of unanswered releases on each node: enough for a node that comes back, and few enough that other
+/// calls of the lane are not delayed.
 const IN_FLIGHT_MAX: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);

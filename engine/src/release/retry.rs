@@ -1,11 +1,11 @@
-//! Repeats the release of a lease that has ended, until a server has answered or the caller's time is over: one command
-//! timeout from the first send.
+//! Sends the release of a lease that has ended until a server has answered, for at most one command timeout from the
+//! first send.
 //!
-//! A release may have no effect because a connection is about to be restored, because a server loads its data, or
-//! because a slot is being moved. Then the next send has a definite answer most of the time, and the caller learns that
-//! the lease was held to its end, instead of "unknown". A send that may have been executed is repeated too. If the
-//! repeat is then answered "not yours", the engine cannot tell a release by the earlier send from a loss. The lease is
-//! not held meanwhile (promise S11).
+//! A release may fail without an effect: the connection is down for a moment, the server loads its data, or the slot is
+//! being moved. Most of the time the next try has a definite answer then, and the caller gets `Ok` instead of
+//! `Unknown`. A send that may have been executed is repeated too. If the repeat is answered "not yours", the answer
+//! does not show whether the earlier send released the lock or the lease was lost before. The lease is not held
+//! meanwhile (S11).
 
 use std::{sync::Arc, time::Duration};
 
@@ -59,8 +59,8 @@ async fn insist(inner: &Arc<Inner>, release: &Release, give_up: Instant, mut tol
     told
 }
 
-// The caller's time may end before the time limit of this send. The send then goes on and its reply is ignored, because
-// the reconciler has the owner.
+// The caller's time may end before this send has. The send goes on and its answer is ignored: the reconciler has the
+// owner.
 async fn send_again(
     inner: &Arc<Inner>,
     release: &Release,
@@ -93,6 +93,6 @@ async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, Tran
     Ok(reply)
 }
 
-/// The first pause between two sends. Most reconnections and moves of a slot end within a few such pauses.
+/// Most reconnections and moves of a slot are over within a few of these pauses.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);

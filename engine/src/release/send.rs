@@ -1,6 +1,6 @@
 //! Sends the release of a lease that has ended, and reports its outcome.
 //!
-//! The engine sends the acquire of the next caller of this process right behind the release, on the same connection.
+//! The ask of the next caller of this process follows the release at once, on the same connection.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use crate::{
     transport::{Release, ReleaseReply, TransportError},
 };
 
-/// Sends the release of a lease that has ended, and reports its outcome to the entry and to the metrics. The reconciler
-/// gets the owner if the server may still hold the lock for it, or if one of its sends may still be executed.
+/// Sends the release of a lease that has ended, and passes the outcome to the entry and to the reconciler.
 pub(crate) async fn send(
     mut under_way: ReleaseInProgress,
     lease: &Arc<LeaseCore>,
@@ -52,8 +51,7 @@ pub(crate) async fn send(
     result
 }
 
-/// Ends a release that was not sent, because its node does not answer. The reconciler gets the owner and sends the
-/// release.
+/// Ends a release that is not sent for its caller any more. The reconciler takes over its owner.
 pub(crate) fn give_up(
     mut under_way: ReleaseInProgress,
     lease: &LeaseCore,
@@ -89,7 +87,7 @@ fn outcome(
     }
 }
 
-/// The error of a release without an answer. The server has forgotten the lock by `gone_by` in any case.
+/// The error of a release without an answer. It says when the server has forgotten the lock in any case.
 pub(crate) fn unknown(gone_by: Instant, now: Instant, last_error: Option<TransportError>) -> ReleaseError {
     ReleaseError::Unknown { gone_by, within: gone_by - now, last_error }
 }

@@ -35,8 +35,8 @@ impl BatchOutcomes {
         self.renewed + self.not_yours + self.too_late
     }
 
-    /// Sets the labels of the following counts. `None` means that the lease of the member has ended; it counts under the
-    /// default labels.
+    /// Sets the labels of the following counts. `None` means that the lease of the member has ended; it counts under
+    /// the default labels.
     pub(crate) fn turn_to(&mut self, labels: Option<LabelSet>) {
         self.labels = labels.unwrap_or_default();
     }

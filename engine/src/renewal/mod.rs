@@ -5,6 +5,10 @@
 //! `smoothing`, `shard` and `shards`. `inbox` carries orders from other threads to a shard. `driver` ticks the shards
 //! and sends their batches. `stall_watchdog` runs on the calls thread and detects that the renewal thread has stopped
 //! ticking. `batch_outcomes` (pure) counts the outcomes of a batch, and `log_limiter` (pure) limits log lines.
+//! Pure files: `wheel`, `slab`, `batch`, `batch_outcomes`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`,
+//! `log_limiter`, `slot_alignment`, `smoothing`, `shard` and `shards`. `inbox` carries orders from other threads to a
+//! shard. `driver` ticks the shards and sends their batches. `stall_watchdog` runs on the calls thread and detects that
+//! the renewal thread has stopped ticking.
 
 pub(crate) mod batch;
 pub(crate) mod batch_outcomes;

@@ -247,8 +247,8 @@ impl Shard {
         goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
     }
 
-    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's labels, unless the
-    /// lease is no longer to be renewed.
+    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's labels, unless
+    /// the lease is no longer to be renewed.
     pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<LabelSet> {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
