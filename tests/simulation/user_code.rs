@@ -12,7 +12,7 @@ use std::{
 };
 
 use leasehold::{
-    AcquireError, Engine, Lease, LeaseState, LossReason,
+    AcquireError, Engine, EngineConfig, Lease, LeaseState, LossReason,
     transport::{Acquire, AcquireReply, BoxFuture, Release, ReleaseReply, TransportError},
 };
 use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
@@ -23,7 +23,9 @@ use leasehold_tests::{
     interposed::{Behind, Hand, Interposed},
 };
 
-use crate::fixture::{breathe, builder, millis, now, pass, poll_once, seconds, settles_within};
+use crate::fixture::{
+    Cluster, breathe, builder, millis, name_in, now, pass, poll_once, seconds, settles_within,
+};
 
 /// Makes a recorder panic at the next event with this name. Clones are the same.
 #[derive(Clone, Default)]
