@@ -16,6 +16,7 @@ use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
     error::AcquireError,
+    guard,
     key::LockKey,
     lane_slot::LaneSlot,
     losses::LossRing,
@@ -40,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) pending_tasks: Arc<PendingTasks>,
     life: AtomicU8,
     ended: watch::Sender<bool>,
+    /// The same for tasks of the user. Their wakers may panic, and a panic keeps the wakers behind it from being called.
+    ended_for_users: watch::Sender<bool>,
     gone: watch::Sender<bool>,
     ids: AtomicU64,
     ticks: AtomicU64,
@@ -67,6 +70,7 @@ impl Core {
             pending_tasks: Arc::default(),
             life: AtomicU8::new(OPEN),
             ended: watch::Sender::new(false),
+            ended_for_users: watch::Sender::new(false),
             gone: watch::Sender::new(false),
             ids: AtomicU64::new(1),
             ticks: AtomicU64::new(0),
@@ -128,15 +132,18 @@ impl Core {
     pub(crate) fn end(&self) {
         self.life.fetch_max(ENDED, Ordering::AcqRel);
         self.ended.send_replace(true);
+        let _ = guard::call(|| self.ended_for_users.send_replace(true));
         self.losses.close();
     }
 
-    /// Resolves once the engine ends.
+    /// Resolves once the engine ends. For tasks of the engine.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut ended = self.ended.subscribe();
-        async move {
-            let _ = ended.wait_for(|ended| *ended).await;
-        }
+        is_set(&self.ended)
+    }
+
+    /// Resolves once the engine ends. For tasks of the user.
+    pub(crate) fn ended_for_users(&self) -> impl Future<Output = ()> + Send + use<> {
+        is_set(&self.ended_for_users)
     }
 
     /// The last releases are answered, or their time is over: nothing is sent any more.
@@ -146,10 +153,7 @@ impl Core {
 
     /// Resolves once nothing is sent any more.
     pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut gone = self.gone.subscribe();
-        async move {
-            let _ = gone.wait_for(|gone| *gone).await;
-        }
+        is_set(&self.gone)
     }
 
     // --- lanes ---
@@ -246,6 +250,13 @@ impl Core {
     /// time, and it costs no random number generator.
     pub(crate) fn jitter(&self) -> u64 {
         self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF
+    }
+}
+
+fn is_set(flag: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut flag = flag.subscribe();
+    async move {
+        let _ = flag.wait_for(|is_set| *is_set).await;
     }
 }
 

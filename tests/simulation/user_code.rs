@@ -15,7 +15,7 @@ use leasehold::{
     AcquireError, Engine, EngineConfig, Lease, LeaseState, LossReason,
     transport::{Acquire, AcquireReply, BoxFuture, Release, ReleaseReply, TransportError},
 };
-use leasehold_memory::{Fault, Faulty, MemoryTransport, Operation};
+use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::{
     changed,
     conservation::assert_balanced,
@@ -189,6 +189,25 @@ async fn a_waker_that_panics_ends_no_renewals() {
     drop((healthy, renewed, short));
     settles_within(&engine, seconds(1)).await;
     assert_balanced(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_at_the_end_of_an_engine_stops_no_other_step_of_the_end() {
+    let (faulty, kept) = (Faulty::new(MemoryTransport::new()), Arc::new(()));
+    let panics = waker(|| std::panic::resume_unwind(Box::new("a waker that panics")));
+    let in_recorder = kept.clone();
+    let recorder = EveryEvent(move |_| drop(in_recorder.clone()));
+    let engine = builder(&faulty).recorder(recorder).build().await.expect("an engine");
+    let lease = engine.lock("a").acquire().await.expect("free");
+    faulty.faults().cut(Cut::BlackHole);
+    let mut losses = engine.losses();
+    let mut renewing = Box::pin(lease.renew(seconds(20)));
+    assert!(renewing.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    drop((engine, lease));
+    assert!(losses.next().await.is_none(), "a reader of losses learns of the end");
+    drop((renewing, losses));
+    pass(seconds(30)).await;
+    assert_eq!(Arc::strong_count(&kept), 1, "the engine is freed");
 }
 
 // The list waits for the answer of its first lease. That lease has the latest deadline, so its release is still queued

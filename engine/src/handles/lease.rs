@@ -258,7 +258,7 @@ impl Lease {
                 biased;
                 answer = answer => answer,
                 reason = core.lost() => return Err(RenewError::Lost(reason)),
-                () = inner.ended() => return Err(RenewError::ShuttingDown), // no task empties the inbox any more
+                () = inner.ended_for_users() => return Err(RenewError::ShuttingDown), // no task empties the inbox any more
             };
             match answer {
                 Ok(ManualOutcome::Renewed) => Ok(()),
