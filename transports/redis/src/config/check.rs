@@ -224,7 +224,7 @@ const SENTINEL_TLS: [&str; 4] =
     ["sentinel_tls.ca", "sentinel_tls.cert", "sentinel_tls.key", "sentinel_tls.server_name"];
 
 pub(crate) const WITHOUT_TLS: &str = "this program was built without TLS; build it with the default feature `tls` of leasehold-redis, or leave the \
-     setting out";
+     setting out (in a URL: redis in place of rediss)";
 
 // A configuration with TLS has been refused before its names are looked at.
 #[cfg(not(feature = "tls"))]
