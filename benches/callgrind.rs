@@ -15,7 +15,8 @@ pub(crate) struct Cost {
     pub(crate) without_allocator: f64,
 }
 
-/// Of one of so many.
+/// The instructions of one run of the job. The job runs `times` times and twice as often, so the cost of the program's
+/// start cancels out.
 pub(crate) fn cost(job: &[&str], times: usize) -> Cost {
     let (once, twice) = (callgrind(job, times), callgrind(job, 2 * times));
     let each = |of: fn(&Cost) -> f64| (of(&twice) - of(&once)) / times as f64;

@@ -17,7 +17,7 @@ pub(crate) struct Size {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) pairs: usize,
-    /// So many that the ticks, twenty a second whatever happens in them, do not count.
+    /// Leases of the renewal job: enough that the cost of the wheel's own ticks, twenty a second, does not show.
     pub(crate) leases: usize,
     pub(crate) renewals: usize,
     pub(crate) batches: usize,

@@ -28,7 +28,7 @@ use crate::{
         link::{Failure, Link},
     },
     discovery::{ask_sentinels, fetch_view, try_sentinels},
-    lane::Nodes,
+    lane::nodes::Nodes,
     wire::{
         names::lock_channel,
         reply,

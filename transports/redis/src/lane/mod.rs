@@ -2,7 +2,7 @@
 //! lane ends all of them.
 
 mod node;
-mod nodes;
+pub(crate) mod nodes;
 mod renewals;
 mod route;
 mod task;
