@@ -8,7 +8,7 @@ use leasehold::{
     key::LockKey,
     owner::OwnerMint,
     routing::topology::NodeId,
-    transport::{Acquire, Fencing, Lane, LanePurpose, OpenLane, Renewal, RenewalAnswer, Transport},
+    transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport},
 };
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{cluster::RedisCluster, redis_server::RedisServer};
@@ -36,11 +36,11 @@ pub(crate) fn run_job(url: &str, times: usize) {
         for _ in 0..times {
             // Each asks for more than the one before, so that none finds enough left.
             for member in &mut batch {
-                member.ttl += Duration::from_millis(10);
-                member.execute_by = CLOCK.now() + PATIENCE;
+                let ttl = member.op.ttl().unwrap_or(PATIENCE) + Duration::from_millis(10);
+                (member.op, member.execute_by) = (Op::Renew { ttl }, CLOCK.now() + PATIENCE);
             }
-            batch = lane.renew(node, batch).await;
-            assert!(batch.iter().all(|member| matches!(member.answer, RenewalAnswer::Renewed { .. })));
+            batch = lane.call(node, batch).await;
+            assert!(batch.iter().all(|member| matches!(member.outcome, Outcome::Renewed { .. })));
         }
     });
 }
@@ -51,7 +51,7 @@ async fn lane(transport: &RedisTransport, purpose: LanePurpose) -> Arc<dyn Lane>
 }
 
 /// Locks of one node, with names of 32 bytes that no earlier run has taken.
-async fn taken(lane: &dyn Lane) -> (NodeId, Vec<Renewal>) {
+async fn taken(lane: &dyn Lane) -> (NodeId, Vec<Call>) {
     let topology = lane.topology().borrow().clone();
     let node = topology.nodes()[0].id;
     let (mint, mut batch) = (OwnerMint::new(), Vec::new());
@@ -61,9 +61,9 @@ async fn taken(lane: &dyn Lane) -> (NodeId, Vec<Renewal>) {
             continue;
         }
         let (owner, ttl, execute_by) = (mint.mint(), PATIENCE, CLOCK.now() + PATIENCE);
-        let ask = Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by };
-        lane.acquire(ask).await.expect("free");
-        batch.push(Renewal { key, owner, ttl, execute_by, ticket: number, answer: RenewalAnswer::None });
+        let call = |op| Call::new(key.clone(), HoldKind::Exclusive, op, owner, execute_by);
+        lane.call_one(call(Op::Acquire { ttl })).await.into_result().expect("free");
+        batch.push(call(Op::Renew { ttl }).with_ticket(number));
         if batch.len() == MEMBERS {
             break;
         }

@@ -8,8 +8,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, BoxFuture, Capabilities, Finding, Inspection, Lane, LaneStats,
-        OpenLane, Release, ReleaseReply, Renewal, Transport, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Capabilities, Finding, Inspection, Lane, LaneStats, Op, OpenLane,
+        Outcome, Transport, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -24,31 +24,18 @@ pub struct Behind {
 /// What is done with requests on their way. What a hand leaves out is passed on.
 pub trait Hand: Clone + Send + Sync + 'static {
     /// An engine asks for a lock.
-    fn acquire<'a>(
-        &'a self,
-        behind: &'a Behind,
-        request: Acquire,
-    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
-        behind.lane.acquire(request)
+    fn acquire<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
+        behind.lane.call_one(request)
     }
 
     /// An engine gives a lock back.
-    fn release<'a>(
-        &'a self,
-        behind: &'a Behind,
-        request: Release,
-    ) -> BoxFuture<'a, Result<ReleaseReply, TransportError>> {
-        behind.lane.release(request)
+    fn release<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
+        behind.lane.call_one(request)
     }
 
     /// An engine renews leases of one node.
-    fn renew<'a>(
-        &'a self,
-        behind: &'a Behind,
-        node: NodeId,
-        batch: Vec<Renewal>,
-    ) -> BoxFuture<'a, Vec<Renewal>> {
-        behind.lane.renew(node, batch)
+    fn renew<'a>(&'a self, behind: &'a Behind, node: NodeId, batch: Vec<Call>) -> BoxFuture<'a, Vec<Call>> {
+        behind.lane.call(node, batch)
     }
 }
 
@@ -98,15 +85,14 @@ impl<H: Hand> Lane for InterposedLane<H> {
         self.behind.lane.topology()
     }
 
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        self.hand.acquire(&self.behind, request)
+    fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome> {
+        match call.op {
+            Op::Release => self.hand.release(&self.behind, call),
+            _ => self.hand.acquire(&self.behind, call),
+        }
     }
 
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        self.hand.release(&self.behind, request)
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+    fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         self.hand.renew(&self.behind, node, batch)
     }
 

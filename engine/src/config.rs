@@ -220,8 +220,7 @@ const SHARDS_MAX: usize = 16_384;
 mod tests {
     use super::*;
 
-    const CAN: Capabilities =
-        Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+    const CAN: Capabilities = Capabilities::new("test", Duration::from_secs(86_400)).with_notices();
 
     fn refused(change: impl FnOnce(&mut EngineConfig)) -> String {
         let mut config = EngineConfig::default();

@@ -24,7 +24,7 @@ use crate::{
     owner::OwnerMint,
     pending_tasks::PendingTasks,
     routing::topology::{Node, NodeId, Topology},
-    transport::{Capabilities, ErrorKind, ServerTime, TransportError},
+    transport::{Capabilities, ErrorKind, Kinds, ServerTime, TransportError},
 };
 
 /// The state of one engine that every module uses.
@@ -120,6 +120,16 @@ impl Core {
     /// `ShuttingDown` once the shutdown has begun.
     pub(crate) fn check_open(&self) -> Result<(), AcquireError> {
         if self.life.load(Ordering::Acquire) == OPEN { Ok(()) } else { Err(AcquireError::ShuttingDown) }
+    }
+
+    /// Checks that the transport keeps locks of this kind.
+    ///
+    /// # Errors
+    /// `Unsupported` if not.
+    pub(crate) fn check_kind(&self, kind: Kinds) -> Result<(), AcquireError> {
+        let transport = self.capabilities.name;
+        let is_kept = self.capabilities.kinds.contains(kind);
+        if is_kept { Ok(()) } else { Err(AcquireError::Unsupported { kind, transport }) }
     }
 
     /// Begins the shutdown: from now on no new call is queued. `false`: the shutdown has begun before.

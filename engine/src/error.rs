@@ -5,7 +5,7 @@ use std::{error::Error, fmt, time::Duration};
 use crate::{
     clock::Instant,
     lease::state::LossReason,
-    transport::{ErrorKind, TransportError},
+    transport::{ErrorKind, Kinds, TransportError},
 };
 
 /// A value that cannot be used: which field, what value, and the remedy.
@@ -72,6 +72,13 @@ pub enum AcquireError {
         limit: &'static str,
         /// The value of the setting.
         value: usize,
+    },
+    /// The transport cannot keep this kind of lock. Nothing was sent. Use another kind, or another transport.
+    Unsupported {
+        /// The kind of the lock.
+        kind: Kinds,
+        /// The name of the transport.
+        transport: &'static str,
     },
     /// The engine is shutting down or has ended.
     ShuttingDown,
@@ -247,6 +254,7 @@ impl AcquireError {
             | AcquireError::TimedOut { .. }
             | AcquireError::Lost(_)
             | AcquireError::LimitReached { .. }
+            | AcquireError::Unsupported { .. }
             | AcquireError::ShuttingDown => None,
         }
     }
@@ -281,6 +289,10 @@ impl fmt::Display for AcquireError {
             Self::LimitReached { limit, value } => {
                 write!(f, "{limit} = {value} is reached; raise it, or release what is not needed")
             }
+            Self::Unsupported { kind, transport } => write!(
+                f,
+                "the transport {transport} cannot keep a lock of the kind {kind}; use another kind or another transport"
+            ),
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::transport::{Acquire, Remaining};
+use leasehold::transport::{Call, Remaining};
 
 use super::{Context, Fixture, LONG, SHORT, granted, held, is_about, is_too_late};
 
@@ -83,7 +83,7 @@ pub async fn an_acquire_past_its_limit_is_not_executed<G: Fixture>(fixture: &G) 
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let request = late(context.acquire_request(&key, context.owner(), LONG), &context);
-    let reply = context.calls.acquire(request).await;
+    let reply = context.calls.call_one(request).await;
     assert!(is_too_late(&reply), "{reply:?}");
     assert!(context.is_free(&key).await);
 }
@@ -93,7 +93,7 @@ pub async fn an_acquire_past_its_limit_does_not_lengthen<G: Fixture>(fixture: &G
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
-    let reply = context.calls.acquire(late(context.acquire_request(&key, owner, 2 * LONG), &context)).await;
+    let reply = context.calls.call_one(late(context.acquire_request(&key, owner, 2 * LONG), &context)).await;
     assert!(is_too_late(&reply), "{reply:?}");
     assert!(is_about(context.left(&key).await, LONG));
 }
@@ -120,6 +120,6 @@ pub async fn a_hold_that_ran_out_is_free<G: Fixture>(fixture: &G) {
     granted(&context.acquire(&key, context.owner(), LONG).await);
 }
 
-fn late(request: Acquire, context: &Context) -> Acquire {
-    Acquire { execute_by: context.now().before(Duration::from_secs(10)), ..request }
+fn late(request: Call, context: &Context) -> Call {
+    request.with_execute_by(context.now().before(Duration::from_secs(10)))
 }

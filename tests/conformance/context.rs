@@ -5,10 +5,7 @@ use leasehold::{
     clock::{Clock, Instant},
     key::LockKey,
     owner::{Owner, OwnerMint},
-    transport::{
-        Acquire, AcquireReply, Fencing, Inspection, Lane, LanePurpose, OpenLane, Release, ReleaseReply,
-        Remaining, Renewal, RenewalAnswer, TransportError, Watch,
-    },
+    transport::{Call, HoldKind, Inspection, Lane, LanePurpose, Op, OpenLane, Outcome, Remaining, Watch},
 };
 
 use super::Fixture;
@@ -72,19 +69,26 @@ impl Context {
     }
 
     /// An acquire that may be executed from now on for the command timeout.
-    pub fn acquire_request(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Acquire {
-        let execute_by = self.now() + TIMEOUT;
-        Acquire { key: key.clone(), owner, ttl, fencing: Fencing::ServerClock, execute_by }
+    pub fn acquire_request(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Call {
+        self.call(key, Op::Acquire { ttl }, owner)
+    }
+
+    /// A release whose answer is awaited for the command timeout.
+    pub fn release_request(&self, key: &Arc<LockKey>, owner: Owner) -> Call {
+        self.call(key, Op::Release, owner)
     }
 
     /// A renewal that may be executed from now on for the command timeout.
-    pub fn renewal(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Renewal {
-        let execute_by = self.now() + TIMEOUT;
-        Renewal { key: key.clone(), owner, ttl, execute_by, ticket: 0, answer: RenewalAnswer::None }
+    pub fn renewal(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Call {
+        self.call(key, Op::Renew { ttl }, owner)
+    }
+
+    fn call(&self, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
+        Call::new(key.clone(), HoldKind::Exclusive, op, owner, self.now() + TIMEOUT)
     }
 
     /// Acquires over the calls lane.
-    pub async fn acquire(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> AcquireReply {
+    pub async fn acquire(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Outcome {
         self.acquire_over(&*self.calls, key, owner, ttl).await
     }
 
@@ -95,8 +99,9 @@ impl Context {
         key: &Arc<LockKey>,
         owner: Owner,
         ttl: Duration,
-    ) -> AcquireReply {
-        lane.acquire(self.acquire_request(key, owner, ttl)).await.expect("a definite answer to an acquire")
+    ) -> Outcome {
+        let outcome = lane.call_one(self.acquire_request(key, owner, ttl)).await;
+        outcome.into_result().expect("a definite answer to an acquire")
     }
 
     /// A fresh owner that holds the lock.
@@ -107,26 +112,26 @@ impl Context {
     }
 
     /// Releases over the calls lane.
-    pub async fn release(&self, key: &Arc<LockKey>, owner: Owner) -> ReleaseReply {
-        let request = Release { key: key.clone(), owner };
-        self.calls.release(request).await.expect("a definite answer to a release")
+    pub async fn release(&self, key: &Arc<LockKey>, owner: Owner) -> Outcome {
+        let outcome = self.calls.call_one(self.release_request(key, owner)).await;
+        outcome.into_result().expect("a definite answer to a release")
     }
 
     /// Renews one lease over the renewals lane.
-    pub async fn renew(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> RenewalAnswer {
+    pub async fn renew(&self, key: &Arc<LockKey>, owner: Owner, ttl: Duration) -> Outcome {
         let mut answered = self.renew_all(vec![self.renewal(key, owner, ttl)]).await;
         assert_eq!(answered.len(), 1, "{answered:?}");
-        answered.remove(0).answer
+        answered.remove(0).outcome
     }
 
     /// Renews a batch of one node, that of its first member, over the renewals lane.
-    pub async fn renew_all(&self, batch: Vec<Renewal>) -> Vec<Renewal> {
+    pub async fn renew_all(&self, batch: Vec<Call>) -> Vec<Call> {
         let topology = self.renewals.topology().borrow().clone();
         let node = match batch.first() {
             Some(member) => topology.serving(member.key.slot()),
             None => topology.nodes().first(),
         };
-        self.renewals.renew(node.expect("a node that serves the key").id, batch).await
+        self.renewals.call(node.expect("a node that serves the key").id, batch).await
     }
 
     /// Who holds the lock.
@@ -184,9 +189,9 @@ impl Context {
 ///
 /// # Panics
 /// If it is none.
-pub fn granted(reply: &AcquireReply) -> FencingToken {
+pub fn granted(reply: &Outcome) -> FencingToken {
     match reply {
-        AcquireReply::Granted { token, .. } => *token,
+        Outcome::Granted { token, .. } => *token,
         _ => panic!("granted, not {reply:?}"),
     }
 }
@@ -195,20 +200,17 @@ pub fn granted(reply: &AcquireReply) -> FencingToken {
 ///
 /// # Panics
 /// If none is.
-pub fn held(reply: &AcquireReply) -> Remaining {
+pub fn held(reply: &Outcome) -> Remaining {
     match reply {
-        AcquireReply::Held { remaining, .. } => *remaining,
+        Outcome::Busy { remaining, .. } => *remaining,
         _ => panic!("held, not {reply:?}"),
     }
 }
 
 /// Whether the reply to a request past its limit says so, or says nothing definite: by the contract a call is
 /// answered by its limit, which may be before the server could speak.
-pub fn is_too_late(reply: &Result<AcquireReply, TransportError>) -> bool {
-    match reply {
-        Ok(AcquireReply::TooLate { .. }) | Err(_) => true,
-        Ok(_) => false,
-    }
+pub fn is_too_late(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::TooLate { .. } | Outcome::Failed(_))
 }
 
 /// Whether `left` is what a hold of `ttl` shows in the test's first half minute, give or take a server's rounding.

@@ -90,6 +90,8 @@ macro_rules! conformance {
             a_renewal_past_its_limit_is_not_executed,
             an_empty_batch_is_answered_empty,
             a_mixed_batch_answers_each_member_once,
+            a_batch_may_mix_operations,
+            a_renewal_alone_is_answered,
             a_member_twice_in_a_batch_is_answered_twice,
             a_thousand_members_are_each_answered,
             the_renewals_lane_renews_what_the_calls_lane_acquired,

@@ -37,7 +37,7 @@ pub async fn similar_names_are_different_locks<G: Fixture>(fixture: &G) {
 
 async fn is_a_lock<G: Fixture>(context: &Context, key: &Arc<LockKey>) {
     let owner = context.owner();
-    let reply = match context.calls.acquire(context.acquire_request(key, owner, LONG)).await {
+    let reply = match context.calls.call_one(context.acquire_request(key, owner, LONG)).await.into_result() {
         Ok(reply) => reply,
         Err(error) => {
             let refused = (error.kind, error.effect) == (ErrorKind::Misconfigured, Effect::None);

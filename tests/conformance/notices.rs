@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold::{
     key::LockKey,
-    transport::{ReleaseReply, Watch},
+    transport::{Outcome, Watch},
 };
 
 use super::{Context, Fixture, LONG};
@@ -99,7 +99,7 @@ pub async fn a_release_counts_who_listens<G: Fixture>(fixture: &G) {
 async fn end_a_hold(context: &Context, key: &Arc<LockKey>) -> Option<u32> {
     let owner = context.held(key, LONG).await;
     match context.release(key, owner).await {
-        ReleaseReply::Released { listeners, .. } => listeners,
+        Outcome::Released { listeners, .. } => listeners,
         reply => panic!("released, not {reply:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Keys that hold something that is no lock.
 
-use leasehold::transport::{Effect, ErrorKind, Release, RenewalAnswer, TransportError};
+use leasehold::transport::{Effect, ErrorKind, Outcome, TransportError};
 
 use super::{Context, LONG, OtherDataGround};
 
@@ -9,12 +9,12 @@ pub async fn data_of_another_kind_is_refused_and_kept<G: OtherDataGround>(fixtur
     let context = Context::open(fixture).await;
     let (key, owner) = (context.key("a"), context.owner());
     fixture.put_other_data(&key).await;
-    assert_refused(context.calls.acquire(context.acquire_request(&key, owner, LONG)).await);
-    assert_refused(context.calls.release(Release { key: key.clone(), owner }).await);
+    assert_refused(context.calls.call_one(context.acquire_request(&key, owner, LONG)).await.into_result());
+    assert_refused(context.calls.call_one(context.release_request(&key, owner)).await.into_result());
     assert_refused(context.calls.inspect(&key).await);
     assert_refused(context.calls.force_release(&key).await);
     match context.renew(&key, owner, LONG).await {
-        RenewalAnswer::Failed(error) => assert_refused(Err::<(), _>(error)),
+        Outcome::Failed(error) => assert_refused(Err::<(), _>(error)),
         answer => panic!("refused, not {answer:?}"),
     }
     assert!(fixture.other_data_is_unchanged(&key).await);

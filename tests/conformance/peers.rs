@@ -1,6 +1,6 @@
 //! Holds that another kind of client left, which may look as ours never do.
 
-use leasehold::transport::{ReleaseReply, Remaining, RenewalAnswer};
+use leasehold::transport::{Outcome, Remaining};
 
 use super::{Context, LONG, PeerGround, granted, held, is_about};
 
@@ -34,9 +34,9 @@ pub async fn a_peers_hold_can_be_neither_released_nor_renewed<G: PeerGround>(fix
     let (key, owner) = (context.key("a"), context.owner());
     fixture.put_peer_hold(&key, PEER, 2, Some(LONG)).await;
     let released = context.release(&key, owner).await;
-    assert!(matches!(released, ReleaseReply::NotYours { .. }), "{released:?}");
+    assert!(matches!(released, Outcome::NotYours { .. }), "{released:?}");
     let renewed = context.renew(&key, owner, 2 * LONG).await;
-    assert!(matches!(renewed, RenewalAnswer::NotYours { .. }), "{renewed:?}");
+    assert!(matches!(renewed, Outcome::NotYours { .. }), "{renewed:?}");
     assert_eq!(context.inspect(&key).await.holds[0].count, 2);
     assert!(is_about(context.left(&key).await, LONG));
 }

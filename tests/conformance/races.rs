@@ -9,7 +9,7 @@ use std::{
 use leasehold::{
     FencingToken,
     key::LockKey,
-    transport::{AcquireReply, Lane, Release, ReleaseReply},
+    transport::{Lane, Outcome},
 };
 use tokio::task::JoinSet;
 
@@ -35,10 +35,11 @@ pub async fn of_many_tasks_exactly_one_is_granted<G: Fixture>(fixture: &G) {
         for task in 0..64 {
             let lane = if task % 2 == 0 { context.calls.clone() } else { context.others.clone() };
             let request = context.acquire_request(&key, context.owner(), LONG);
-            tasks.spawn(async move { lane.acquire(request).await.expect("a definite answer") });
+            tasks
+                .spawn(async move { lane.call_one(request).await.into_result().expect("a definite answer") });
         }
         let replies = tasks.join_all().await;
-        let grants = replies.iter().filter(|reply| matches!(reply, AcquireReply::Granted { .. })).count();
+        let grants = replies.iter().filter(|reply| matches!(reply, Outcome::Granted { .. })).count();
         assert_eq!(grants, 1, "{replies:?}");
     }
 }
@@ -84,13 +85,13 @@ pub async fn calls_are_executed_in_their_order<G: Fixture>(fixture: &G) {
     let key = context.key("a");
     let [one, other] = [context.owner(), context.owner()];
     for _ in 0..20 {
-        let first = context.calls.acquire(context.acquire_request(&key, one, LONG));
-        let released = context.calls.release(Release { key: key.clone(), owner: one });
-        let second = context.calls.acquire(context.acquire_request(&key, other, LONG));
+        let first = context.calls.call_one(context.acquire_request(&key, one, LONG));
+        let released = context.calls.call_one(context.release_request(&key, one));
+        let second = context.calls.call_one(context.acquire_request(&key, other, LONG));
         let (first, released, second) = tokio::join!(first, released, second);
-        granted(&first.expect("a definite answer"));
-        assert!(matches!(released, Ok(ReleaseReply::Released { .. })), "{released:?}");
-        granted(&second.expect("a definite answer"));
+        granted(&first);
+        assert!(matches!(released, Outcome::Released { .. }), "{released:?}");
+        granted(&second);
         context.release(&key, other).await;
     }
 }
@@ -105,7 +106,7 @@ async fn visit(context: &Context, lane: &dyn Lane, key: &Arc<LockKey>, section: 
     let owner = context.owner();
     let token = loop {
         match context.acquire_over(lane, key, owner, LONG).await {
-            AcquireReply::Granted { token, .. } => break token,
+            Outcome::Granted { token, .. } => break token,
             _ => context.sleep(Duration::from_millis(2)).await,
         }
     };
@@ -113,6 +114,6 @@ async fn visit(context: &Context, lane: &dyn Lane, key: &Arc<LockKey>, section: 
     section.tokens.borrow_mut().push(token);
     context.sleep(Duration::from_millis(1)).await;
     section.inside.set(false);
-    let released = lane.release(Release { key: key.clone(), owner }).await;
-    assert!(matches!(released, Ok(ReleaseReply::Released { .. })), "{released:?}");
+    let released = lane.call_one(context.release_request(key, owner)).await;
+    assert!(matches!(released, Outcome::Released { .. }), "{released:?}");
 }

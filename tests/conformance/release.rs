@@ -1,11 +1,11 @@
 //! Giving a lock back.
 
-use leasehold::transport::ReleaseReply;
+use leasehold::transport::Outcome;
 
 use super::{Context, Fixture, LONG, SHORT, granted, is_about};
 
-fn is_released(reply: ReleaseReply) -> bool {
-    matches!(reply, ReleaseReply::Released { .. })
+fn is_released(reply: Outcome) -> bool {
+    matches!(reply, Outcome::Released { .. })
 }
 
 /// The next one gets it.

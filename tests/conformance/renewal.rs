@@ -6,7 +6,7 @@ use leasehold::{
     key::LockKey,
     owner::Owner,
     routing::topology::NodeId,
-    transport::{Effect, Renewal, RenewalAnswer, TransportError},
+    transport::{Call, Effect, Outcome, TransportError},
 };
 
 use super::{Context, Fixture, LONG, SHORT, is_about};
@@ -37,7 +37,7 @@ pub async fn a_renewal_tells_what_was_left<G: Fixture>(fixture: &G) {
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
     for ttl in [2 * LONG, 3 * LONG] {
-        let RenewalAnswer::Renewed { found, .. } = context.renew(&key, owner, ttl).await else {
+        let Outcome::Renewed { found, .. } = context.renew(&key, owner, ttl).await else {
             panic!("renewed");
         };
         assert!(is_about(found, ttl - LONG), "{found:?} before {ttl:?}");
@@ -85,9 +85,9 @@ pub async fn a_renewal_past_its_limit_is_not_executed<G: Fixture>(fixture: &G) {
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
     let execute_by = context.now().before(Duration::from_secs(10));
-    let late = Renewal { execute_by, ..context.renewal(&key, owner, 2 * LONG) };
+    let late = context.renewal(&key, owner, 2 * LONG).with_execute_by(execute_by);
     let answered = context.renew_all(vec![late]).await;
-    assert!(answered.len() == 1 && is_too_late(&answered[0].answer), "{answered:?}");
+    assert!(answered.len() == 1 && is_too_late(&answered[0].outcome), "{answered:?}");
     assert!(is_about(context.left(&key).await, LONG));
 }
 
@@ -110,16 +110,47 @@ pub async fn a_mixed_batch_answers_each_member_once<G: Fixture>(fixture: &G) {
     let batch = members
         .iter()
         .zip(10..)
-        .map(|((key, owner), ticket)| Renewal { ticket, ..context.renewal(key, *owner, 2 * LONG) });
+        .map(|((key, owner), ticket)| context.renewal(key, *owner, 2 * LONG).with_ticket(ticket));
     let mut answered = context.renew_all(batch.collect()).await;
     answered.sort_by_key(|member| member.ticket);
     assert_eq!(answered.iter().map(|member| member.ticket).collect::<Vec<_>>(), [10, 11, 12, 13]);
     let keys: Vec<_> = answered.iter().map(|member| &member.key).collect();
     assert_eq!(keys, [&mine, &theirs, &missing, &last]);
-    let renewed: Vec<_> = answered.iter().map(|member| is_renewed(&member.answer)).collect();
+    let renewed: Vec<_> = answered.iter().map(|member| is_renewed(&member.outcome)).collect();
     assert_eq!(renewed, [true, false, false, true], "{answered:?}");
-    assert!(answered[1..3].iter().all(|member| is_not_yours(&member.answer)), "{answered:?}");
+    assert!(answered[1..3].iter().all(|member| is_not_yours(&member.outcome)), "{answered:?}");
     assert!(is_about(context.left(&theirs).await, LONG) && context.is_free(&missing).await);
+}
+
+/// Calls of all operations in one batch: each is executed, and each is answered with what fits its operation.
+pub async fn a_batch_may_mix_operations<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let [free, held, ended] = ["free", "held", "ended"].map(|name| context.key(&format!("{{t}}{name}")));
+    let (owner, ending) = (context.held(&held, LONG).await, context.held(&ended, LONG).await);
+    let newcomer = context.owner();
+    let batch = vec![
+        context.release_request(&ended, ending).with_ticket(1),
+        context.renewal(&held, owner, 2 * LONG).with_ticket(2),
+        context.acquire_request(&free, newcomer, LONG).with_ticket(3),
+    ];
+    let mut answered = context.renew_all(batch).await;
+    answered.sort_by_key(|call| call.ticket);
+    assert!(matches!(answered[0].outcome, Outcome::Released { .. }), "{answered:?}");
+    assert!(is_renewed(&answered[1].outcome) && answered.len() == 3, "{answered:?}");
+    assert!(matches!(answered[2].outcome, Outcome::Granted { .. }), "{answered:?}");
+    assert!(context.is_free(&ended).await && context.is_held_by(&free, newcomer).await);
+    assert!(is_about(context.left(&held).await, 2 * LONG));
+}
+
+/// A renewal need not be in a batch.
+pub async fn a_renewal_alone_is_answered<G: Fixture>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let key = context.key("a");
+    let owner = context.held(&key, LONG).await;
+    let outcome = context.renewals.call_one(context.renewal(&key, owner, 2 * LONG)).await;
+    assert!(is_renewed(&outcome), "{outcome:?}");
+    let outcome = context.renewals.call_one(context.renewal(&key, context.owner(), 2 * LONG)).await;
+    assert!(is_not_yours(&outcome), "{outcome:?}");
 }
 
 /// The engine never asks so; a transport that keys its members by lock would lose one.
@@ -127,9 +158,9 @@ pub async fn a_member_twice_in_a_batch_is_answered_twice<G: Fixture>(fixture: &G
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
-    let batch = [1, 2].map(|ticket| Renewal { ticket, ..context.renewal(&key, owner, 2 * LONG) });
+    let batch = [1, 2].map(|ticket| context.renewal(&key, owner, 2 * LONG).with_ticket(ticket));
     let answered = context.renew_all(batch.to_vec()).await;
-    assert!(answered.len() == 2 && answered.iter().all(|member| is_renewed(&member.answer)), "{answered:?}");
+    assert!(answered.len() == 2 && answered.iter().all(|member| is_renewed(&member.outcome)), "{answered:?}");
     assert_eq!(answered.iter().map(|member| member.ticket).sum::<u64>(), 3);
 }
 
@@ -144,11 +175,11 @@ pub async fn a_thousand_members_are_each_answered<G: Fixture>(fixture: &G) {
     }
     let mut answered = vec![];
     for (node, batch) in batches(&context, &leases) {
-        answered.extend(context.renewals.renew(node, batch).await);
+        answered.extend(context.renewals.call(node, batch).await);
     }
     answered.sort_by_key(|member| member.ticket);
     assert!(answered.iter().map(|member| member.ticket).eq(0..1000));
-    let failed = answered.iter().find(|member| !is_renewed(&member.answer));
+    let failed = answered.iter().find(|member| !is_renewed(&member.outcome));
     assert!(failed.is_none(), "{failed:?}");
     assert!(is_about(context.left(&leases[999].0).await, 2 * LONG));
 }
@@ -169,20 +200,19 @@ pub async fn a_batch_for_an_unknown_node_is_not_executed<G: Fixture>(fixture: &G
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
     let answered =
-        context.renewals.renew(NodeId(u32::MAX), vec![context.renewal(&key, owner, 2 * LONG)]).await;
-    let without_effect = |answer: &RenewalAnswer| {
-        matches!(answer, RenewalAnswer::Failed(TransportError { effect: Effect::None, .. }))
-    };
-    assert!(answered.len() == 1 && without_effect(&answered[0].answer), "{answered:?}");
+        context.renewals.call(NodeId(u32::MAX), vec![context.renewal(&key, owner, 2 * LONG)]).await;
+    let without_effect =
+        |answer: &Outcome| matches!(answer, Outcome::Failed(TransportError { effect: Effect::None, .. }));
+    assert!(answered.len() == 1 && without_effect(&answered[0].outcome), "{answered:?}");
     assert!(is_about(context.left(&key).await, LONG));
 }
 
-fn batches(context: &Context, leases: &[(Arc<LockKey>, Owner)]) -> Vec<(NodeId, Vec<Renewal>)> {
+fn batches(context: &Context, leases: &[(Arc<LockKey>, Owner)]) -> Vec<(NodeId, Vec<Call>)> {
     let topology = context.renewals.topology().borrow().clone();
-    let mut by_node = BTreeMap::<NodeId, Vec<Renewal>>::new();
+    let mut by_node = BTreeMap::<NodeId, Vec<Call>>::new();
     for ((key, owner), ticket) in leases.iter().zip(0..) {
         let node = topology.serving(key.slot()).expect("a node that serves the key").id;
-        by_node.entry(node).or_default().push(Renewal { ticket, ..context.renewal(key, *owner, 2 * LONG) });
+        by_node.entry(node).or_default().push(context.renewal(key, *owner, 2 * LONG).with_ticket(ticket));
     }
     let mut batches = vec![];
     for (node, members) in by_node {
@@ -192,15 +222,15 @@ fn batches(context: &Context, leases: &[(Arc<LockKey>, Owner)]) -> Vec<(NodeId, 
     batches
 }
 
-fn is_renewed(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::Renewed { .. })
+fn is_renewed(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::Renewed { .. })
 }
 
-fn is_not_yours(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::NotYours { .. })
+fn is_not_yours(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::NotYours { .. })
 }
 
 // As for an acquire: a transport may answer at the limit, before the server can speak.
-fn is_too_late(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::TooLate { .. } | RenewalAnswer::Failed(_))
+fn is_too_late(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::TooLate { .. } | Outcome::Failed(_))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::transport::{AcquireReply, ReleaseReply, RenewalAnswer};
+use leasehold::transport::Outcome;
 
 use super::{Context, Fixture, LONG};
 
@@ -10,16 +10,16 @@ use super::{Context, Fixture, LONG};
 pub async fn every_answer_carries_the_nodes_present_clock<G: Fixture>(fixture: &G) {
     let context = Context::open(fixture).await;
     let (key, owner) = (context.key("a"), context.owner());
-    let (AcquireReply::Granted { at: granted, .. }, AcquireReply::Held { at: held, .. }) =
+    let (Outcome::Granted { at: granted, .. }, Outcome::Busy { at: held, .. }) =
         (context.acquire(&key, owner, LONG).await, context.acquire(&key, context.owner(), LONG).await)
     else {
         panic!("granted, then held");
     };
-    let RenewalAnswer::Renewed { at: renewed, .. } = context.renew(&key, owner, LONG).await else {
+    let Outcome::Renewed { at: renewed, .. } = context.renew(&key, owner, LONG).await else {
         panic!("renewed");
     };
     let seen = context.inspect(&key).await.at;
-    let (ReleaseReply::Released { at: released, .. }, ReleaseReply::NotYours { at: not_yours }) =
+    let (Outcome::Released { at: released, .. }, Outcome::NotYours { at: not_yours }) =
         (context.release(&key, owner).await, context.release(&key, owner).await)
     else {
         panic!("released, then not");

@@ -1,6 +1,6 @@
 //! How many commands renewals take on a cluster, whatever a node lacked as it was connected to.
 
-use leasehold::transport::{Acquire, LanePurpose};
+use leasehold::transport::{Call, LanePurpose};
 use leasehold_redis::{RedisConfig, RedisTransport};
 use leasehold_tests::harness::{cluster::RedisCluster, node::Node};
 
@@ -28,9 +28,9 @@ async fn a_node_without_enough_replicas_still_renews_across_slots() {
         }
     }
     let topology = lanes.renewals.topology().borrow().clone();
-    let of_one: Vec<&Acquire> = {
+    let of_one: Vec<&Call> = {
         let node = topology.serving(holds[0].key.slot()).expect("a node").id;
-        let is_its = |hold: &&Acquire| topology.serving(hold.key.slot()).is_some_and(|of| of.id == node);
+        let is_its = |hold: &&Call| topology.serving(hold.key.slot()).is_some_and(|of| of.id == node);
         holds.iter().filter(is_its).collect()
     };
     assert!(of_one.len() > 20, "{} of 100 are of one of two nodes", of_one.len());

@@ -5,11 +5,8 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Clock,
     key::LockKey,
-    owner::OwnerMint,
-    transport::{
-        Acquire, AcquireReply, Fencing, Lane, LanePurpose, OpenLane, Release, ReleaseReply, Renewal,
-        RenewalAnswer, Transport, TransportError,
-    },
+    owner::{Owner, OwnerMint},
+    transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport, TransportError},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
 
@@ -28,53 +25,47 @@ impl Lanes {
     }
 
     /// A hold to ask for, of an owner of its own.
-    pub(crate) fn wish(&self, name: &str) -> Acquire {
-        Acquire {
-            key: LockKey::new("", name).expect("a name"),
-            owner: self.mint.mint(),
-            ttl: TTL,
-            fencing: Fencing::ServerClock,
-            execute_by: Clock::Boot.now() + TIMEOUT,
-        }
+    pub(crate) fn wish(&self, name: &str) -> Call {
+        let key = LockKey::new("", name).expect("a name");
+        call(&key, Op::Acquire { ttl: TTL }, self.mint.mint())
     }
 
     /// Asks for it now.
-    pub(crate) async fn acquire(&self, wish: &Acquire) -> Result<AcquireReply, TransportError> {
-        let execute_by = Clock::Boot.now() + TIMEOUT;
-        self.calls.acquire(Acquire { execute_by, ..wish.clone() }).await
+    pub(crate) async fn acquire(&self, wish: &Call) -> Result<Outcome, TransportError> {
+        self.calls.call_one(call(&wish.key, wish.op, wish.owner)).await.into_result()
     }
 
     /// A hold that was granted.
-    pub(crate) async fn held(&self, name: &str) -> Acquire {
+    pub(crate) async fn held(&self, name: &str) -> Call {
         let wish = self.wish(name);
         let reply = self.acquire(&wish).await;
-        assert!(matches!(reply, Ok(AcquireReply::Granted { .. })), "{name}: {reply:?}");
+        assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{name}: {reply:?}");
         wish
     }
 
-    pub(crate) async fn release(&self, hold: &Acquire) -> Result<ReleaseReply, TransportError> {
-        self.calls.release(Release { key: hold.key.clone(), owner: hold.owner }).await
+    pub(crate) async fn release(&self, hold: &Call) -> Result<Outcome, TransportError> {
+        self.calls.call_one(call(&hold.key, Op::Release, hold.owner)).await.into_result()
     }
 
-    pub(crate) async fn is_released(&self, hold: &Acquire) -> bool {
-        matches!(self.release(hold).await, Ok(ReleaseReply::Released { .. }))
+    pub(crate) async fn is_released(&self, hold: &Call) -> bool {
+        matches!(self.release(hold).await, Ok(Outcome::Released { .. }))
     }
 
     /// Renews all in one batch, to be sent to who serves the first, for twice their ttl. Answers in the order of `holds`.
-    pub(crate) async fn renew(&self, holds: &[&Acquire]) -> Vec<RenewalAnswer> {
+    pub(crate) async fn renew(&self, holds: &[&Call]) -> Vec<Outcome> {
         let node = {
             let topology = self.renewals.topology().borrow().clone();
             topology.serving(holds[0].key.slot()).expect("a node").id
         };
         let batch = holds.iter().zip(0..).map(|(hold, ticket)| renewal(hold, ticket)).collect();
-        let mut answered = self.renewals.renew(node, batch).await;
+        let mut answered = self.renewals.call(node, batch).await;
         answered.sort_by_key(|member| member.ticket);
         assert_eq!(answered.len(), holds.len());
-        answered.into_iter().map(|member| member.answer).collect()
+        answered.into_iter().map(|member| member.outcome).collect()
     }
 
     /// After trouble, in which a connection may have been lost.
-    pub(crate) async fn until_renewed(&self, holds: &[&Acquire]) {
+    pub(crate) async fn until_renewed(&self, holds: &[&Call]) {
         let renewed = async {
             while !self.is_renewed(holds).await {
                 tokio::time::sleep(LOOK).await;
@@ -83,9 +74,9 @@ impl Lanes {
         tokio::time::timeout(PATIENCE, renewed).await.expect("renewed in time");
     }
 
-    pub(crate) async fn is_renewed(&self, holds: &[&Acquire]) -> bool {
+    pub(crate) async fn is_renewed(&self, holds: &[&Call]) -> bool {
         let answers = self.renew(holds).await;
-        let all = answers.iter().all(|answer| matches!(answer, RenewalAnswer::Renewed { .. }));
+        let all = answers.iter().all(|answer| matches!(answer, Outcome::Renewed { .. }));
         if !all {
             println!("{answers:?}");
         }
@@ -100,15 +91,12 @@ pub(crate) async fn open(
     transport.open(OpenLane::new(purpose, Clock::Boot, TIMEOUT)).await
 }
 
-fn renewal(hold: &Acquire, ticket: u64) -> Renewal {
-    Renewal {
-        key: hold.key.clone(),
-        owner: hold.owner,
-        ttl: 2 * TTL,
-        execute_by: Clock::Boot.now() + TIMEOUT,
-        ticket,
-        answer: RenewalAnswer::None,
-    }
+fn renewal(hold: &Call, ticket: u64) -> Call {
+    call(&hold.key, Op::Renew { ttl: 2 * TTL }, hold.owner).with_ticket(ticket)
+}
+
+fn call(key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
+    Call::new(key.clone(), HoldKind::Exclusive, op, owner, Clock::Boot.now() + TIMEOUT)
 }
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);

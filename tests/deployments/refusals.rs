@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold::transport::{
-    Acquire, AcquireReply, Effect, ErrorKind, LanePurpose, RenewalAnswer, TransportError,
-};
+use leasehold::transport::{Call, Effect, ErrorKind, LanePurpose, Outcome, TransportError};
 use leasehold_redis::{Address, Password, RedisConfig, RedisTransport, Secret};
 use leasehold_tests::harness::{
     cluster::{RedisCluster, SlotMigration},
@@ -25,7 +23,7 @@ use crate::lanes::{Lanes, open};
 struct Single {
     server: RedisServer,
     lanes: Lanes,
-    held: Acquire,
+    held: Call,
 }
 
 impl Single {
@@ -71,7 +69,7 @@ impl Single {
     async fn until_granted(&self) {
         let wish = self.lanes.wish("free");
         for _ in 0..1_000 {
-            if let Ok(AcquireReply::Granted { .. }) = self.lanes.acquire(&wish).await {
+            if let Ok(Outcome::Granted { .. }) = self.lanes.acquire(&wish).await {
                 assert!(self.lanes.is_released(&wish).await);
                 return;
             }
@@ -100,9 +98,9 @@ fn is_refused(error: &TransportError, kind: ErrorKind, word: &str) {
     assert!(error.detail.contains(word), "{word}: {error}");
 }
 
-fn of_renewal(mut answers: Vec<RenewalAnswer>) -> TransportError {
+fn of_renewal(mut answers: Vec<Outcome>) -> TransportError {
     match answers.remove(0) {
-        RenewalAnswer::Failed(error) => error,
+        Outcome::Failed(error) => error,
         other => panic!("refused, not {other:?}"),
     }
 }
@@ -158,7 +156,7 @@ async fn s9_out_of_memory_an_acquire_is_refused_and_renewal_and_release_work() {
         single.keeps_nothing_else();
         // Asking again for what is held needs no memory.
         let again = single.lanes.acquire(&single.held).await;
-        assert!(matches!(again, Ok(AcquireReply::Granted { .. })), "{again:?}");
+        assert!(matches!(again, Ok(Outcome::Granted { .. })), "{again:?}");
         assert!(single.lanes.is_renewed(&[&single.held]).await);
         assert!(single.lanes.is_released(&single.held).await);
         assert_eq!(single.command(&["DBSIZE"]).integer(), Some(0));
@@ -300,7 +298,7 @@ async fn a_slot_on_its_way_is_served_from_both_ends() {
         for hold in [&stays, &moves] {
             assert!(lanes.is_renewed(&[hold]).await, "alone");
             let again = lanes.acquire(hold).await;
-            assert!(matches!(again, Ok(AcquireReply::Granted { .. })), "{again:?}");
+            assert!(matches!(again, Ok(Outcome::Granted { .. })), "{again:?}");
             assert_eq!(lanes.calls.inspect(&hold.key).await.expect("an answer").holds.len(), 1);
         }
         assert!(lanes.is_renewed(&[&stays, &moves]).await, "together");

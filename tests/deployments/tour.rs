@@ -4,7 +4,7 @@ use std::{future::Future, time::Duration};
 
 use leasehold::{
     AuditLevel, Engine, Lease,
-    transport::{Acquire, AcquireReply, ReleaseReply, Watch},
+    transport::{Call, Outcome, Watch},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
 
@@ -26,7 +26,7 @@ pub(crate) async fn tour(config: &RedisConfig) {
 async fn over_lanes(lanes: &Lanes) {
     let held = lanes.held("locks:tour").await;
     let refused = lanes.acquire(&lanes.wish("locks:tour")).await;
-    assert!(matches!(refused, Ok(AcquireReply::Held { .. })), "{refused:?}");
+    assert!(matches!(refused, Ok(Outcome::Busy { .. })), "{refused:?}");
     let mut watch = lanes.calls.watch(&held.key);
     in_time(until(&mut watch, |watch| watch.peek().in_force)).await;
     assert!(lanes.is_renewed(&[&held]).await);
@@ -42,10 +42,10 @@ async fn until(watch: &mut Watch, fact: impl Fn(&Watch) -> bool) {
     }
 }
 
-async fn ended_by_force(lanes: &Lanes, held: &Acquire) {
+async fn ended_by_force(lanes: &Lanes, held: &Call) {
     assert!(lanes.calls.force_release(&held.key).await.expect("an answer"));
     let released = lanes.release(held).await;
-    assert!(matches!(released, Ok(ReleaseReply::NotYours { .. })), "{released:?}");
+    assert!(matches!(released, Ok(Outcome::NotYours { .. })), "{released:?}");
 }
 
 async fn built(config: &RedisConfig) -> Engine {

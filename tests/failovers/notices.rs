@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Clock,
     key::LockKey,
-    transport::{ReleaseReply, Transport, Watch},
+    transport::{Outcome, Transport, Watch},
 };
 use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::{
@@ -134,7 +134,7 @@ impl Watched {
 async fn ends_noticed(when: &str, holding: &Context, key: &Arc<LockKey>, watch: &mut Watch) {
     let owner = holding.held(key, LONG).await;
     let reply = is_noticed(when, watch, async || holding.release(key, owner).await).await;
-    let ReleaseReply::Released { listeners, .. } = reply else { panic!("it is not released: {reply:?}") };
+    let Outcome::Released { listeners, .. } = reply else { panic!("it is not released: {reply:?}") };
     assert_ne!(listeners, Some(0), "nobody would be left to wake");
 }
 

@@ -7,10 +7,7 @@ use leasehold::{
     key::LockKey,
     owner::{Owner, OwnerMint},
     routing::topology::NodeId,
-    transport::{
-        Acquire, AcquireReply, Effect, Fencing, Lane, LanePurpose, OpenLane, Renewal, RenewalAnswer,
-        Transport,
-    },
+    transport::{Call, Effect, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport},
 };
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{
@@ -55,22 +52,19 @@ async fn holds(lane: &dyn Lane) -> Vec<(Arc<LockKey>, Owner)> {
     for n in 0..BATCHES * MEMBERS {
         let (key, owner) = (LockKey::new("", &format!("k{n}")).expect("a name"), mint.mint());
         let execute_by = Clock::Boot.now() + SECOND;
-        let ask = Acquire { key: key.clone(), owner, ttl: TTL, fencing: Fencing::ServerClock, execute_by };
-        let reply = lane.acquire(ask).await.expect("an answer");
-        assert!(matches!(reply, AcquireReply::Granted { .. }));
+        let op = Op::Acquire { ttl: TTL };
+        let ask = Call::new(key.clone(), HoldKind::Exclusive, op, owner, execute_by);
+        assert!(matches!(lane.call_one(ask).await, Outcome::Granted { .. }));
         holds.push((key, owner));
     }
     holds
 }
 
-fn batch(number: usize, holds: &[(Arc<LockKey>, Owner)]) -> Vec<Renewal> {
-    let member = |(n, (key, owner)): (usize, &(Arc<LockKey>, Owner))| Renewal {
-        key: key.clone(),
-        owner: *owner,
-        ttl: 2 * TTL,
-        execute_by: Clock::Boot.now() + SECOND,
-        ticket: (number * MEMBERS + n) as u64,
-        answer: RenewalAnswer::None,
+fn batch(number: usize, holds: &[(Arc<LockKey>, Owner)]) -> Vec<Call> {
+    let member = |(n, (key, owner)): (usize, &(Arc<LockKey>, Owner))| {
+        let (op, execute_by) = (Op::Renew { ttl: 2 * TTL }, Clock::Boot.now() + SECOND);
+        let call = Call::new(key.clone(), HoldKind::Exclusive, op, *owner, execute_by);
+        call.with_ticket((number * MEMBERS + n) as u64)
     };
     holds.iter().enumerate().map(member).collect()
 }
@@ -87,7 +81,7 @@ async fn s8_every_member_has_exactly_one_answer_wherever_the_connection_is_cut()
         let mut sends = tokio::task::JoinSet::new();
         for (number, holds) in holds.chunks(MEMBERS).enumerate() {
             let (lane, batch) = (renewals.clone(), batch(number, holds));
-            sends.spawn(async move { lane.renew(NodeId(0), batch).await });
+            sends.spawn(async move { lane.call(NodeId(0), batch).await });
         }
         let answered = sends.join_all().await.concat();
         tokio::time::timeout(5 * SECOND, struck.wait_fired(1)).await.expect("struck");
@@ -96,16 +90,16 @@ async fn s8_every_member_has_exactly_one_answer_wherever_the_connection_is_cut()
 }
 
 /// Each ticket once; "renewed" only if the server did it, "certainly not" only if it did not.
-fn judge(fixture: &Fixture, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answered: Vec<Renewal>) {
+fn judge(fixture: &Fixture, cut: &str, holds: &[(Arc<LockKey>, Owner)], mut answered: Vec<Call>) {
     answered.sort_by_key(|member| member.ticket);
     let tickets: Vec<_> = answered.iter().map(|member| member.ticket).collect();
     assert_eq!(tickets, (0..holds.len() as u64).collect::<Vec<_>>(), "{cut}");
     let mut failed = 0;
     for (member, (key, _)) in answered.iter().zip(holds) {
         let renewed = fixture.pttl_ms(key.on_server()) > i64::try_from(TTL.as_millis()).expect("fits");
-        match &member.answer {
-            RenewalAnswer::Renewed { .. } => assert!(renewed, "{cut}: {member:?}"),
-            RenewalAnswer::Failed(error) => {
+        match &member.outcome {
+            Outcome::Renewed { .. } => assert!(renewed, "{cut}: {member:?}"),
+            Outcome::Failed(error) => {
                 failed += 1;
                 assert!(error.effect != Effect::None || !renewed, "{cut}: {member:?}");
             }

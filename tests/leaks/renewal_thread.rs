@@ -9,7 +9,7 @@ use std::{
 use leasehold::{
     Engine, LossEvent, LossReason, RenewError,
     routing::topology::NodeId,
-    transport::{BoxFuture, Renewal},
+    transport::{BoxFuture, Call},
 };
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::{
@@ -92,14 +92,9 @@ impl Drop for Closed {
 }
 
 impl Hand for Gate {
-    fn renew<'a>(
-        &'a self,
-        behind: &'a Behind,
-        node: NodeId,
-        batch: Vec<Renewal>,
-    ) -> BoxFuture<'a, Vec<Renewal>> {
+    fn renew<'a>(&'a self, behind: &'a Behind, node: NodeId, batch: Vec<Call>) -> BoxFuture<'a, Vec<Call>> {
         self.pass();
-        behind.lane.renew(node, batch)
+        behind.lane.call(node, batch)
     }
 }
 

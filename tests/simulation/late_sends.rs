@@ -1,9 +1,6 @@
 //! A first send that arrives late: after a second one was granted, handed out and released.
 
-use leasehold::{
-    LeaseState,
-    transport::{AcquireReply, RenewalAnswer},
-};
+use leasehold::{LeaseState, transport::Outcome};
 use leasehold_memory::MemoryTransport;
 
 use crate::fixture::{Detour, breathe, engine, millis, now, pass, seconds, settles_within, until};
@@ -22,7 +19,7 @@ async fn s5_before_its_latest_execution_time_the_key_is_gone_again_within_a_seco
         assert!(!lock.is_locked().await.unwrap());
         until(first_sent + millis(arrives)).await;
         let late = transport.deliver_acquire().await;
-        assert!(matches!(late, AcquireReply::Granted { .. }), "{late:?}");
+        assert!(matches!(late, Outcome::Granted { .. }), "{late:?}");
         assert_eq!(lock.holder().await.unwrap().unwrap().hold_count, 1);
         until(first_sent + seconds(2)).await;
         assert!(!lock.is_locked().await.unwrap(), "held by nobody: arrived after {arrives} ms");
@@ -41,7 +38,7 @@ async fn s5_after_its_latest_execution_time_it_never_appears() {
         lock.acquire().await.unwrap().release().await.unwrap();
         until(first_sent + millis(arrives)).await;
         let late = transport.deliver_acquire().await;
-        assert!(matches!(late, AcquireReply::TooLate { .. }), "{late:?}");
+        assert!(matches!(late, Outcome::TooLate { .. }), "{late:?}");
         assert!(!lock.is_locked().await.unwrap());
         settles_within(&engine, seconds(1)).await;
     }
@@ -56,7 +53,7 @@ async fn s5_while_the_lease_is_held_it_counts_once() {
     let lease = lock.acquire().await.unwrap();
     for _ in 0..3 {
         let late = transport.deliver_acquire().await;
-        assert!(matches!(late, AcquireReply::Granted { .. }), "{late:?}");
+        assert!(matches!(late, Outcome::Granted { .. }), "{late:?}");
         assert_eq!(lock.holder().await.unwrap().unwrap().hold_count, 1);
     }
     lease.release().await.unwrap();
@@ -72,7 +69,7 @@ async fn s5_another_holder_is_not_disturbed_by_it() {
     engine.lock("a").acquire().await.unwrap().release().await.unwrap();
     let next = engine.lock("a").acquire().await.unwrap();
     let late = transport.deliver_acquire().await;
-    assert!(matches!(late, AcquireReply::Held { .. }), "{late:?}");
+    assert!(matches!(late, Outcome::Busy { .. }), "{late:?}");
     pass(seconds(100)).await;
     assert_eq!(next.state(), LeaseState::Held);
     next.release().await.unwrap();
@@ -91,7 +88,7 @@ async fn a_late_shorter_renewal_does_not_shorten() {
     lease.renew(seconds(60)).await.unwrap();
     let deadline = now() + lease.remaining();
     let late = transport.deliver_renewals().await;
-    assert!(matches!(late[0].answer, RenewalAnswer::Renewed { .. }), "{late:?}");
+    assert!(matches!(late[0].outcome, Outcome::Renewed { .. }), "{late:?}");
     let left = lock.holder().await.unwrap().unwrap().remaining.unwrap();
     assert!(left > seconds(59), "{left:?}");
     assert_eq!(now() + lease.remaining(), deadline);
@@ -107,7 +104,7 @@ async fn s8_a_renewal_that_arrives_after_the_release_revives_nothing() {
     pass(millis(3_450)).await;
     lease.release().await.unwrap();
     let late = transport.deliver_renewals().await;
-    assert!(matches!(late[0].answer, RenewalAnswer::NotYours { .. }), "{late:?}");
+    assert!(matches!(late[0].outcome, Outcome::NotYours { .. }), "{late:?}");
     breathe().await;
     assert!(!lock.is_locked().await.unwrap());
     settles_within(&engine, seconds(2)).await;

@@ -16,6 +16,7 @@ mod crowds;
 mod engines;
 mod experiments;
 mod failovers;
+mod kinds;
 mod late_sends;
 mod links;
 mod liveness;

@@ -10,7 +10,7 @@ use leasehold::{
     Engine, LOSSES_KEPT, Lease, LossEvent, LossReason,
     clock::Instant,
     routing::topology::NodeId,
-    transport::{BoxFuture, Renewal},
+    transport::{BoxFuture, Call},
 };
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::interposed::{Behind, Hand, Interposed};
@@ -139,15 +139,10 @@ impl Beside {
 }
 
 impl Hand for Beside {
-    fn renew<'a>(
-        &'a self,
-        behind: &'a Behind,
-        node: NodeId,
-        batch: Vec<Renewal>,
-    ) -> BoxFuture<'a, Vec<Renewal>> {
+    fn renew<'a>(&'a self, behind: &'a Behind, node: NodeId, batch: Vec<Call>) -> BoxFuture<'a, Vec<Call>> {
         Box::pin(async move {
             let before = self.told();
-            let answered = behind.lane.renew(node, batch).await;
+            let answered = behind.lane.call(node, batch).await;
             self.losses.lock().expect("no panic under it").push((before, self.told()));
             answered
         })

@@ -13,7 +13,7 @@ use leasehold::{
     clock::Clock,
     key::LockKey,
     owner::OwnerMint,
-    transport::{Acquire, AcquireReply, Fencing, Lane, LanePurpose, OpenLane, Release, Transport, Watch},
+    transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport, Watch},
 };
 use leasehold_memory::MemoryTransport;
 use tokio::task::JoinSet;
@@ -101,17 +101,12 @@ impl Contest {
             loop {
                 watch.observe();
                 let (owner, execute_by) = (mint.mint(), now() + seconds(10));
-                let ask = Acquire {
-                    key: key.clone(),
-                    owner,
-                    ttl: seconds(30),
-                    fencing: Fencing::ServerClock,
-                    execute_by,
-                };
-                if let Ok(AcquireReply::Granted { .. }) = lane.acquire(ask).await {
+                let call = |op| Call::new(key.clone(), HoldKind::Exclusive, op, owner, execute_by);
+                let ask = call(Op::Acquire { ttl: seconds(30) });
+                if let Outcome::Granted { .. } = lane.call_one(ask).await {
                     pass(hold).await;
                     grants.fetch_add(1, Ordering::Relaxed);
-                    lane.release(Release { key: key.clone(), owner }).await.expect("an answer");
+                    lane.call_one(call(Op::Release)).await.into_result().expect("an answer");
                 } else {
                     watch.changed().await;
                 }

@@ -13,7 +13,7 @@ use std::{
 
 use leasehold::{
     AcquireError, Engine, EngineConfig, Lease, LeaseState, LossReason,
-    transport::{Acquire, AcquireReply, BoxFuture, Release, ReleaseReply, TransportError},
+    transport::{BoxFuture, Call, Outcome},
 };
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::{
@@ -239,14 +239,10 @@ async fn a_waker_that_panics_keeps_no_other_bulk_call_from_its_answer() {
 struct PanicsAtRelease(Arc<AtomicBool>);
 
 impl Hand for PanicsAtRelease {
-    fn release<'a>(
-        &'a self,
-        behind: &'a Behind,
-        request: Release,
-    ) -> BoxFuture<'a, Result<ReleaseReply, TransportError>> {
+    fn release<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
         match self.0.swap(false, Relaxed) {
             true => Box::pin(async { std::panic::resume_unwind(Box::new("a transport that panics")) }),
-            false => behind.lane.release(request),
+            false => behind.lane.call_one(request),
         }
     }
 }
@@ -256,14 +252,10 @@ impl Hand for PanicsAtRelease {
 struct PanicsAtAcquire(Arc<AtomicBool>);
 
 impl Hand for PanicsAtAcquire {
-    fn acquire<'a>(
-        &'a self,
-        behind: &'a Behind,
-        request: Acquire,
-    ) -> BoxFuture<'a, Result<AcquireReply, TransportError>> {
+    fn acquire<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
         match self.0.swap(false, Relaxed) {
             true => Box::pin(async { std::panic::resume_unwind(Box::new("a transport that panics")) }),
-            false => behind.lane.acquire(request),
+            false => behind.lane.call_one(request),
         }
     }
 }

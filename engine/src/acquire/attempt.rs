@@ -6,20 +6,22 @@ use crate::{
     clock::Instant,
     lease::{state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
     owner::Owner,
+    transport::HoldKind,
 };
 
 /// An attempt in progress.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) owner: Owner,
+    pub(crate) kind: HoldKind,
     pub(crate) ttl: Duration,
     pub(crate) open: UnansweredSends,
     first_sent: Option<Instant>,
 }
 
 impl Attempt {
-    pub(crate) fn new(owner: Owner, ttl: Duration) -> Self {
-        Self { owner, ttl, open: UnansweredSends::default(), first_sent: None }
+    pub(crate) fn new(owner: Owner, kind: HoldKind, ttl: Duration) -> Self {
+        Self { owner, kind, ttl, open: UnansweredSends::default(), first_sent: None }
     }
 
     /// Replaces the owner before a resend, which a correct engine never does. A fault for tests.
@@ -30,10 +32,10 @@ impl Attempt {
         }
     }
 
-    /// Sets the ttl of the queue's present head, as long as nothing was sent.
-    pub(crate) fn aim(&mut self, ttl: Duration) {
+    /// Sets the kind and the ttl of the queue's present head, as long as nothing was sent.
+    pub(crate) fn aim(&mut self, kind: HoldKind, ttl: Duration) {
         if self.first_sent.is_none() {
-            self.ttl = ttl;
+            (self.kind, self.ttl) = (kind, ttl);
         }
     }
 
@@ -60,6 +62,6 @@ impl Attempt {
 
     fn closing(self, last: Instant) -> UnconfirmedOwner {
         let gone_by = last + self.ttl + state::margin(self.ttl);
-        UnconfirmedOwner { owner: self.owner, open: self.open, may_hold: true, gone_by }
+        UnconfirmedOwner { owner: self.owner, kind: self.kind, open: self.open, may_hold: true, gone_by }
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     metrics::{self, AskAnswer, EngineEvent, LockEvent},
     release::{loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
-    transport::{Acquire, AcquireReply, Fencing, TransportError},
+    transport::{Call, Op, Outcome, TransportError},
 };
 
 /// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
@@ -254,14 +254,14 @@ async fn sleep_until(inner: &Inner, moment: Option<Instant>) {
 fn tell_ask(
     inner: &Inner,
     ask: &Ask,
-    answer: &Result<AcquireReply, TransportError>,
+    answer: &Result<Outcome, TransportError>,
     took: Duration,
     since_notice: Option<Duration>,
 ) {
     let answer = match answer {
-        Ok(AcquireReply::Granted { .. }) => Ok(AskAnswer::Granted),
-        Ok(AcquireReply::Held { .. }) => Ok(AskAnswer::Held),
-        Ok(AcquireReply::TooLate { .. }) => Ok(AskAnswer::TooLate),
+        Ok(Outcome::Granted { .. }) => Ok(AskAnswer::Granted),
+        Ok(Outcome::TooLate { .. }) => Ok(AskAnswer::TooLate),
+        Ok(_busy) => Ok(AskAnswer::Held),
         Err(last_error) => Err(last_error),
     };
     let since_notice = since_notice.filter(|_| ask.cause == Cause::Notice);
@@ -275,18 +275,17 @@ async fn send(
     ask: &Ask,
     sent: Instant,
     execute_by: Instant,
-) -> Result<AcquireReply, TransportError> {
+) -> Result<Outcome, TransportError> {
     let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
     inner.check_restart_grace(key, sent)?;
     inner.events.totals.asks.add(1);
-    let (key, owner, ttl) = (key.clone(), ask.owner, ask.ttl);
-    let reply = lane.acquire(Acquire { key, owner, ttl, fencing: Fencing::ServerClock, execute_by }).await?;
-    let at = match reply {
-        AcquireReply::Granted { at, .. } | AcquireReply::Held { at, .. } | AcquireReply::TooLate { at } => at,
-    };
+    let op = Op::Acquire { ttl: ask.ttl };
+    let call = Call::new(key.clone(), ask.kind, op, ask.owner, execute_by);
+    let reply = lane.call_one(call).await.definite(op)?;
+    let Some(at) = reply.at() else { return Ok(reply) };
     inner.check_present(at)?;
     inner.reconciler.handle_answer_of(inner, at.clock.node);
-    if let AcquireReply::Granted { .. } = reply {
+    if let Outcome::Granted { .. } = reply {
         inner
             .check_restart_grace_of(at.clock.node, sent)
             .map_err(|refused| TransportError::unknown(refused.kind, at, refused.detail))?;
@@ -305,13 +304,13 @@ struct Exchange {
 fn handle_answer(
     inner: &Arc<Inner>,
     key: &Arc<LockKey>,
-    answer: Result<AcquireReply, TransportError>,
+    answer: Result<Outcome, TransportError>,
     exchange: &Exchange,
 ) -> Option<UnconfirmedOwner> {
     let Exchange { cause, sent, execute_by, received: now } = *exchange;
     #[cfg(leasehold_fault)]
     let sent = if Fault::LateDeadline.is_on() { now } else { sent };
-    let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
+    let granted = matches!(answer, Ok(Outcome::Granted { .. }));
     let pace = inner.pace(key.slot());
     let (verdict, installed) = inner.table.with(key, |slot| {
         let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);

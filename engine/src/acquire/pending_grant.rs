@@ -143,8 +143,7 @@ mod tests {
     };
 
     fn engine() -> Arc<Inner> {
-        let capabilities =
-            Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+        let capabilities = Capabilities::new("test", Duration::from_secs(86_400)).with_notices();
         let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
         let runtime = tokio::runtime::Handle::current();
         Inner::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
@@ -153,8 +152,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_taken_lease_without_a_handle_is_given_back() {
         let inner = engine();
-        let terms =
-            Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
+        let terms = Terms {
+            kind: crate::transport::HoldKind::Exclusive,
+            ttl: Duration::from_secs(10),
+            renewed: true,
+            max_hold: None,
+            labels: LabelSet::DEFAULT,
+        };
         let lease = shared::tests::core("a", terms, inner.clock.now());
         let Accept::Lease(taken) = PendingGrant::new(lease.clone(), inner.clone(), false).take() else {
             panic!("it is held")

@@ -233,7 +233,13 @@ mod tests {
 
     fn caller(id: u64, patience: Patience) -> Caller<()> {
         let ttl = Duration::from_secs(1 + id % 2);
-        let terms = Terms { ttl, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
+        let terms = Terms {
+            kind: crate::transport::HoldKind::Exclusive,
+            ttl,
+            renewed: true,
+            max_hold: None,
+            labels: crate::metrics::LabelSet::DEFAULT,
+        };
         let scope = (id >= 10).then(|| ScopeId::new(id / 10));
         Caller { id: CallerId(id), terms, patience, joined: at(id), scope, reply_to: () }
     }

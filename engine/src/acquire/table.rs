@@ -197,6 +197,7 @@ mod tests {
             (OwnerMint::new().mint(), FencingToken::at_server_micros(7), Instant::from_nanos(9));
         let granted = Granted { owner, token, sent: at, execute_by: at, received: at, clock };
         let terms = Terms {
+            kind: crate::transport::HoldKind::Exclusive,
             ttl: std::time::Duration::from_secs(1),
             renewed: true,
             max_hold: None,

@@ -293,7 +293,10 @@ impl BulkAcquire {
     ) -> Result<(Option<Duration>, Terms), AcquireError> {
         let inner = self.handle.inner();
         inner.check_open()?;
-        Ok((lock::checked_wait(wait)?, lock::checked_terms(inner, asked, ClassId::DEFAULT)?))
+        Ok((
+            lock::checked_wait(wait)?,
+            lock::checked_terms(inner, crate::transport::HoldKind::Exclusive, asked, ClassId::DEFAULT)?,
+        ))
     }
 
     fn ask(&mut self, list: Arc<List>) {

@@ -17,7 +17,7 @@ use crate::{
     key::{LockKey, NameFault},
     lease::{shared::Terms, state::LeaseState},
     metrics::{ClassId, LabelSet},
-    transport::{BoxFuture, Inspection, Lane, Remaining, TransportError},
+    transport::{BoxFuture, HoldKind, Inspection, Lane, Remaining, TransportError},
 };
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
@@ -502,7 +502,7 @@ impl Lock {
         let wait = checked_wait(self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = checked_terms(inner, self.asked, self.class)?;
+        let terms = checked_terms(inner, HoldKind::Exclusive, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
@@ -597,14 +597,20 @@ pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, I
     }
 }
 
-pub(super) fn checked_terms(inner: &Inner, asked: ExplicitTerms, class: ClassId) -> Result<Terms, Invalid> {
+pub(super) fn checked_terms(
+    inner: &Inner,
+    kind: HoldKind,
+    asked: ExplicitTerms,
+    class: ClassId,
+) -> Result<Terms, AcquireError> {
+    inner.check_kind(kind.needs())?;
     let ttl = asked.ttl.unwrap_or(inner.config.ttl());
     inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max)?;
     if asked.max_hold == Some(Duration::ZERO) {
-        return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit"));
+        return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit").into());
     }
     let labels = LabelSet::exclusive(class);
-    Ok(Terms { ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
+    Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 
 /// One request on the calls lane, made on the calls thread.

@@ -20,13 +20,22 @@ use super::{
     unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
 };
 use crate::{
-    clock::Instant, fencing::FencingToken, guard, key::LockKey, metrics::LabelSet, owner::Owner,
-    routing::topology::ClockId, span::Span, transport::TransportError,
+    clock::Instant,
+    fencing::FencingToken,
+    guard,
+    key::LockKey,
+    metrics::LabelSet,
+    owner::Owner,
+    routing::topology::ClockId,
+    span::Span,
+    transport::{HoldKind, TransportError},
 };
 
 /// What a caller asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
+    /// The kind of the hold.
+    pub(crate) kind: HoldKind,
     /// How long the server keeps the lock unless it is renewed.
     pub(crate) ttl: Duration,
     /// Whether the lease is renewed.
@@ -68,6 +77,7 @@ pub(crate) struct LeaseCore {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     ttl: Span,
+    pub(crate) kind: HoldKind,
     pub(crate) labels: LabelSet,
     renewed: bool,
     pub(crate) granted_at: Instant,
@@ -89,7 +99,7 @@ impl LeaseCore {
         open: UnansweredSends,
         holds: u32,
     ) -> Self {
-        let Terms { ttl, renewed, max_hold, labels } = terms;
+        let Terms { kind, ttl, renewed, max_hold, labels } = terms;
         let cold = OnceLock::new();
         if max_hold.is_some() || !open.is_closed() {
             cold.get_or_init(|| Box::new(ColdState::new(max_hold, open)));
@@ -99,6 +109,7 @@ impl LeaseCore {
             owner: grant.owner,
             token: grant.token,
             ttl: ttl.into(),
+            kind,
             labels,
             renewed,
             granted_at: grant.received,
@@ -125,7 +136,7 @@ impl LeaseCore {
     /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
-        Terms { ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels }
+        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels }
     }
 
     fn cold(&self) -> &ColdState {
@@ -339,6 +350,7 @@ impl LeaseCore {
     /// The owner that must be closed after the lease has ended: its hold may still be on the server.
     pub(crate) fn to_closing(&self) -> UnconfirmedOwner {
         UnconfirmedOwner {
+            kind: self.kind,
             owner: self.owner,
             open: self.take_open(),
             may_hold: true,
@@ -412,8 +424,13 @@ pub(crate) mod tests {
         Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, UnansweredSends::default(), 1))
     }
 
-    const TERMS: Terms =
-        Terms { ttl: Duration::from_secs(10), renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
+    const TERMS: Terms = Terms {
+        kind: crate::transport::HoldKind::Exclusive,
+        ttl: Duration::from_secs(10),
+        renewed: true,
+        max_hold: None,
+        labels: LabelSet::DEFAULT,
+    };
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)

@@ -2,13 +2,14 @@
 //! Pure.
 
 use super::unanswered::UnansweredSends;
-use crate::{clock::Instant, owner::Owner};
+use crate::{clock::Instant, owner::Owner, transport::HoldKind};
 
 /// An owner that no lease uses any more, but one of whose sends may still be executed, or whose release has not been
 /// answered.
 #[derive(Debug)]
 pub(crate) struct UnconfirmedOwner {
     pub(crate) owner: Owner,
+    pub(crate) kind: HoldKind,
     pub(crate) open: UnansweredSends,
     /// Whether the server may have a hold of this owner. Then a release must be answered before the owner is closed.
     pub(crate) may_hold: bool,

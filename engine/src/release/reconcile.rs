@@ -12,7 +12,7 @@ use crate::{
     lease::unconfirmed_owner::UnconfirmedOwner,
     metrics::{EngineEvent, Operation},
     routing::topology::NodeId,
-    transport::{Release, ReleaseReply, TransportError},
+    transport::{Call, Op, TransportError},
 };
 
 /// Sends the first release of an owner and waits for the answer. The reconciler repeats the release if no server has
@@ -79,11 +79,15 @@ async fn release(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
     let Some(lane) = inner.calls.lane() else { return SendOutcome::Unanswered };
     let sent = inner.clock.now();
     owner.sent = sent;
-    let answer = lane.release(Release { key: owner.key.clone(), owner: owner.closing.owner }).await;
+    let execute_by = sent + inner.config.command_timeout();
+    let UnconfirmedOwner { kind, owner: who, .. } = owner.closing;
+    let release = Call::new(owner.key.clone(), kind, Op::Release, who, execute_by);
+    let answer = lane.call_one(release).await.definite(Op::Release);
     let (operation, took) = (Operation::Release, inner.clock.now() - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: answer.as_ref().err() });
-    let at = match answer {
-        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => at,
+    let at = match answer.map(|answer| answer.at()) {
+        Ok(Some(at)) => at,
+        Ok(None) => return SendOutcome::Unanswered,
         Err(last_error) => return outcome_of(&last_error),
     };
     if inner.check_present(at).is_err() {

@@ -15,19 +15,19 @@ use crate::{
     clock::Instant,
     inner::Inner,
     metrics::{EngineEvent, Operation},
-    transport::{Effect, Release, ReleaseReply, TransportError},
+    transport::{Call, Effect, Op, Outcome, TransportError},
 };
 
 /// The outcome of all sends of one release.
 pub(crate) struct Told {
-    pub(crate) reply: Result<ReleaseReply, TransportError>,
+    pub(crate) reply: Result<Outcome, TransportError>,
     /// Whether an earlier send was not answered and may have been executed.
     pub(crate) unsure: bool,
 }
 
 /// Sends a release, and repeats it until a server has answered, for at most one command timeout.
-pub(crate) async fn send(inner: &Arc<Inner>, release: &Release) -> Told {
-    let give_up = inner.clock.now() + inner.config.command_timeout();
+pub(crate) async fn send(inner: &Arc<Inner>, release: &Call) -> Told {
+    let give_up = release.execute_by;
     let told = Told { reply: send_once(inner, release.clone()).await, unsure: false };
     match told.reply {
         Ok(_) => told,
@@ -36,7 +36,7 @@ pub(crate) async fn send(inner: &Arc<Inner>, release: &Release) -> Told {
     }
 }
 
-async fn insist(inner: &Arc<Inner>, release: &Release, give_up: Instant, mut told: Told) -> Told {
+async fn insist(inner: &Arc<Inner>, release: &Call, give_up: Instant, mut told: Told) -> Told {
     let mut pause = PAUSE_MIN;
     while let Err(last_error) = &told.reply {
         let next = inner.clock.now() + pause;
@@ -63,9 +63,9 @@ async fn insist(inner: &Arc<Inner>, release: &Release, give_up: Instant, mut tol
 // owner.
 async fn send_again(
     inner: &Arc<Inner>,
-    release: &Release,
+    release: &Call,
     give_up: Instant,
-) -> Option<Result<ReleaseReply, TransportError>> {
+) -> Option<Result<Outcome, TransportError>> {
     let (tell, told) = oneshot::channel();
     let (sender, release) = (inner.clone(), release.clone());
     inner.spawn(async move { drop(tell.send(send_once(&sender, release).await)) });
@@ -76,20 +76,22 @@ async fn send_again(
     }
 }
 
-async fn send_once(inner: &Inner, release: Release) -> Result<ReleaseReply, TransportError> {
+async fn send_once(inner: &Inner, release: Call) -> Result<Outcome, TransportError> {
     let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
     #[cfg(leasehold_fault)]
     if crate::faults::Fault::BlindRelease.is_on() {
         let _ = lane.force_release(&release.key).await;
     }
     let sent = inner.clock.now();
-    let reply = lane.release(release).await;
+    let execute_by = sent + inner.config.command_timeout();
+    let reply = lane.call_one(Call { execute_by, ..release }).await.definite(Op::Release);
     let (operation, took) = (Operation::Release, inner.clock.now() - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
     let reply = reply?;
-    let (ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) = reply;
-    inner.check_present(at)?;
-    inner.reconciler.handle_answer_of(inner, at.clock.node);
+    if let Some(at) = reply.at() {
+        inner.check_present(at)?;
+        inner.reconciler.handle_answer_of(inner, at.clock.node);
+    }
     Ok(reply)
 }
 

@@ -14,7 +14,7 @@ use crate::{
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     metrics::ReleaseOutcome,
-    transport::{Release, ReleaseReply, TransportError},
+    transport::{Call, Op, Outcome, TransportError},
 };
 
 /// Sends the release of a lease that has ended, and passes the outcome to the entry and to the reconciler.
@@ -23,12 +23,14 @@ pub(crate) async fn send(
     lease: &Arc<LeaseCore>,
 ) -> Result<(), ReleaseError> {
     let inner = &under_way.inner.clone();
-    let release = Release { key: lease.key.clone(), owner: lease.owner };
+    let give_up = inner.clock.now() + inner.config.command_timeout();
+    let release = Call::new(lease.key.clone(), lease.kind, Op::Release, lease.owner, give_up);
     let told = retry::send(inner, &release).await;
     let reply = &told.reply;
     let (published, listeners) = match reply {
-        Ok(ReleaseReply::Released { listeners, .. }) => (true, *listeners),
-        Ok(ReleaseReply::NotYours { .. }) | Err(_) => (false, None),
+        Ok(Outcome::Released { listeners, .. }) => (true, *listeners),
+        Ok(_not_yours) => (false, None),
+        Err(_) => (false, None),
     };
     let now = inner.clock.now();
     under_way.end(|slot| {
@@ -37,12 +39,10 @@ pub(crate) async fn send(
         }
     });
     let mut open = lease.take_open();
-    match reply {
-        Ok(ReleaseReply::Released { at, .. } | ReleaseReply::NotYours { at }) => open.handle_release(*at),
-        Err(_) => {}
+    if let Some(at) = reply.as_ref().ok().and_then(Outcome::at) {
+        open.handle_release(at);
     }
-    let closing =
-        UnconfirmedOwner { owner: lease.owner, open, may_hold: reply.is_err(), gone_by: lease.gone_by() };
+    let closing = UnconfirmedOwner { open, may_hold: reply.is_err(), ..lease.to_closing() };
     if closing.may_hold || !closing.open.is_closed() {
         inner.reconciler.add(inner, &lease.key, closing);
     }
@@ -72,14 +72,10 @@ fn outcome(
     how: ReleasedBy,
 ) -> (ReleaseOutcome, Result<(), ReleaseError>) {
     match told.reply {
-        Ok(ReleaseReply::Released { .. }) if how == ReleasedBy::ByDrop => (ReleaseOutcome::Dropped, Ok(())),
-        Ok(ReleaseReply::Released { .. }) => (ReleaseOutcome::Released, Ok(())),
-        Ok(ReleaseReply::NotYours { .. }) if told.unsure => {
-            (ReleaseOutcome::ReleasedOrLost, Err(ReleaseError::ReleasedOrLost))
-        }
-        Ok(ReleaseReply::NotYours { .. }) => {
-            (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs)))
-        }
+        Ok(Outcome::Released { .. }) if how == ReleasedBy::ByDrop => (ReleaseOutcome::Dropped, Ok(())),
+        Ok(Outcome::Released { .. }) => (ReleaseOutcome::Released, Ok(())),
+        Ok(_not_yours) if told.unsure => (ReleaseOutcome::ReleasedOrLost, Err(ReleaseError::ReleasedOrLost)),
+        Ok(_not_yours) => (ReleaseOutcome::AlreadyLost, Err(ReleaseError::AlreadyLost(LossReason::NotOurs))),
         Err(last_error) => {
             let now = inner.clock.now();
             (ReleaseOutcome::Unknown, Err(unknown(lease.gone_by(), now, Some(last_error))))

@@ -6,14 +6,14 @@
 use super::deadline_queue::{DeadlineQueue, Ready, SlotQueues};
 use crate::{
     routing::topology::{Batching, Node, NodeId, Topology},
-    transport::Renewal,
+    transport::Call,
 };
 
 /// The renewals of one node that are sent in one call.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) node: NodeId,
-    pub(crate) members: Vec<Renewal>,
+    pub(crate) members: Vec<Call>,
 }
 
 /// The ready leases of all shards. They are regrouped whenever the topology changes.
@@ -84,11 +84,7 @@ impl ReadyQueue {
 
     /// Removes the leases of `node` with the earliest deadlines, up to the maximum size of a batch. `member` turns a
     /// ready lease into a renewal, or into `None` if the renewal is no longer wanted.
-    pub(crate) fn pop_batch(
-        &mut self,
-        node: &Node,
-        mut member: impl FnMut(Ready) -> Option<Renewal>,
-    ) -> Batch {
+    pub(crate) fn pop_batch(&mut self, node: &Node, mut member: impl FnMut(Ready) -> Option<Call>) -> Batch {
         let (queue, most) = (self.queue(node.id), node.batch_leases_max.max(1));
         let mut members = Vec::with_capacity(queue.len().min(most));
         queue.drain(|ready| {

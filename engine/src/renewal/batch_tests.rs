@@ -10,7 +10,7 @@ use crate::{
     key::LockKey,
     owner::OwnerMint,
     routing::{slot::Slot, topology::ClockId},
-    transport::RenewalAnswer,
+    transport::{self, Call, HoldKind},
 };
 
 fn slot(number: u16) -> Slot {
@@ -35,15 +35,10 @@ fn topology(batching: Batching, most: usize) -> Topology {
     Topology::single(1, node)
 }
 
-fn member(ticket: u64) -> Renewal {
-    Renewal {
-        key: LockKey::new("", "k").unwrap(),
-        owner: OwnerMint::new().mint(),
-        ttl: Duration::from_secs(1),
-        execute_by: Instant::default(),
-        ticket,
-        answer: RenewalAnswer::None,
-    }
+fn member(ticket: u64) -> Call {
+    let (key, owner) = (LockKey::new("", "k").unwrap(), OwnerMint::new().mint());
+    let op = transport::Op::Renew { ttl: Duration::from_secs(1) };
+    Call::new(key, HoldKind::Exclusive, op, owner, Instant::default()).with_ticket(ticket)
 }
 
 fn batches(queue: &mut ReadyQueue, topology: &Topology) -> Vec<Vec<u64>> {

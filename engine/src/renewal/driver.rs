@@ -31,7 +31,7 @@ use crate::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
     },
-    transport::{Renewal, TransportError},
+    transport::{Call, TransportError},
 };
 
 /// A batch that the transport has returned.
@@ -54,7 +54,7 @@ impl BatchReply {
 }
 
 impl BatchGuard {
-    fn land(&mut self, members: Vec<Renewal>) {
+    fn land(&mut self, members: Vec<Call>) {
         if let Some(replied) = &mut self.replied {
             replied.batch.members = members;
         }
@@ -252,7 +252,7 @@ impl Driver {
             let Batch { node, members } = batch;
             let mut flight = BatchGuard { landing, replied: Some(BatchReply::empty(node, sent)) };
             let members = match lane {
-                Some(lane) => lane.renew(node, members).await,
+                Some(lane) => lane.call(node, members).await,
                 None => members,
             };
             flight.land(members);

@@ -35,7 +35,7 @@ use crate::{
         moves::Move,
         topology::{Batching, ClockId, Topology},
     },
-    transport::{Renewal, RenewalAnswer},
+    transport::{Call, Op},
 };
 
 /// The resolution of the scheduler. A loss is reported at most two ticks after the deadline.
@@ -237,7 +237,7 @@ impl Shard {
         ticket: u64,
         now: Instant,
         command_timeout: Duration,
-    ) -> Option<(Renewal, Duration)> {
+    ) -> Option<(Call, Duration)> {
         let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
         let (lease, manual) = (&record.lease, &mut self.manual);
         // The lease may have been ready for long. If it is not sent, the wheel has its deadline.
@@ -340,18 +340,12 @@ fn renewal(
     requested: Option<Duration>,
     now: Instant,
     command_timeout: Duration,
-) -> Renewal {
+) -> Call {
     let ttl = requested.map_or(lease.ttl(), |requested| requested.max(lease.ttl()));
     let execute_by = now + command_timeout.min(lease.ttl() / 6);
     lease.note_send(execute_by, ttl);
-    Renewal {
-        key: lease.key.clone(),
-        owner: lease.owner,
-        ttl,
-        execute_by,
-        ticket,
-        answer: RenewalAnswer::None,
-    }
+    let call = Call::new(lease.key.clone(), lease.kind, Op::Renew { ttl }, lease.owner, execute_by);
+    call.with_ticket(ticket)
 }
 
 /// The last tick that has begun at `now`.

@@ -20,7 +20,7 @@ use crate::{
         slot::Slot,
         topology::{Node, NodeId, Topology},
     },
-    transport::{ErrorKind, Renewal, TransportError},
+    transport::{Call, ErrorKind, TransportError},
 };
 
 /// The shards, each with an equal range of slots.
@@ -157,14 +157,14 @@ impl Shards {
     /// Applies the answers of a batch that was sent at `sent`, see [`Shard::handle_answers`].
     pub(crate) fn handle_answers(
         &mut self,
-        answers: &[Renewal],
+        answers: &[Call],
         sent: Instant,
         now: Instant,
         topology: &Topology,
         counts: &mut BatchOutcomes,
     ) -> bool {
         let count = self.shards.len();
-        let home = |member: &Renewal| member.key.slot().share(count);
+        let home = |member: &Call| member.key.slot().share(count);
         let mut again = false;
         for members in answers.chunk_by(|one, next| home(one) == home(next)) {
             let shard = &mut self.shards[home(&members[0])];

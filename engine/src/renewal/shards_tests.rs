@@ -18,7 +18,13 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const TERMS: Terms = Terms { ttl: TTL, renewed: true, max_hold: None, labels: LabelSet::DEFAULT };
+const TERMS: Terms = Terms {
+    kind: crate::transport::HoldKind::Exclusive,
+    ttl: TTL,
+    renewed: true,
+    max_hold: None,
+    labels: LabelSet::DEFAULT,
+};
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
@@ -97,7 +103,7 @@ proptest! {
         let all = leases.len().min(most * free);
         prop_assert_eq!(sizes.iter().sum::<usize>(), all);
         prop_assert!(sizes[..sizes.len() - 1].iter().all(|size| *size == most), "{:?}", sizes);
-        let deadline = |member: &Renewal| {
+        let deadline = |member: &Call| {
             leases.iter().find(|lease| lease.owner == member.owner).expect("one of them").deadline()
         };
         let gone: Vec<_> = batches.iter().flat_map(|batch| &batch.members).map(deadline).collect();
@@ -120,13 +126,9 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
     assert!(leases.iter().all(|lease| lease.is_in_jeopardy()));
     ground.set_node(node(true, 100));
     let batch = ground.take_batches(5_000, 1).remove(0);
-    let failed = |member: Renewal| Renewal {
-        answer: crate::transport::RenewalAnswer::Failed(TransportError::without_effect(
-            ErrorKind::NotReady,
-            None,
-            "loading",
-        )),
-        ..member
+    let failed = |member: Call| {
+        let loading = TransportError::without_effect(ErrorKind::NotReady, None, "loading");
+        member.answered(crate::transport::Outcome::Failed(loading))
     };
     let answers: Vec<_> = batch.members.into_iter().map(failed).collect();
     ground.shards.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.counts);

@@ -2,10 +2,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{
-    Acquire, AcquireReply, AuditContext, Finding, Inspection, LaneStats, Release, ReleaseReply, Renewal,
-    TransportError, Watch,
-};
+use super::{AuditContext, Call, Finding, Inspection, Kinds, LaneStats, Outcome, TransportError, Watch};
 use crate::{
     clock::Clock,
     key::LockKey,
@@ -35,15 +32,23 @@ pub trait Lane: Send + Sync + 'static {
     /// The nodes, and the slots that each node serves. A changed topology is published before a changed node is used.
     fn topology(&self) -> watch::Receiver<Arc<Topology>>;
 
-    /// Asks for the lock. See [`AcquireReply`].
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>>;
+    /// Sends one call to the node that serves its key, and returns the outcome. The call's own outcome is not read.
+    fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome>;
 
-    /// Releases the lock if the owner holds it, and notifies the watchers of the key.
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>>;
-
-    /// Renews many leases of one node at once: each hold lasts at least `ttl` from now on, and never less than it had
-    /// left. Returns the same members in any order, each with its answer. Never returns fewer members.
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>>;
+    /// Sends many calls to one node. Returns the same calls in any order, each with its outcome, and never fewer. A
+    /// call whose key the node does not serve any more goes to the node that does, or fails.
+    ///
+    /// The default sends one call after the other with [`call_one`](Self::call_one).
+    fn call(&self, _node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
+        Box::pin(async move {
+            let mut answered = Vec::with_capacity(batch.len());
+            for call in batch {
+                let outcome = self.call_one(call.clone()).await;
+                answered.push(call.answered(outcome));
+            }
+            answered
+        })
+    }
 
     /// Watches for the end of holds on `key`. Dropping the [`Watch`] ends the watch.
     fn watch(&self, key: &Arc<LockKey>) -> Watch;
@@ -85,8 +90,8 @@ pub struct OpenLane {
     pub purpose: LanePurpose,
     /// The engine's clock; `execute_by` is a moment on it.
     pub clock: Clock,
-    /// The longest time that a request without `execute_by` (release, inspect, force_release) and each step of
-    /// connecting may stay unanswered.
+    /// The longest time that a request without `execute_by` (inspect, force_release) and each step of connecting may
+    /// stay unanswered.
     pub command_timeout: Duration,
 }
 
@@ -102,6 +107,8 @@ pub struct Capabilities {
     pub uptime: bool,
     /// The longest ttl that the server can keep.
     pub ttl_max: Duration,
+    /// The kinds of locks that the server can keep.
+    pub kinds: Kinds,
 }
 
 impl OpenLane {
@@ -112,8 +119,8 @@ impl OpenLane {
 }
 
 impl Capabilities {
-    /// A transport that can keep a ttl of at most `ttl_max`, and neither tells that a hold has ended nor since when a
-    /// server is up.
+    /// A transport that can keep exclusive locks with a ttl of at most `ttl_max`, and neither tells that a hold has
+    /// ended nor since when a server is up.
     ///
     /// # Examples
     /// ```
@@ -124,12 +131,18 @@ impl Capabilities {
     /// assert!(capabilities.notices && !capabilities.uptime);
     /// ```
     pub const fn new(name: &'static str, ttl_max: Duration) -> Self {
-        Self { name, notices: false, uptime: false, ttl_max }
+        Self { name, notices: false, uptime: false, ttl_max, kinds: Kinds::EXCLUSIVE }
     }
 
     /// The transport can tell that a hold has ended.
     pub const fn with_notices(mut self) -> Self {
         self.notices = true;
+        self
+    }
+
+    /// The transport can keep locks of these kinds, and of no others.
+    pub const fn with_kinds(mut self, kinds: Kinds) -> Self {
+        self.kinds = kinds;
         self
     }
 

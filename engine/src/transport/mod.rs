@@ -8,8 +8,11 @@
 //!
 //! **Three answers.** Each request is answered yes, no, or not at all. An error says in [`TransportError::effect`]
 //! whether the request certainly had no effect ([`Effect::None`]), or may have been executed or *may still be executed*
-//! ([`Effect::Unknown`]). A transport that is not sure says `Unknown`. Each call is answered by the request's
-//! `execute_by` (a request without one: within the command timeout), give or take a timer's slack.
+//! ([`Effect::Unknown`]). A transport that is not sure says `Unknown`. Each call is answered by its `execute_by` (a
+//! request without one: within the command timeout), give or take a timer's slack.
+//!
+//! **Kinds.** A transport says in [`Capabilities::kinds`] which kinds of locks it keeps. The engine refuses any other
+//! kind before anything is sent.
 //!
 //! **Never late.** An acquire or renewal carries `execute_by`, a moment on the engine's clock. The server must not
 //! execute the request later. The transport chooses the means: a server time that a script compares, a lease that is
@@ -35,19 +38,25 @@
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod audit;
+mod call;
 mod error;
+mod inspection;
+mod kinds;
 mod lane;
-mod reply;
-mod request;
+mod op;
+mod outcome;
 mod server_time;
 mod stats;
 mod watch;
 
 pub use audit::{AuditContext, AuditLevel, Finding};
+pub use call::Call;
 pub use error::{Effect, ErrorKind, TransportError};
+pub use inspection::{Hold, Inspection};
+pub use kinds::Kinds;
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
-pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer};
-pub use request::{Acquire, Fencing, Release, Renewal};
+pub use op::{HoldKind, Op};
+pub use outcome::{Outcome, Remaining};
 pub use server_time::ServerTime;
 pub use stats::{ClockReading, LaneStats};
 pub use watch::{Watch, WatchState};

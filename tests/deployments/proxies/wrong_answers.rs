@@ -1,6 +1,6 @@
 //! What a proxy answers wrongly or refuses costs no lease.
 
-use leasehold::transport::{Acquire, Effect, LanePurpose, RenewalAnswer};
+use leasehold::transport::{Call, Effect, LanePurpose, Outcome};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 use leasehold_tests::harness::{
     gateway::{Gateway, Habits, PLAIN, shard_of},
@@ -31,7 +31,7 @@ impl Shards {
     }
 
     /// How many scripts a renewal of these holds takes; each is renewed.
-    async fn scripts_of_renewal(&self, lanes: &Lanes, holds: &[&Acquire]) -> usize {
+    async fn scripts_of_renewal(&self, lanes: &Lanes, holds: &[&Call]) -> usize {
         let before = self.gateway.scripts();
         assert!(lanes.is_renewed(holds).await);
         self.gateway.scripts() - before
@@ -39,7 +39,7 @@ impl Shards {
 }
 
 /// Holds on both servers, by turns; those of one server follow those of the other.
-async fn holds_on_both(lanes: &Lanes, names: &str) -> Vec<Acquire> {
+async fn holds_on_both(lanes: &Lanes, names: &str) -> Vec<Call> {
     let names: Vec<_> = (0..20).map(|n| format!("{names}{n}")).collect();
     let on_second = names.iter().filter(|name| shard_of(name.as_bytes(), 2) == 1).count();
     assert!((5..=15).contains(&on_second), "{on_second} of 20 names");
@@ -58,7 +58,7 @@ async fn not_yours_out_of_a_batch_by_the_first_key_is_asked_again_alone() {
     let shards = Shards::behind(Habits::default());
     let lanes = Lanes::open(shards.single()).await;
     let holds = holds_on_both(&lanes, "lock").await;
-    let holds: Vec<&Acquire> = holds.iter().collect();
+    let holds: Vec<&Call> = holds.iter().collect();
     let first = shards.scripts_of_renewal(&lanes, &holds).await;
     assert!((6..=16).contains(&first), "one batch, and one more for each hold of the other server: {first}");
     // From then on by slot: each name has a slot of its own.
@@ -70,7 +70,7 @@ async fn names_that_share_a_slot_and_no_server_are_renewed_alone() {
     let shards = Shards::behind(Habits::default());
     let lanes = Lanes::open(shards.single()).await;
     let holds = holds_on_both(&lanes, "{tenant}").await;
-    let holds: Vec<&Acquire> = holds.iter().collect();
+    let holds: Vec<&Call> = holds.iter().collect();
     for expected in [6..=16, 6..=16, 20..=20] {
         let sent = shards.scripts_of_renewal(&lanes, &holds).await;
         assert!(expected.contains(&sent), "{sent}, not {expected:?}");
@@ -83,7 +83,7 @@ async fn not_yours_out_of_a_batch_without_keys_is_asked_again_alone() {
     let lanes = Lanes::open(shards.cluster()).await;
     // Without keys even a batch of one goes to the first server, so one such batch has shown it by now.
     let holds = holds_on_both(&lanes, "lock").await;
-    let holds: Vec<&Acquire> = holds.iter().collect();
+    let holds: Vec<&Call> = holds.iter().collect();
     assert_eq!(shards.scripts_of_renewal(&lanes, &holds).await, 20);
 }
 
@@ -102,7 +102,7 @@ async fn a_batch_that_is_refused_in_unknown_words_is_asked_again_alone() {
     let shards = Shards::behind(OF_ITS_OWN);
     let lanes = Lanes::open(shards.single()).await;
     let holds = holds_on_both(&lanes, "lock").await;
-    let holds: Vec<&Acquire> = holds.iter().collect();
+    let holds: Vec<&Call> = holds.iter().collect();
     assert_eq!(shards.scripts_of_renewal(&lanes, &holds).await, 21);
     assert_eq!(shards.scripts_of_renewal(&lanes, &holds).await, 20);
 }
@@ -124,8 +124,8 @@ async fn a_refusal_of_every_script_costs_one_more_command() {
     }
 }
 
-fn is_unknown(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::Failed(error) if error.effect != Effect::None)
+fn is_unknown(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::Failed(error) if error.effect != Effect::None)
 }
 
 #[tokio::test]
@@ -138,11 +138,11 @@ async fn a_lease_that_is_lost_on_a_healthy_server_costs_one_more_command() {
     client.command(&["DEL", "lock3", "lock7", "lock8"]).expect("a reply");
     let before = gateway.scripts();
     let answers = lanes.renew(&holds.iter().collect::<Vec<_>>()).await;
-    let lost = answers.iter().filter(|answer| matches!(answer, RenewalAnswer::NotYours { .. })).count();
+    let lost = answers.iter().filter(|answer| matches!(answer, Outcome::NotYours { .. })).count();
     assert_eq!((lost, gateway.scripts() - before), (3, 1 + 3));
     // Nothing was learnt from it.
     let before = gateway.scripts();
-    let rest: Vec<&Acquire> = holds[10..].iter().collect();
+    let rest: Vec<&Call> = holds[10..].iter().collect();
     assert!(lanes.is_renewed(&rest).await);
     assert_eq!(gateway.scripts() - before, 1);
 }

@@ -11,8 +11,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, AuditLevel, BoxFuture, ErrorKind, Finding, Inspection, Lane,
-        Release, ReleaseReply, Renewal, RenewalAnswer, TransportError, Watch,
+        AuditContext, AuditLevel, BoxFuture, Call, ErrorKind, Finding, Inspection, Lane, Outcome,
+        TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -34,15 +34,21 @@ impl MemoryLane {
         Self { server, clock }
     }
 
-    fn execute_release(&self, request: &Release) -> ReleaseReply {
+    // Watches are notified after the server is unlocked.
+    fn execute(&self, calls: &mut [Call]) {
         let mut state = self.server.lock();
-        let at = state.moment(self.clock).server;
-        if !state.table.release(request, at) {
-            return ReleaseReply::NotYours { at };
+        let now = state.moment(self.clock);
+        let mut ended = Vec::new();
+        for (place, call) in calls.iter_mut().enumerate() {
+            call.outcome = state.table.execute(call, now);
+            if let Outcome::Released { at, .. } = call.outcome {
+                ended.push((place, at, state.watchers.of(&call.key).cloned()));
+            }
         }
-        let watches = state.watchers.of(&request.key).cloned();
         drop(state);
-        ReleaseReply::Released { listeners: Some(notify_all(watches)), at }
+        for (place, at, watches) in ended {
+            calls[place].outcome = Outcome::Released { listeners: Some(notify_all(watches)), at };
+        }
     }
 
     fn execute_force_release(&self, key: &Arc<LockKey>) -> bool {
@@ -54,14 +60,6 @@ impl MemoryLane {
         notify_all(watches);
         was_held
     }
-
-    fn execute_renewals(&self, batch: &mut [Renewal]) {
-        let mut state = self.server.lock();
-        let now = state.moment(self.clock);
-        for member in batch {
-            member.answer = state.table.renew(member, now);
-        }
-    }
 }
 
 impl Lane for MemoryLane {
@@ -69,23 +67,16 @@ impl Lane for MemoryLane {
         self.server.topology()
     }
 
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        let mut state = self.server.lock();
-        let now = state.moment(self.clock);
-        let reply = state.table.acquire(request, now);
-        drop(state);
-        Box::pin(ready(Ok(reply)))
+    fn call_one(&self, mut call: Call) -> BoxFuture<'_, Outcome> {
+        self.execute(std::slice::from_mut(&mut call));
+        Box::pin(ready(call.outcome))
     }
 
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        Box::pin(ready(Ok(self.execute_release(&request))))
-    }
-
-    fn renew(&self, node: NodeId, mut batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+    fn call(&self, node: NodeId, mut batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         if node == NODE {
-            self.execute_renewals(&mut batch);
+            self.execute(&mut batch);
         } else {
-            refuse(node, &mut batch);
+            batch.iter_mut().for_each(|call| call.outcome = refused(node));
         }
         Box::pin(ready(batch))
     }
@@ -133,10 +124,7 @@ fn notify_all(watches: Option<Watches>) -> u32 {
     u32::try_from(watches.receiver_count()).unwrap_or(u32::MAX)
 }
 
-fn refuse(node: NodeId, batch: &mut [Renewal]) {
-    let detail: Arc<str> = format!("the memory transport has node 0 only, not node {}", node.0).into();
-    for member in batch {
-        let error = TransportError::without_effect(ErrorKind::Misconfigured, Some(node), detail.clone());
-        member.answer = RenewalAnswer::Failed(error);
-    }
+fn refused(node: NodeId) -> Outcome {
+    let detail = format!("the memory transport has node 0 only, not node {}", node.0);
+    Outcome::Failed(TransportError::without_effect(ErrorKind::Misconfigured, Some(node), detail))
 }

@@ -98,7 +98,7 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("memory", TTL_MAX).with_notices().with_uptime()
+        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime()
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

@@ -15,11 +15,11 @@ use leasehold::{
     clock::Instant,
     key::{LockKey, PrehashedHasher},
     owner::Owner,
-    transport::{
-        Acquire, AcquireReply, Hold as SeenHold, Inspection, Release, Remaining, Renewal, RenewalAnswer,
-        ServerTime,
-    },
+    transport::{Call, Hold as SeenHold, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime},
 };
+
+/// The transport's name, for metrics and errors.
+pub(crate) const NAME: &str = "memory";
 
 /// A map by lock, which uses the hash that the key carries.
 pub(crate) type ByKey<V> = HashMap<Arc<LockKey>, V, BuildHasherDefault<PrehashedHasher>>;
@@ -47,44 +47,48 @@ enum Hold {
 }
 
 impl Table {
-    /// Executes an acquire, and returns the reply.
-    pub(crate) fn acquire(&mut self, request: Acquire, now: Moment) -> AcquireReply {
+    /// Executes one call, and returns its outcome.
+    pub(crate) fn execute(&mut self, call: &Call, now: Moment) -> Outcome {
         let at = now.server;
-        if now.ours > request.execute_by {
-            return AcquireReply::TooLate { at };
+        if call.op.is_limited() && now.ours > call.execute_by {
+            return Outcome::TooLate { at };
         }
-        let until = expiry(at, request.ttl);
-        match self.live(&request.key, at) {
-            Some(Hold::Ours { owner, expires_at }) if *owner == request.owner => {
+        match (call.kind, call.op) {
+            (HoldKind::Exclusive, Op::Acquire { ttl }) => self.acquire(call, ttl, at),
+            (HoldKind::Exclusive, Op::Renew { ttl }) => self.renew(call, ttl, at),
+            (HoldKind::Exclusive, Op::Release) => self.release(call, at),
+            _ => call.unsupported(NAME),
+        }
+    }
+
+    fn acquire(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
+        let until = expiry(at, ttl);
+        match self.live(&call.key, at) {
+            Some(Hold::Ours { owner, expires_at }) if *owner == call.owner => {
                 *expires_at = until.max(*expires_at);
             }
-            Some(hold) => return AcquireReply::Held { remaining: hold.remaining(at), at },
-            None => self.insert(request.key, Hold::Ours { owner: request.owner, expires_at: until }, at),
+            Some(hold) => return Outcome::Busy { remaining: hold.remaining(at), at },
+            None => self.insert(call.key.clone(), Hold::Ours { owner: call.owner, expires_at: until }, at),
         }
-        AcquireReply::Granted { token: self.next_token(at), at }
+        Outcome::Granted { token: self.next_token(at), at }
     }
 
-    /// Ends the owner's hold. Returns `false`, and changes nothing, if the owner has none.
-    pub(crate) fn release(&mut self, request: &Release, at: ServerTime) -> bool {
-        let own = self.live_of(&request.key, request.owner, at).is_some();
-        if own {
-            self.holds.remove(&request.key);
-        }
-        own
-    }
-
-    /// Executes one renewal, and returns the answer.
-    pub(crate) fn renew(&mut self, member: &Renewal, now: Moment) -> RenewalAnswer {
-        let at = now.server;
-        if now.ours > member.execute_by {
-            return RenewalAnswer::TooLate { at };
-        }
-        let Some(expires_at) = self.live_of(&member.key, member.owner, at) else {
-            return RenewalAnswer::NotYours { at };
+    fn renew(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
+        let Some(expires_at) = self.live_of(&call.key, call.owner, at) else {
+            return Outcome::NotYours { at };
         };
         let found = left(*expires_at, at);
-        *expires_at = expiry(at, member.ttl).max(*expires_at);
-        RenewalAnswer::Renewed { found, at }
+        *expires_at = expiry(at, ttl).max(*expires_at);
+        Outcome::Renewed { found, at }
+    }
+
+    // The lane counts the listeners and notifies them.
+    fn release(&mut self, call: &Call, at: ServerTime) -> Outcome {
+        if self.live_of(&call.key, call.owner, at).is_none() {
+            return Outcome::NotYours { at };
+        }
+        self.holds.remove(&call.key);
+        Outcome::Released { listeners: None, at }
     }
 
     /// Returns the holder of the lock.

@@ -1,5 +1,4 @@
 use leasehold::routing::topology::{ClockId, NodeId};
-use leasehold::transport::Fencing;
 
 use super::*;
 
@@ -19,23 +18,23 @@ fn owner(n: u64) -> Owner {
     Owner::new(Default::default(), n)
 }
 
-fn acquire(name: &str, n: u64, ttl: Duration) -> Acquire {
+fn acquire(name: &str, n: u64, ttl: Duration) -> Call {
     let execute_by = Instant::from_nanos(u64::MAX);
-    Acquire { key: key(name), owner: owner(n), ttl, fencing: Fencing::ServerClock, execute_by }
+    Call::new(key(name), HoldKind::Exclusive, Op::Acquire { ttl }, owner(n), execute_by)
 }
 
-fn renewal(name: &str, n: u64, ttl: Duration) -> Renewal {
+fn renewal(name: &str, n: u64, ttl: Duration) -> Call {
     let execute_by = Instant::from_nanos(u64::MAX);
-    Renewal { key: key(name), owner: owner(n), ttl, execute_by, ticket: 0, answer: RenewalAnswer::None }
+    Call::new(key(name), HoldKind::Exclusive, Op::Renew { ttl }, owner(n), execute_by)
 }
 
-fn release(name: &str, n: u64) -> Release {
-    Release { key: key(name), owner: owner(n) }
+fn release(name: &str, n: u64) -> Call {
+    Call::new(key(name), HoldKind::Exclusive, Op::Release, owner(n), Instant::default())
 }
 
-fn token(reply: AcquireReply) -> FencingToken {
+fn token(reply: Outcome) -> FencingToken {
     match reply {
-        AcquireReply::Granted { token, .. } => token,
+        Outcome::Granted { token, .. } => token,
         _ => panic!("{reply:?}"),
     }
 }
@@ -48,10 +47,10 @@ fn remaining(table: &Table, name: &str, millis: u64) -> Option<Remaining> {
 #[test]
 fn a_hold_ends_at_its_expiry_and_not_a_microsecond_before() {
     let mut table = Table::default();
-    token(table.acquire(acquire("a", 1, TTL), moment(0)));
+    token(table.execute(&acquire("a", 1, TTL), moment(0)));
     assert_eq!(remaining(&table, "a", 9_999), Some(Remaining::For(Duration::from_millis(1))));
-    assert!(matches!(table.acquire(acquire("a", 2, TTL), moment(9_999)), AcquireReply::Held { .. }));
-    token(table.acquire(acquire("a", 2, TTL), moment(10_000)));
+    assert!(matches!(table.execute(&acquire("a", 2, TTL), moment(9_999)), Outcome::Busy { .. }));
+    token(table.execute(&acquire("a", 2, TTL), moment(10_000)));
 }
 
 #[test]
@@ -60,7 +59,7 @@ fn tokens_rise_inside_one_microsecond_and_when_the_clock_steps_back() {
     let times = [5_000, 5_000, 5_000, 1_000, 5_000, 6_000];
     let tokens: Vec<_> = (0..)
         .zip(times)
-        .map(|(n, at)| token(table.acquire(acquire(&format!("{n}"), n, TTL), moment(at))))
+        .map(|(n, at)| token(table.execute(&acquire(&format!("{n}"), n, TTL), moment(at))))
         .collect();
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
     assert_eq!(
@@ -73,12 +72,10 @@ fn tokens_rise_inside_one_microsecond_and_when_the_clock_steps_back() {
 #[test]
 fn neither_a_second_acquire_nor_a_renewal_shortens() {
     let mut table = Table::default();
-    token(table.acquire(acquire("a", 1, TTL), moment(0)));
-    token(table.acquire(acquire("a", 1, TTL / 10), moment(1)));
-    let answer = table.renew(&renewal("a", 1, TTL / 10), moment(2));
-    assert!(
-        matches!(answer, RenewalAnswer::Renewed { found, .. } if found == TTL - Duration::from_millis(2))
-    );
+    token(table.execute(&acquire("a", 1, TTL), moment(0)));
+    token(table.execute(&acquire("a", 1, TTL / 10), moment(1)));
+    let answer = table.execute(&renewal("a", 1, TTL / 10), moment(2));
+    assert!(matches!(answer, Outcome::Renewed { found, .. } if found == TTL - Duration::from_millis(2)));
     assert_eq!(remaining(&table, "a", 2), Some(Remaining::For(TTL - Duration::from_millis(2))));
 }
 
@@ -87,25 +84,25 @@ fn execute_by_itself_is_in_time_and_a_nanosecond_later_is_not() {
     let mut table = Table::default();
     let limit = moment(5).ours;
     let late = Moment { ours: limit + Duration::from_nanos(1), ..moment(5) };
-    let request = Acquire { execute_by: limit, ..acquire("a", 1, TTL) };
-    assert!(matches!(table.acquire(request.clone(), late), AcquireReply::TooLate { .. }));
-    token(table.acquire(request, moment(5)));
-    let member = Renewal { execute_by: limit, ..renewal("a", 1, 2 * TTL) };
-    assert!(matches!(table.renew(&member, late), RenewalAnswer::TooLate { .. }));
+    let request = acquire("a", 1, TTL).with_execute_by(limit);
+    assert!(matches!(table.execute(&request, late), Outcome::TooLate { .. }));
+    token(table.execute(&request, moment(5)));
+    let member = renewal("a", 1, 2 * TTL).with_execute_by(limit);
+    assert!(matches!(table.execute(&member, late), Outcome::TooLate { .. }));
     assert_eq!(remaining(&table, "a", 5), Some(Remaining::For(TTL)));
-    assert!(matches!(table.renew(&member, moment(5)), RenewalAnswer::Renewed { .. }));
+    assert!(matches!(table.execute(&member, moment(5)), Outcome::Renewed { .. }));
 }
 
 #[test]
 fn nobody_ends_or_renews_what_is_not_theirs() {
     let mut table = Table::default();
-    token(table.acquire(acquire("a", 1, TTL), moment(0)));
-    assert!(!table.release(&release("a", 2), moment(1).server));
-    assert!(matches!(table.renew(&renewal("a", 2, 2 * TTL), moment(1)), RenewalAnswer::NotYours { .. }));
+    token(table.execute(&acquire("a", 1, TTL), moment(0)));
+    assert!(matches!(table.execute(&release("a", 2), moment(1)), Outcome::NotYours { .. }));
+    assert!(matches!(table.execute(&renewal("a", 2, 2 * TTL), moment(1)), Outcome::NotYours { .. }));
     assert_eq!(remaining(&table, "a", 0), Some(Remaining::For(TTL)));
-    assert!(table.release(&release("a", 1), moment(2).server));
-    assert!(!table.release(&release("a", 1), moment(2).server));
-    assert!(matches!(table.renew(&renewal("a", 1, TTL), moment(2)), RenewalAnswer::NotYours { .. }));
+    assert!(matches!(table.execute(&release("a", 1), moment(2)), Outcome::Released { .. }));
+    assert!(matches!(table.execute(&release("a", 1), moment(2)), Outcome::NotYours { .. }));
+    assert!(matches!(table.execute(&renewal("a", 1, TTL), moment(2)), Outcome::NotYours { .. }));
 }
 
 #[test]
@@ -113,8 +110,8 @@ fn a_peers_hold_may_lack_an_expiry_and_count_above_one() {
     let mut table = Table::default();
     let peer = PeerHold { owner: "a:b:c".into(), count: 3, ttl: None };
     table.put_peer(key("a"), peer, moment(0).server);
-    let reply = table.acquire(acquire("a", 1, TTL), moment(u32::MAX.into()));
-    assert!(matches!(reply, AcquireReply::Held { remaining: Remaining::NoExpiry, .. }), "{reply:?}");
+    let reply = table.execute(&acquire("a", 1, TTL), moment(u32::MAX.into()));
+    assert!(matches!(reply, Outcome::Busy { remaining: Remaining::NoExpiry, .. }), "{reply:?}");
     let seen = table.inspect(&key("a"), moment(0).server);
     assert_eq!(seen.holds, [SeenHold::new("a:b:c", 3)]);
     assert!(table.force_release(&key("a"), moment(1).server));
@@ -126,7 +123,7 @@ fn holds_that_ran_out_are_swept_before_they_pile_up() {
     let mut table = Table::default();
     let ttl = Duration::from_millis(1);
     for n in 0..100_000 {
-        token(table.acquire(acquire(&n.to_string(), n, ttl), moment(n)));
+        token(table.execute(&acquire(&n.to_string(), n, ttl), moment(n)));
     }
     assert!(table.stored() <= 2 + LEFTOVERS_MAX, "{}", table.stored());
 }
@@ -135,11 +132,11 @@ fn holds_that_ran_out_are_swept_before_they_pile_up() {
 fn a_sweep_takes_no_hold_that_lives() {
     let mut table = Table::default();
     for n in 0..5_000 {
-        token(table.acquire(acquire(&format!("long-{n}"), n, TTL), moment(0)));
-        token(table.acquire(acquire(&format!("short-{n}"), n, TTL / 1000), moment(0)));
+        token(table.execute(&acquire(&format!("long-{n}"), n, TTL), moment(0)));
+        token(table.execute(&acquire(&format!("short-{n}"), n, TTL / 1000), moment(0)));
     }
     for n in 0..5_000 {
-        token(table.acquire(acquire(&format!("later-{n}"), n, TTL), moment(100)));
+        token(table.execute(&acquire(&format!("later-{n}"), n, TTL), moment(100)));
     }
     assert!((0..5_000).all(|n| remaining(&table, &format!("long-{n}"), 100).is_some()));
 }
@@ -175,17 +172,18 @@ fn run_model(seed: u64) {
             0 => {
                 let granted = slot.is_none() || own.is_some();
                 *slot = if granted { Some((n, longer)) } else { *slot };
-                let reply = table.acquire(acquire(&name, n, ttl), moment(now));
-                (granted, matches!(reply, AcquireReply::Granted { .. }))
+                let reply = table.execute(&acquire(&name, n, ttl), moment(now));
+                (granted, matches!(reply, Outcome::Granted { .. }))
             }
             1 => {
                 *slot = if own.is_some() { None } else { *slot };
-                (own.is_some(), table.release(&release(&name, n), moment(now).server))
+                let reply = table.execute(&release(&name, n), moment(now));
+                (own.is_some(), matches!(reply, Outcome::Released { .. }))
             }
             2 => {
                 *slot = own.map(|_| (n, longer)).or(*slot);
-                let answer = table.renew(&renewal(&name, n, ttl), moment(now));
-                (own.is_some(), matches!(answer, RenewalAnswer::Renewed { .. }))
+                let answer = table.execute(&renewal(&name, n, ttl), moment(now));
+                (own.is_some(), matches!(answer, Outcome::Renewed { .. }))
             }
             _ => {
                 let held = slot.map(|(_, until)| Remaining::For(Duration::from_millis(until - now)));

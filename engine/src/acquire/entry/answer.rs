@@ -10,7 +10,7 @@ use crate::{
     },
     clock::Instant,
     lease::{shared::Granted, state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
-    transport::{AcquireReply, Effect, Remaining, TransportError},
+    transport::{Effect, Outcome, Remaining, TransportError},
 };
 
 /// The result of an answer.
@@ -40,7 +40,7 @@ impl<S> Entry<S> {
     /// answer of an older epoch arrives here as an unknown.
     pub(crate) fn handle_answer(
         &mut self,
-        answer: Result<AcquireReply, TransportError>,
+        answer: Result<Outcome, TransportError>,
         sent: Instant,
         execute_by: Instant,
         now: Instant,
@@ -48,7 +48,7 @@ impl<S> Entry<S> {
     ) -> Verdict<S> {
         let mut verdict = Verdict { grant: None, leaving: Vec::new(), closing: None, no_expiry: false };
         match answer {
-            Ok(AcquireReply::Granted { token, at }) => {
+            Ok(Outcome::Granted { token, at }) => {
                 self.handle_clear();
                 if let Some(attempt) = self.attempt.take() {
                     let granted = Granted {
@@ -62,12 +62,12 @@ impl<S> Entry<S> {
                     self.handle_granted(attempt, granted, now, &mut verdict);
                 }
             }
-            Ok(AcquireReply::Held { remaining, .. }) => {
+            Ok(Outcome::Busy { remaining, .. }) => {
                 self.handle_clear();
                 self.asked = Some(self.asking);
                 self.handle_held(remaining, now, pace, &mut verdict);
             }
-            Ok(AcquireReply::TooLate { .. }) => self.handle_too_late(now),
+            Ok(_too_late) => self.handle_too_late(now),
             Err(error) => {
                 self.asked = Some(self.asking);
                 self.handle_error(error, execute_by, now, &mut verdict);

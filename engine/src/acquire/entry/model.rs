@@ -21,7 +21,7 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::{Owner, OwnerMint},
     routing::topology::{ClockId, NodeId},
-    transport::{AcquireReply, ErrorKind, Remaining, ServerTime, WatchState},
+    transport::{ErrorKind, Outcome, Remaining, ServerTime, WatchState},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -203,8 +203,13 @@ impl World {
 
     fn join(&mut self, patience: Patience) {
         self.next_caller += 1;
-        let terms =
-            Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
+        let terms = Terms {
+            kind: crate::transport::HoldKind::Exclusive,
+            ttl: TTL,
+            renewed: true,
+            max_hold: None,
+            labels: crate::metrics::LabelSet::DEFAULT,
+        };
         let id = CallerId(self.next_caller);
         self.entry.join(Caller { id, terms, patience, joined: START, scope: None, reply_to: () }, false);
     }
@@ -332,9 +337,9 @@ impl World {
         let (ask, reply) = match self.answers.pop_front().unwrap() {
             Answer::Granted(ask) => {
                 let token = FencingToken::at_server_micros(1);
-                (ask, AcquireReply::Granted { token, at: server() })
+                (ask, Outcome::Granted { token, at: server() })
             }
-            Answer::Held(ask) => (ask, AcquireReply::Held { remaining: Remaining::For(TTL), at: server() }),
+            Answer::Held(ask) => (ask, Outcome::Busy { remaining: Remaining::For(TTL), at: server() }),
         };
         if self.driver == Driver::InFlight(ask) {
             self.answered(Ok(reply));
@@ -347,7 +352,7 @@ impl World {
         self.answered(Err(TransportError::unknown(ErrorKind::TimedOut, server(), "no answer")));
     }
 
-    fn answered(&mut self, answer: Result<AcquireReply, TransportError>) {
+    fn answered(&mut self, answer: Result<Outcome, TransportError>) {
         self.driver = Driver::Waiting(None);
         self.note_answer(&answer);
         let execute_by = self.now + Duration::from_secs(1);
@@ -359,8 +364,8 @@ impl World {
         }
     }
 
-    fn note_answer(&mut self, answer: &Result<AcquireReply, TransportError>) {
-        let granted = matches!(answer, Ok(AcquireReply::Granted { .. }));
+    fn note_answer(&mut self, answer: &Result<Outcome, TransportError>) {
+        let granted = matches!(answer, Ok(Outcome::Granted { .. }));
         for caller in &mut self.zero_waits {
             caller.asked |= !granted && caller.came_at < self.asks;
             caller.heard_held |= answer.is_ok();

@@ -9,6 +9,7 @@ use crate::{
     lease::{shared::Terms, unconfirmed_owner::UnconfirmedOwner},
     metrics::LabelSet,
     owner::{Owner, OwnerMint},
+    transport::HoldKind,
 };
 
 /// What to do next.
@@ -28,6 +29,7 @@ pub(crate) struct Ask {
     /// The labels of the caller at the head.
     pub(crate) labels: LabelSet,
     pub(crate) owner: Owner,
+    pub(crate) kind: HoldKind,
     pub(crate) ttl: Duration,
     pub(crate) cause: Cause,
     /// When the caller that has waited longest joined.
@@ -55,15 +57,16 @@ impl<S> Entry<S> {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
             return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
         }
-        let Terms { ttl, labels, .. } = head.terms;
+        let Terms { kind, ttl, labels, .. } = head.terms;
         let closing = self.give_up_attempt(now);
-        let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), ttl));
-        attempt.aim(ttl);
+        let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), kind, ttl));
+        attempt.aim(kind, ttl);
         #[cfg(leasehold_fault)]
         attempt.forget_owner(mint);
         let ask = Ask {
             labels,
             owner: attempt.owner,
+            kind: attempt.kind,
             ttl: attempt.ttl,
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),

@@ -10,12 +10,17 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::OwnerMint,
     routing::topology::{ClockId, NodeId},
-    transport::{AcquireReply, ErrorKind, Remaining, ServerTime},
+    transport::{ErrorKind, Outcome, Remaining, ServerTime},
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const TERMS: Terms =
-    Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
+const TERMS: Terms = Terms {
+    kind: crate::transport::HoldKind::Exclusive,
+    ttl: TTL,
+    renewed: true,
+    max_hold: None,
+    labels: crate::metrics::LabelSet::DEFAULT,
+};
 const OTHER_TTL: Terms = Terms { ttl: Duration::from_secs(20), ..TERMS };
 const POLL: u64 = 1_000;
 const ROUND_TRIP: u64 = 1;
@@ -27,7 +32,7 @@ const PACE: Pace = Pace {
 };
 const FOREVER: Patience = Patience::Wait(None);
 
-type Answer = Result<AcquireReply, TransportError>;
+type Answer = Result<Outcome, TransportError>;
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
@@ -38,7 +43,7 @@ fn server(ms: u64) -> ServerTime {
 }
 
 fn granted() -> Answer {
-    Ok(AcquireReply::Granted { token: FencingToken::at_server_micros(1), at: server(1) })
+    Ok(Outcome::Granted { token: FencingToken::at_server_micros(1), at: server(1) })
 }
 
 fn held(left_ms: u64) -> Answer {
@@ -46,11 +51,11 @@ fn held(left_ms: u64) -> Answer {
 }
 
 fn held_with(remaining: Remaining) -> Answer {
-    Ok(AcquireReply::Held { remaining, at: server(1) })
+    Ok(Outcome::Busy { remaining, at: server(1) })
 }
 
 fn too_late() -> Answer {
-    Ok(AcquireReply::TooLate { at: server(1) })
+    Ok(Outcome::TooLate { at: server(1) })
 }
 
 fn unknown(not_after_ms: u64) -> Answer {

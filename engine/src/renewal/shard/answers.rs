@@ -8,7 +8,7 @@ use crate::{
     lease::state::LossReason,
     renewal::{batch_outcomes::BatchOutcomes, manual::ManualOutcome, ttl_check::TtlExpectation},
     routing::topology::Topology,
-    transport::{Effect, ErrorKind, Renewal, RenewalAnswer, ServerTime, TransportError},
+    transport::{Call, Effect, ErrorKind, Outcome, ServerTime, TransportError},
 };
 
 impl Shard {
@@ -17,7 +17,7 @@ impl Shard {
     /// again in this tick.
     pub(crate) fn handle_answers(
         &mut self,
-        answers: &[Renewal],
+        answers: &[Call],
         sent: Instant,
         now: Instant,
         topology: &Topology,
@@ -33,19 +33,15 @@ impl Shard {
 
     fn handle_answer(
         &mut self,
-        member: &Renewal,
+        member: &Call,
         sent: Instant,
         now: Instant,
         topology: &Topology,
         counts: &mut BatchOutcomes,
     ) -> bool {
         let stale = |at: ServerTime| !topology.is_current(at.clock);
-        match member.answer {
-            RenewalAnswer::Renewed { at, .. }
-            | RenewalAnswer::NotYours { at }
-            | RenewalAnswer::TooLate { at }
-                if stale(at) =>
-            {
+        match member.outcome {
+            Outcome::Renewed { at, .. } | Outcome::NotYours { at } | Outcome::TooLate { at } if stale(at) => {
                 let error = TransportError::unknown(
                     ErrorKind::Unreachable,
                     at,
@@ -54,26 +50,25 @@ impl Shard {
                 counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
-            RenewalAnswer::Renewed { found, at } => {
+            Outcome::Renewed { found, at } => {
                 counts.count_renewed();
                 let left = self.handle_renewed(member, found, at, sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
-            RenewalAnswer::NotYours { .. } => {
+            Outcome::NotYours { .. } => {
                 counts.count_not_ours();
                 self.lose(member.ticket, LossReason::NotOurs);
             }
-            RenewalAnswer::TooLate { .. } => {
+            Outcome::TooLate { .. } => {
                 counts.count_too_late();
                 return self.handle_too_late(member.ticket, now);
             }
-            RenewalAnswer::Failed(ref error) => {
+            Outcome::Failed(ref error) => {
                 counts.count_failed(error);
                 self.handle_failure(member, error, now);
             }
-            RenewalAnswer::None => {
-                let error =
-                    TransportError::without_effect(ErrorKind::Protocol, None, "the transport gave no answer");
+            ref out_of_place => {
+                let error = out_of_place.out_of_place(member.op);
                 counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
@@ -84,7 +79,7 @@ impl Shard {
     /// Returns the share of the ttl that was left before the deadline; `None` if the answer came too late to count.
     fn handle_renewed(
         &mut self,
-        member: &Renewal,
+        member: &Call,
         found: Duration,
         at: ServerTime,
         sent: Instant,
@@ -93,11 +88,11 @@ impl Shard {
     ) -> Option<f64> {
         let record = self.records.get_mut(member.ticket)?;
         let lease = record.lease.clone();
-        let before = record.baseline;
-        record.baseline = TtlExpectation::after(member.ttl, found, sent, now);
+        let (before, ttl) = (record.baseline, member.op.ttl().unwrap_or(lease.ttl()));
+        record.baseline = TtlExpectation::after(ttl, found, sent, now);
         (record.stage, record.too_late, record.retry_at_once) = (Stage::Idle, 0, false);
         let left = lease.deadline() - now;
-        if left.is_zero() || !lease.confirm(sent, member.ttl) {
+        if left.is_zero() || !lease.confirm(sent, ttl) {
             self.lose(member.ticket, lease.reason_at_deadline());
             return None;
         }
@@ -109,7 +104,7 @@ impl Shard {
             self.events.push(Event::FoundTtl { lease, found, expected, clock });
         }
         self.answer_sent_requests(member.ticket, &ManualOutcome::Renewed);
-        Some(left.as_secs_f64() / member.ttl.as_secs_f64())
+        Some(left.as_secs_f64() / ttl.as_secs_f64())
     }
 
     fn handle_too_late(&mut self, ticket: u64, now: Instant) -> bool {
@@ -126,7 +121,7 @@ impl Shard {
         first
     }
 
-    fn handle_failure(&mut self, member: &Renewal, error: &TransportError, now: Instant) {
+    fn handle_failure(&mut self, member: &Call, error: &TransportError, now: Instant) {
         let Some(record) = self.records.get_mut(member.ticket) else { return };
         let lease = record.lease.clone();
         (record.stage, record.too_late) = (Stage::Idle, 0);
@@ -135,8 +130,9 @@ impl Shard {
             return self.lose(member.ticket, LossReason::NotOurs); // the key holds a value that is no lock
         }
         if error.effect != Effect::None {
-            record.baseline.note_unanswered(member.ttl);
-            lease.note_unanswered(error, member.execute_by, member.ttl);
+            let ttl = member.op.ttl().unwrap_or(lease.ttl());
+            record.baseline.note_unanswered(ttl);
+            lease.note_unanswered(error, member.execute_by, ttl);
         }
         if retry_at_once {
             self.make_ready(member.ticket); // the failure belongs to the former server

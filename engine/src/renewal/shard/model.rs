@@ -13,7 +13,7 @@ use crate::{
     renewal::manual,
     renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
-    transport::{ErrorKind, ServerTime, TransportError},
+    transport::{ErrorKind, Outcome, ServerTime, TransportError},
 };
 
 const TTLS: [u64; 3] = [1_000, 4_000, 10_000];
@@ -129,6 +129,7 @@ impl World {
     fn register(&mut self, ttl_ms: u64, renewed: bool, max_hold_ms: Option<u64>) {
         let ttl = Duration::from_millis(ttl_ms);
         let terms = Terms {
+            kind: crate::transport::HoldKind::Exclusive,
             ttl,
             renewed,
             max_hold: max_hold_ms.map(Duration::from_millis),
@@ -172,7 +173,7 @@ impl World {
         }
     }
 
-    fn check_sent(&self, member: &Renewal) {
+    fn check_sent(&self, member: &Call) {
         let flying = self.in_flight.iter().flat_map(|(batch, _)| &batch.members);
         let life = self.life(member.ticket);
         // A renewal of a lease that has ended may still be in flight. No other renewal in flight has the same ticket.
@@ -206,7 +207,7 @@ impl World {
         let tickets: Vec<_> = batch.members.iter().map(|member| member.ticket).collect();
         let is_over = |ticket: &u64| self.life(*ticket).lease.deadline() <= self.now;
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
-        let answered = |member| Renewal { answer: answer(kind, at), ..member };
+        let answered = |member: Call| member.answered(answer(kind, at));
         let answers: Vec<_> = batch.members.into_iter().map(answered).collect();
         self.shards.handle_answers(&answers, sent, self.now, &self.topology, &mut BatchOutcomes::default());
         let is_renewed = |life: &Life| life.lease.is_live() && self.now < life.lease.deadline();
@@ -291,16 +292,16 @@ fn earliest_renewal(sent: Instant, ttl: Duration) -> Instant {
     state::renew_at(sent, ttl).before(ttl / 3 / 8 + TICK)
 }
 
-fn answer(kind: u8, at: ServerTime) -> RenewalAnswer {
+fn answer(kind: u8, at: ServerTime) -> Outcome {
     let found = Duration::from_millis(500);
-    let last_error = |kind| RenewalAnswer::Failed(TransportError::without_effect(kind, None, "no"));
+    let last_error = |kind| Outcome::Failed(TransportError::without_effect(kind, None, "no"));
     match kind {
-        1 => RenewalAnswer::NotYours { at },
-        2 => RenewalAnswer::TooLate { at },
-        3 => RenewalAnswer::Failed(TransportError::unknown(ErrorKind::TimedOut, at, "no answer")),
+        1 => Outcome::NotYours { at },
+        2 => Outcome::TooLate { at },
+        3 => Outcome::Failed(TransportError::unknown(ErrorKind::TimedOut, at, "no answer")),
         4 => last_error(ErrorKind::Unreachable),
         5 => last_error(ErrorKind::WrongType),
-        0 | 6.. => RenewalAnswer::Renewed { found, at },
+        0 | 6.. => Outcome::Renewed { found, at },
     }
 }
 

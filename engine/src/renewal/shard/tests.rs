@@ -6,12 +6,17 @@ use crate::{
     renewal::manual,
     renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
     routing::topology::{Batching, Node, NodeId},
-    transport::{ErrorKind, ServerTime, TransportError},
+    transport::{ErrorKind, Outcome, ServerTime, TransportError},
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const TERMS: Terms =
-    Terms { ttl: TTL, renewed: true, max_hold: None, labels: crate::metrics::LabelSet::DEFAULT };
+const TERMS: Terms = Terms {
+    kind: crate::transport::HoldKind::Exclusive,
+    ttl: TTL,
+    renewed: true,
+    max_hold: None,
+    labels: crate::metrics::LabelSet::DEFAULT,
+};
 
 fn at(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
@@ -76,9 +81,9 @@ impl Ground {
         self.shards.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
     }
 
-    fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: RenewalAnswer) -> bool {
+    fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: Outcome) -> bool {
         let members: Vec<_> =
-            batch.members.into_iter().map(|member| Renewal { answer: answer.clone(), ..member }).collect();
+            batch.members.into_iter().map(|member| member.answered(answer.clone())).collect();
         self.shards.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.counts)
     }
 
@@ -91,12 +96,12 @@ impl Ground {
     }
 }
 
-fn renewed(found_ms: u64, ms: u64) -> RenewalAnswer {
-    RenewalAnswer::Renewed { found: Duration::from_millis(found_ms), at: server(1, ms) }
+fn renewed(found_ms: u64, ms: u64) -> Outcome {
+    Outcome::Renewed { found: Duration::from_millis(found_ms), at: server(1, ms) }
 }
 
-fn unknown(ms: u64) -> RenewalAnswer {
-    RenewalAnswer::Failed(TransportError::unknown(ErrorKind::TimedOut, server(1, ms), "no answer"))
+fn unknown(ms: u64) -> Outcome {
+    Outcome::Failed(TransportError::unknown(ErrorKind::TimedOut, server(1, ms), "no answer"))
 }
 
 fn one(mut batches: Vec<Batch>) -> Batch {
@@ -204,7 +209,7 @@ fn not_yours_is_a_loss_at_once() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
-    ground.answer(batch, 3_350, 3_351, RenewalAnswer::NotYours { at: server(1, 3_350) });
+    ground.answer(batch, 3_350, 3_351, Outcome::NotYours { at: server(1, 3_350) });
     assert_eq!(ground.losses(), [LossReason::NotOurs]);
     assert!(!lease.is_held(at(3_352)));
 }
@@ -215,7 +220,7 @@ fn an_answer_of_an_older_epoch_is_unknown() {
     let lease = ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
     ground.topology = topology(2, true);
-    ground.answer(batch, 3_350, 3_360, RenewalAnswer::NotYours { at: server(1, 3_355) });
+    ground.answer(batch, 3_350, 3_360, Outcome::NotYours { at: server(1, 3_355) });
     assert!(lease.is_live() && lease.is_in_jeopardy());
     assert_eq!((ground.counts.failed, ground.counts.answered()), (1, 0));
 }
@@ -224,7 +229,7 @@ fn an_answer_of_an_older_epoch_is_unknown() {
 fn too_late_is_asked_again_in_the_same_tick_once_and_then_tick_by_tick() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    let too_late = RenewalAnswer::TooLate { at: server(1, 3_350) };
+    let too_late = Outcome::TooLate { at: server(1, 3_350) };
     let batch = one(ground.due(3_350));
     assert!(ground.answer(batch, 3_350, 3_351, too_late.clone()));
     let batch = one(ground.due(3_351));
@@ -254,7 +259,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
         batch,
         100,
         101,
-        RenewalAnswer::Renewed { found: Duration::from_millis(9_900), at: server(2, 100) },
+        Outcome::Renewed { found: Duration::from_millis(9_900), at: server(2, 100) },
     );
     assert!(!lease.is_in_jeopardy());
 }
@@ -328,7 +333,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let (answer_to, mut answer) = manual::tests::channel();
     ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
-    assert_eq!(batch.members[0].ttl, TTL * 3);
+    assert_eq!(batch.members[0].op.ttl(), Some(TTL * 3));
     ground.answer(batch, 100, 110, renewed(9_900, 105));
     assert!(matches!(answer.try_recv(), Ok(ManualOutcome::Renewed)));
     assert_eq!(lease.deadline(), at(100 + 28_500));
@@ -363,7 +368,7 @@ fn s2_a_renewal_that_is_answered_after_its_holder_saw_the_deadline_pass_changes_
 fn s2_nothing_is_sent_after_the_deadline() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", Terms { ttl: Duration::from_millis(9_990), ..TERMS });
-    let too_late = RenewalAnswer::TooLate { at: server(1, 3_350) };
+    let too_late = Outcome::TooLate { at: server(1, 3_350) };
     let batch = one(ground.due(3_350));
     ground.answer(batch, 3_350, 3_351, too_late);
     assert!(!lease.is_held(at(9_491)), "between two ticks");
@@ -399,7 +404,7 @@ fn every_request_is_answered() {
     assert!(matches!(first.try_recv(), Ok(ManualOutcome::Renewed)));
     assert!(second.try_recv().is_err());
     let batch = one(ground.due(110));
-    assert!(batch.members[0].ttl >= TTL * 2);
+    assert!(batch.members[0].op.ttl() >= Some(TTL * 2));
     ground.answer(batch, 110, 111, renewed(29_990, 110));
     assert!(matches!(second.try_recv(), Ok(ManualOutcome::Renewed)));
     assert!(lease.deadline() >= at(100 + 28_500), "never shortened");
@@ -434,9 +439,9 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
     ground.shards.expedite(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy() && ground.due(3_400).is_empty(), "never twice in flight");
     let gone = TransportError::without_effect(ErrorKind::Unreachable, None, "gone");
-    ground.answer(batch, 3_350, 3_410, RenewalAnswer::Failed(gone.clone()));
+    ground.answer(batch, 3_350, 3_410, Outcome::Failed(gone.clone()));
     let batch = one(ground.due(3_410));
-    ground.answer(batch, 3_410, 3_420, RenewalAnswer::Failed(gone));
+    ground.answer(batch, 3_410, 3_420, Outcome::Failed(gone));
     assert!(ground.due(3_450).is_empty(), "once");
     assert!(lease.is_in_jeopardy());
 }

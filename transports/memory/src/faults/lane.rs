@@ -3,14 +3,11 @@ use std::sync::Arc;
 use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
-    transport::{
-        Acquire, AcquireReply, BoxFuture, Inspection, Lane, LaneStats, Release, ReleaseReply, Renewal,
-        TransportError, Watch,
-    },
+    transport::{BoxFuture, Call, Inspection, Lane, LaneStats, Outcome, TransportError, Watch},
 };
 use tokio::sync::{oneshot, watch};
 
-use super::{Answer, Operation, Rule, execution, line::Line, request::Request, watch as relay};
+use super::{Answer, Rule, execution, line::Line, request::Request, watch as relay};
 
 /// A lane that checks every call against the rules, when the call is made.
 pub(super) struct FaultyLane {
@@ -42,18 +39,17 @@ impl FaultyLane {
         })
     }
 
-    /// Sends the members that the rule applies to separately. The whole batch is answered once all members are.
-    fn split(&self, rule: Rule, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        let (hit, spared): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|member| rule.is_about(&member.key));
-        let hit = execution::start(&self.line, rule.fault(), Some(rule), Request::Renew(node, hit));
-        let spared = (!spared.is_empty()).then(|| self.pass(Request::Renew(node, spared)));
+    /// Sends the calls that the rule applies to separately. The whole batch is answered once all calls are.
+    fn split(&self, rule: Rule, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
+        let (hit, spared): (Vec<_>, Vec<_>) = batch.into_iter().partition(|call| rule.is_about(&call.key));
+        let hit = execution::start(&self.line, rule.fault(), Some(rule), Request::Batch(node, hit));
+        let spared = (!spared.is_empty()).then(|| self.pass(Request::Batch(node, spared)));
         Box::pin(async move {
             let mut answered = match spared {
-                Some(spared) => renewals(spared.await),
+                Some(spared) => calls(spared.await),
                 None => vec![],
             };
-            answered.append(&mut renewals(answer_of(hit).await));
+            answered.append(&mut calls(answer_of(hit).await));
             answered
         })
     }
@@ -64,34 +60,26 @@ impl Lane for FaultyLane {
         self.line.inner.topology()
     }
 
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        let answer = self.ask(Request::Acquire(request));
+    fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome> {
+        let answer = self.ask(Request::One(call));
         Box::pin(async move {
-            let Answer::Acquire(reply) = answer.await else { unreachable!("asked to acquire") };
-            reply
+            let Answer::One(outcome) = answer.await else { unreachable!("one call was sent") };
+            outcome
         })
     }
 
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
-        let answer = self.ask(Request::Release(request));
-        Box::pin(async move {
-            let Answer::Release(reply) = answer.await else { unreachable!("asked to release") };
-            reply
-        })
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
+    fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         let line = &self.line;
-        if batch.is_empty() || line.faults.cut_of(line.purpose).is_some() {
-            let answer = self.ask(Request::Renew(node, batch));
-            return Box::pin(async move { renewals(answer.await) });
+        let request = Request::Batch(node, batch);
+        if request.keys().is_empty() || line.faults.cut_of(line.purpose).is_some() {
+            let answer = self.ask(request);
+            return Box::pin(async move { calls(answer.await) });
         }
-        let keys: Vec<&LockKey> = batch.iter().map(|member| &*member.key).collect();
-        match line.faults.decide(line.purpose, Operation::Renew, &keys) {
-            Some(rule) => self.split(rule, node, batch),
-            None => {
-                let answer = self.pass(Request::Renew(node, batch));
-                Box::pin(async move { renewals(answer.await) })
+        match (line.faults.decide(line.purpose, request.operation(), &request.keys()), request) {
+            (Some(rule), Request::Batch(node, batch)) => self.split(rule, node, batch),
+            (_, request) => {
+                let answer = self.pass(request);
+                Box::pin(async move { calls(answer.await) })
             }
         }
     }
@@ -121,8 +109,8 @@ impl Lane for FaultyLane {
     }
 }
 
-fn renewals(answer: Answer) -> Vec<Renewal> {
-    let Answer::Renew(members) = answer else { unreachable!("asked to renew") };
+fn calls(answer: Answer) -> Vec<Call> {
+    let Answer::Batch(members) = answer else { unreachable!("asked to renew") };
     members
 }
 

@@ -4,10 +4,7 @@ use leasehold::{
     clock::Instant,
     key::LockKey,
     routing::topology::NodeId,
-    transport::{
-        Acquire, AcquireReply, BoxFuture, ErrorKind, Inspection, Lane, Release, ReleaseReply, Renewal,
-        RenewalAnswer, ServerTime, TransportError,
-    },
+    transport::{BoxFuture, Call, ErrorKind, Inspection, Lane, Op, Outcome, ServerTime, TransportError},
 };
 
 use super::{Operation, probe::Probe};
@@ -15,9 +12,8 @@ use super::{Operation, probe::Probe};
 /// A call of a lane as a value, which can be stored, repeated and sent later.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    Acquire(Acquire),
-    Release(Release),
-    Renew(NodeId, Vec<Renewal>),
+    One(Call),
+    Batch(NodeId, Vec<Call>),
     Inspect(Arc<LockKey>),
     ForceRelease(Arc<LockKey>),
 }
@@ -26,12 +22,10 @@ pub(super) enum Request {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// The reply to an acquire.
-    Acquire(Result<AcquireReply, TransportError>),
-    /// The reply to a release.
-    Release(Result<ReleaseReply, TransportError>),
-    /// The members of a renewal batch, each with its answer.
-    Renew(Vec<Renewal>),
+    /// The outcome of one call.
+    One(Outcome),
+    /// The calls of a batch, each with its outcome.
+    Batch(Vec<Call>),
     /// The reply to an inspection.
     Inspect(Result<Inspection, TransportError>),
     /// The reply to a forced release.
@@ -42,9 +36,8 @@ impl Request {
     /// Calls the lane now. The future only returns the reply.
     pub(super) fn send(self, lane: &dyn Lane) -> BoxFuture<'_, Answer> {
         match self {
-            Request::Acquire(request) => answer(lane.acquire(request), Answer::Acquire),
-            Request::Release(request) => answer(lane.release(request), Answer::Release),
-            Request::Renew(node, batch) => answer(lane.renew(node, batch), Answer::Renew),
+            Request::One(call) => answer(lane.call_one(call), Answer::One),
+            Request::Batch(node, batch) => answer(lane.call(node, batch), Answer::Batch),
             Request::Inspect(key) => answer(lane.inspect(&key), Answer::Inspect),
             Request::ForceRelease(key) => answer(lane.force_release(&key), Answer::ForceRelease),
         }
@@ -52,9 +45,8 @@ impl Request {
 
     pub(super) fn operation(&self) -> Operation {
         match self {
-            Request::Acquire(_) => Operation::Acquire,
-            Request::Release(_) => Operation::Release,
-            Request::Renew(..) => Operation::Renew,
+            Request::One(call) => operation_of(call),
+            Request::Batch(_, batch) => batch.first().map_or(Operation::Renew, operation_of),
             Request::Inspect(_) => Operation::Inspect,
             Request::ForceRelease(_) => Operation::ForceRelease,
         }
@@ -63,8 +55,8 @@ impl Request {
     /// Returns the keys of the request. Only an empty batch has none.
     pub(super) fn keys(&self) -> Vec<&LockKey> {
         match self {
-            Request::Renew(_, batch) => batch.iter().map(|member| &*member.key).collect(),
-            Request::Acquire(_) | Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => {
+            Request::Batch(_, batch) => batch.iter().map(|call| &*call.key).collect(),
+            Request::One(_) | Request::Inspect(_) | Request::ForceRelease(_) => {
                 self.first_key().map(|key| &**key).into_iter().collect()
             }
         }
@@ -72,9 +64,8 @@ impl Request {
 
     pub(super) fn first_key(&self) -> Option<&Arc<LockKey>> {
         match self {
-            Request::Acquire(request) => Some(&request.key),
-            Request::Release(request) => Some(&request.key),
-            Request::Renew(_, batch) => batch.first().map(|member| &member.key),
+            Request::One(call) => Some(&call.key),
+            Request::Batch(_, batch) => batch.first().map(|call| &call.key),
             Request::Inspect(key) | Request::ForceRelease(key) => Some(key),
         }
     }
@@ -82,18 +73,18 @@ impl Request {
     /// Returns the earliest `execute_by` in the request. `None`: it has none.
     pub(super) fn execute_by(&self) -> Option<Instant> {
         match self {
-            Request::Acquire(request) => Some(request.execute_by),
-            Request::Renew(_, batch) => batch.iter().map(|member| member.execute_by).min(),
-            Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => None,
+            Request::One(call) => limit_of(call),
+            Request::Batch(_, batch) => batch.iter().filter_map(limit_of).min(),
+            Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
     }
 
     /// Keeps the first half of a batch. Any other request stays whole.
     pub(super) fn halved(self) -> Request {
         match self {
-            Request::Renew(node, mut batch) => {
+            Request::Batch(node, mut batch) => {
                 batch.truncate(batch.len() / 2);
-                Request::Renew(node, batch)
+                Request::Batch(node, batch)
             }
             whole => whole,
         }
@@ -102,9 +93,9 @@ impl Request {
     /// Returns the reply "too late", if this kind of request has it.
     pub(super) fn too_late(self, at: ServerTime) -> Option<Answer> {
         match self {
-            Request::Acquire(_) => Some(Answer::Acquire(Ok(AcquireReply::TooLate { at }))),
-            Request::Renew(_, batch) => Some(answer_all(batch, |_| RenewalAnswer::TooLate { at })),
-            Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => None,
+            Request::One(call) => call.op.is_limited().then_some(Answer::One(Outcome::TooLate { at })),
+            Request::Batch(_, batch) => Some(answer_all(batch, |_| Outcome::TooLate { at })),
+            Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
     }
 
@@ -112,13 +103,10 @@ impl Request {
     /// request has none.
     pub(super) fn failed(self, error: impl Fn(Option<Instant>) -> TransportError) -> Answer {
         match self {
-            Request::Acquire(request) => Answer::Acquire(Err(error(Some(request.execute_by)))),
-            Request::Release(_) => Answer::Release(Err(error(None))),
+            Request::One(call) => Answer::One(Outcome::Failed(error(limit_of(&call)))),
             Request::Inspect(_) => Answer::Inspect(Err(error(None))),
             Request::ForceRelease(_) => Answer::ForceRelease(Err(error(None))),
-            Request::Renew(_, batch) => {
-                answer_all(batch, |member| RenewalAnswer::Failed(error(Some(member.execute_by))))
-            }
+            Request::Batch(_, batch) => answer_all(batch, |call| Outcome::Failed(error(limit_of(call)))),
         }
     }
 
@@ -140,9 +128,22 @@ fn answer<'a, T: 'a>(reply: BoxFuture<'a, T>, wrap: fn(T) -> Answer) -> BoxFutur
     Box::pin(async move { wrap(reply.await) })
 }
 
-fn answer_all(mut batch: Vec<Renewal>, answer: impl Fn(&Renewal) -> RenewalAnswer) -> Answer {
-    for member in &mut batch {
-        member.answer = answer(member);
+fn answer_all(mut batch: Vec<Call>, outcome: impl Fn(&Call) -> Outcome) -> Answer {
+    for call in &mut batch {
+        call.outcome = outcome(call);
     }
-    Answer::Renew(batch)
+    Answer::Batch(batch)
+}
+
+fn operation_of(call: &Call) -> Operation {
+    match call.op {
+        Op::Release => Operation::Release,
+        Op::Renew { .. } => Operation::Renew,
+        _ => Operation::Acquire,
+    }
+}
+
+/// The latest moment of execution. A release has none.
+fn limit_of(call: &Call) -> Option<Instant> {
+    call.op.is_limited().then_some(call.execute_by)
 }

@@ -5,8 +5,8 @@ use leasehold::{
     key::LockKey,
     owner::Owner,
     transport::{
-        Acquire, AcquireReply, Effect, ErrorKind, Fencing, Lane, LanePurpose, OpenLane, Release,
-        ReleaseReply, Renewal, RenewalAnswer, ServerTime, Transport, TransportError,
+        Call, Effect, ErrorKind, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, ServerTime, Transport,
+        TransportError,
     },
 };
 
@@ -44,9 +44,9 @@ impl Ground {
         self.sound.inspect(&key("nobody's")).await.unwrap().at
     }
 
-    async fn renew(&self, batch: Vec<Renewal>) -> Vec<Renewal> {
+    async fn renew(&self, batch: Vec<Call>) -> Vec<Call> {
         let node = self.lane.topology().borrow().nodes()[0].id;
-        let mut answered = self.lane.renew(node, batch).await;
+        let mut answered = self.lane.call(node, batch).await;
         answered.sort_by_key(|member| member.ticket);
         answered
     }
@@ -68,18 +68,19 @@ fn owner(n: u64) -> Owner {
     Owner::new(Default::default(), n)
 }
 
-fn acquire(name: &str, n: u64) -> Acquire {
+fn acquire(name: &str, n: u64) -> Call {
     let execute_by = now() + TIMEOUT;
-    Acquire { key: key(name), owner: owner(n), ttl: TTL, fencing: Fencing::ServerClock, execute_by }
+    Call::new(key(name), HoldKind::Exclusive, Op::Acquire { ttl: TTL }, owner(n), execute_by)
 }
 
-fn release(name: &str, n: u64) -> Release {
-    Release { key: key(name), owner: owner(n) }
+fn release(name: &str, n: u64) -> Call {
+    Call::new(key(name), HoldKind::Exclusive, Op::Release, owner(n), now() + TIMEOUT)
 }
 
-fn renewal(name: &str, n: u64, ticket: u64) -> Renewal {
+fn renewal(name: &str, n: u64, ticket: u64) -> Call {
     let execute_by = now() + TIMEOUT;
-    Renewal { key: key(name), owner: owner(n), ttl: TTL, execute_by, ticket, answer: RenewalAnswer::None }
+    Call::new(key(name), HoldKind::Exclusive, Op::Renew { ttl: 2 * TTL }, owner(n), execute_by)
+        .with_ticket(ticket)
 }
 
 fn not_after(error: &TransportError) -> ServerTime {
@@ -89,23 +90,26 @@ fn not_after(error: &TransportError) -> ServerTime {
     }
 }
 
-fn is_granted(reply: &Result<AcquireReply, TransportError>) -> bool {
-    matches!(reply, Ok(AcquireReply::Granted { .. }))
+fn is_granted(reply: &Result<Outcome, TransportError>) -> bool {
+    matches!(reply, Ok(Outcome::Granted { .. }))
 }
 
-fn is_unknown(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::Failed(TransportError { effect: Effect::Unknown { .. }, .. }))
+fn is_unknown(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::Failed(TransportError { effect: Effect::Unknown { .. }, .. }))
 }
 
-fn is_renewed(answer: &RenewalAnswer) -> bool {
-    matches!(answer, RenewalAnswer::Renewed { .. })
+fn is_renewed(answer: &Outcome) -> bool {
+    matches!(answer, Outcome::Renewed { .. })
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_rule_nothing_is_changed() {
     let ground = ground().await;
-    assert!(is_granted(&ground.lane.acquire(acquire("a", 1)).await));
-    assert!(matches!(ground.lane.release(release("a", 1)).await, Ok(ReleaseReply::Released { .. })));
+    assert!(is_granted(&ground.lane.call_one(acquire("a", 1)).await.into_result()));
+    assert!(matches!(
+        ground.lane.call_one(release("a", 1)).await.into_result(),
+        Ok(Outcome::Released { .. })
+    ));
     assert!(ground.renew(vec![]).await.is_empty());
 }
 
@@ -114,18 +118,18 @@ async fn a_lost_request_is_unknown_at_its_limit_and_never_executed() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::LoseRequest);
     let (start, sent_at) = (now(), ground.server_now().await);
-    let error = ground.lane.acquire(acquire("a", 1)).await.unwrap_err();
+    let error = ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err();
     assert_eq!((now() - start, error.kind, rule.fired()), (TIMEOUT, ErrorKind::TimedOut, 1));
     assert_eq!(not_after(&error).micros, sent_at.micros + 1_000_000);
     assert!(ground.held_by("a").await.is_empty());
-    assert!(is_granted(&ground.lane.acquire(acquire("a", 1)).await), "the rule is spent");
+    assert!(is_granted(&ground.lane.call_one(acquire("a", 1)).await.into_result()), "the rule is spent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_is_unknown_and_the_request_executed() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::LoseReply);
-    let error = ground.lane.acquire(acquire("a", 1)).await.unwrap_err();
+    let error = ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err();
     assert_eq!((error.kind, rule.fired()), (ErrorKind::TimedOut, 1));
     assert_eq!(ground.held_by("a").await, [owner(1).to_string()]);
 }
@@ -133,10 +137,10 @@ async fn a_lost_reply_is_unknown_and_the_request_executed() {
 #[tokio::test(start_paused = true)]
 async fn a_release_without_a_reply_is_unknown_after_the_command_timeout() {
     let ground = ground().await;
-    ground.lane.acquire(acquire("a", 1)).await.unwrap();
+    ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap();
     ground.faults.on(Operation::Release).inject(Fault::LoseReply);
     let (start, sent_at) = (now(), ground.server_now().await);
-    let error = ground.lane.release(release("a", 1)).await.unwrap_err();
+    let error = ground.lane.call_one(release("a", 1)).await.into_result().unwrap_err();
     assert_eq!((now() - start, not_after(&error)), (TIMEOUT, sent_at));
     assert!(ground.held_by("a").await.is_empty());
 }
@@ -145,16 +149,16 @@ async fn a_release_without_a_reply_is_unknown_after_the_command_timeout() {
 async fn a_delayed_request_is_executed_later() {
     let ground = ground().await;
     ground.faults.on(Operation::Acquire).inject(Fault::DelayRequest(TIMEOUT / 2));
-    let late = ground.lane.acquire(acquire("a", 1));
-    assert!(is_granted(&ground.lane.acquire(acquire("a", 2)).await), "the second went ahead");
-    assert!(matches!(late.await, Ok(AcquireReply::Held { .. })));
+    let late = ground.lane.call_one(acquire("a", 1));
+    assert!(is_granted(&ground.lane.call_one(acquire("a", 2)).await.into_result()), "the second went ahead");
+    assert!(matches!(late.await, Outcome::Busy { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_delayed_past_its_limit_is_not_executed() {
     let ground = ground().await;
     ground.faults.on(Operation::Acquire).inject(Fault::DelayRequest(TIMEOUT + MS));
-    assert!(ground.lane.acquire(acquire("a", 1)).await.is_err());
+    assert!(ground.lane.call_one(acquire("a", 1)).await.into_result().is_err());
     tokio::time::sleep(TIMEOUT).await;
     assert!(ground.held_by("a").await.is_empty());
 }
@@ -164,7 +168,9 @@ async fn a_delayed_reply_tells_of_the_time_of_execution() {
     let ground = ground().await;
     ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(TIMEOUT / 2));
     let (start, sent_at) = (now(), ground.server_now().await);
-    let Ok(AcquireReply::Granted { at, .. }) = ground.lane.acquire(acquire("a", 1)).await else { panic!() };
+    let Ok(Outcome::Granted { at, .. }) = ground.lane.call_one(acquire("a", 1)).await.into_result() else {
+        panic!()
+    };
     assert_eq!((at, now() - start), (sent_at, TIMEOUT / 2));
 }
 
@@ -173,7 +179,7 @@ async fn a_reply_delayed_past_the_limit_is_unknown() {
     let ground = ground().await;
     ground.faults.on(Operation::Acquire).inject(Fault::DelayReply(2 * TIMEOUT));
     let start = now();
-    not_after(&ground.lane.acquire(acquire("a", 1)).await.unwrap_err());
+    not_after(&ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err());
     assert_eq!(now() - start, TIMEOUT);
     assert!(!ground.held_by("a").await.is_empty());
 }
@@ -181,17 +187,20 @@ async fn a_reply_delayed_past_the_limit_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn repeating_gives_the_second_answer() {
     let ground = ground().await;
-    ground.lane.acquire(acquire("a", 1)).await.unwrap();
+    ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap();
     ground.faults.on(Operation::Release).inject(Fault::Repeat);
-    assert!(matches!(ground.lane.release(release("a", 1)).await, Ok(ReleaseReply::NotYours { .. })));
+    assert!(matches!(
+        ground.lane.call_one(release("a", 1)).await.into_result(),
+        Ok(Outcome::NotYours { .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeating_later_gives_the_first_answer() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::RepeatLater(TIMEOUT / 2));
-    assert!(is_granted(&ground.lane.acquire(acquire("a", 1)).await));
-    ground.lane.release(release("a", 1)).await.unwrap();
+    assert!(is_granted(&ground.lane.call_one(acquire("a", 1)).await.into_result()));
+    ground.lane.call_one(release("a", 1)).await.into_result().unwrap();
     assert!(ground.held_by("a").await.is_empty());
     rule.until_fired(1).await;
     assert_eq!(ground.held_by("a").await, [owner(1).to_string()], "the copy came in time and was executed");
@@ -201,22 +210,22 @@ async fn repeating_later_gives_the_first_answer() {
 async fn a_reordered_request_lets_others_go_first() {
     let ground = ground().await;
     ground.faults.on(Operation::Acquire).inject(Fault::Reorder(2));
-    let mut first = ground.lane.acquire(acquire("a", 1));
-    ground.lane.acquire(acquire("b", 2)).await.unwrap();
+    let mut first = ground.lane.call_one(acquire("a", 1));
+    ground.lane.call_one(acquire("b", 2)).await.into_result().unwrap();
     assert!(tokio::time::timeout(MS, &mut first).await.is_err(), "one of two went by");
-    assert!(is_granted(&ground.lane.acquire(acquire("a", 3)).await));
-    assert!(matches!(first.await, Ok(AcquireReply::Held { .. })));
+    assert!(is_granted(&ground.lane.call_one(acquire("a", 3)).await.into_result()));
+    assert!(matches!(first.await, Outcome::Busy { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_held_request_delivered_in_time_answers_its_caller() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::Hold);
-    let caller = ground.lane.acquire(acquire("a", 1));
+    let caller = ground.lane.call_one(acquire("a", 1));
     rule.until_fired(1).await;
     assert_eq!(rule.held_requests(), 1);
-    assert!(matches!(rule.deliver().await, Some(Answer::Acquire(Ok(AcquireReply::Granted { .. })))));
-    assert!(is_granted(&caller.await));
+    assert!(matches!(rule.deliver().await, Some(Answer::One(Outcome::Granted { .. }))));
+    assert!(is_granted(&caller.await.into_result()));
     assert!(rule.deliver().await.is_none());
 }
 
@@ -224,23 +233,23 @@ async fn a_held_request_delivered_in_time_answers_its_caller() {
 async fn a_held_request_is_executed_at_its_limit_and_not_after() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).times(2).inject(Fault::Hold);
-    let (in_time, late) = (ground.lane.acquire(acquire("a", 1)), ground.lane.acquire(acquire("b", 2)));
+    let (in_time, late) = (ground.lane.call_one(acquire("a", 1)), ground.lane.call_one(acquire("b", 2)));
     let (in_time, late) = tokio::join!(in_time, late);
-    assert_eq!(not_after(&in_time.unwrap_err()), ground.server_now().await);
-    assert!(matches!(rule.deliver().await, Some(Answer::Acquire(Ok(AcquireReply::Granted { .. })))));
+    assert_eq!(not_after(&in_time.into_result().unwrap_err()), ground.server_now().await);
+    assert!(matches!(rule.deliver().await, Some(Answer::One(Outcome::Granted { .. }))));
     tokio::time::advance(MS).await;
-    assert!(matches!(rule.deliver().await, Some(Answer::Acquire(Ok(AcquireReply::TooLate { .. })))));
-    assert!(late.is_err() && ground.held_by("b").await.is_empty());
+    assert!(matches!(rule.deliver().await, Some(Answer::One(Outcome::TooLate { .. }))));
+    assert!(late.error().is_some() && ground.held_by("b").await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_held_request_does_not_outlive_its_rule() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::Hold);
-    let caller = ground.lane.acquire(acquire("a", 1));
+    let caller = ground.lane.call_one(acquire("a", 1));
     rule.until_fired(1).await;
     drop(rule);
-    assert!(caller.await.is_err());
+    assert!(caller.await.error().is_some());
     assert!(ground.held_by("a").await.is_empty());
 }
 
@@ -250,18 +259,18 @@ async fn a_held_request_does_not_outlive_its_rule() {
 async fn a_held_request_is_not_executed_past_the_server_time_that_was_told() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::Hold);
-    let caller = ground.lane.acquire(acquire("a", 1));
+    let caller = ground.lane.call_one(acquire("a", 1));
     rule.until_fired(1).await;
     ground.transport.inner().step_server_clock(ClockStep::Forward(2 * TIMEOUT));
-    assert!(matches!(rule.deliver().await, Some(Answer::Acquire(Ok(AcquireReply::TooLate { .. })))));
-    assert!(matches!(caller.await, Ok(AcquireReply::TooLate { .. })));
+    assert!(matches!(rule.deliver().await, Some(Answer::One(Outcome::TooLate { .. }))));
+    assert!(matches!(caller.await, Outcome::TooLate { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_takes_only_the_answer_along() {
     let ground = ground().await;
     let rule = ground.faults.on(Operation::Acquire).inject(Fault::DelayRequest(MS));
-    drop(ground.lane.acquire(acquire("a", 1)));
+    drop(ground.lane.call_one(acquire("a", 1)));
     rule.until_fired(1).await;
     tokio::time::sleep(2 * MS).await;
     assert_eq!(ground.held_by("a").await, [owner(1).to_string()]);
@@ -272,10 +281,10 @@ async fn refusing_and_resetting_answer_at_once() {
     let ground = ground().await;
     let start = now();
     ground.faults.on(Operation::Acquire).inject(Fault::Refuse(ErrorKind::NotReady));
-    let refused = ground.lane.acquire(acquire("a", 1)).await.unwrap_err();
+    let refused = ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err();
     assert_eq!((refused.kind, refused.effect), (ErrorKind::NotReady, Effect::None));
     ground.faults.on(Operation::Acquire).inject(Fault::Reset);
-    let reset = ground.lane.acquire(acquire("a", 1)).await.unwrap_err();
+    let reset = ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err();
     assert_eq!(reset.kind, ErrorKind::Unreachable);
     assert_eq!(not_after(&reset).micros, ground.server_now().await.micros + 1_000_000);
     assert!(ground.held_by("a").await.is_empty());
@@ -292,14 +301,14 @@ async fn conditions_choose_the_operation() {
         ground.faults.on(Operation::Acquire).lane(LanePurpose::Renewals).always().inject(refuse);
     let mut fine = vec![];
     for name in ["a", "b", "a", "b", "a", "a"] {
-        fine.push(ground.lane.acquire(acquire(name, 1)).await.is_ok());
+        fine.push(ground.lane.call_one(acquire(name, 1)).await.into_result().is_ok());
     }
     assert_eq!(fine, [true, true, true, true, false, true]);
     for _ in 0..5 {
-        assert!(renewals.acquire(acquire("c", 1)).await.is_err());
+        assert!(renewals.call_one(acquire("c", 1)).await.into_result().is_err());
     }
     over_renewals.remove();
-    assert!(renewals.acquire(acquire("c", 1)).await.is_ok());
+    assert!(renewals.call_one(acquire("c", 1)).await.into_result().is_ok());
     assert_eq!((third_of_a.fired(), over_renewals.fired()), (1, 5));
 }
 
@@ -310,13 +319,13 @@ async fn a_batch_may_be_lost_before_inside_and_after() {
         let mut batch = vec![];
         for n in 0..4 {
             let name = n.to_string();
-            ground.lane.acquire(acquire(&name, n)).await.unwrap();
-            batch.push(Renewal { ttl: 2 * TTL, ..renewal(&name, n, n) });
+            ground.lane.call_one(acquire(&name, n)).await.into_result().unwrap();
+            batch.push(renewal(&name, n, n));
         }
         ground.faults.on(Operation::Renew).inject(fault);
         let (start, answered) = (now(), ground.renew(batch).await);
         assert_eq!((now() - start, answered.len()), (TIMEOUT, 4), "{fault:?}");
-        assert!(answered.iter().all(|member| is_unknown(&member.answer)), "{fault:?}");
+        assert!(answered.iter().all(|member| is_unknown(&member.outcome)), "{fault:?}");
         tokio::time::sleep(TTL).await;
         let mut left = 0;
         for n in 0..4 {
@@ -330,12 +339,12 @@ async fn a_batch_may_be_lost_before_inside_and_after() {
 async fn a_rule_with_a_key_spares_the_other_members() {
     let ground = ground().await;
     for n in 0..3 {
-        ground.lane.acquire(acquire(&n.to_string(), n)).await.unwrap();
+        ground.lane.call_one(acquire(&n.to_string(), n)).await.into_result().unwrap();
     }
     let rule = ground.faults.on(Operation::Renew).key("1").inject(Fault::LoseReply);
     let answered = ground.renew((0..3).map(|n| renewal(&n.to_string(), n, n)).collect()).await;
-    assert!(is_renewed(&answered[0].answer) && is_renewed(&answered[2].answer), "{answered:?}");
-    assert!(is_unknown(&answered[1].answer), "{answered:?}");
+    assert!(is_renewed(&answered[0].outcome) && is_renewed(&answered[2].outcome), "{answered:?}");
+    assert!(is_unknown(&answered[1].outcome), "{answered:?}");
     assert_eq!(rule.fired(), 1);
 }
 
@@ -351,13 +360,13 @@ async fn every_kind_of_cut_answers_as_it_says() {
     for (cut, kind, unknown, after, executed) in kinds {
         let ground = ground().await;
         ground.faults.cut(cut);
-        let (start, error) = (now(), ground.lane.acquire(acquire("a", 1)).await.unwrap_err());
+        let (start, error) = (now(), ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap_err());
         let is_unknown = matches!(error.effect, Effect::Unknown { .. });
         assert_eq!((error.kind, is_unknown, now() - start), (kind, unknown, after), "{cut:?}");
         assert_eq!(!ground.held_by("a").await.is_empty(), executed, "{cut:?}");
         assert!(ground.transport.open(open(LanePurpose::Calls)).await.is_err(), "{cut:?}");
         ground.faults.heal();
-        assert!(ground.lane.acquire(acquire("b", 1)).await.is_ok(), "{cut:?}");
+        assert!(ground.lane.call_one(acquire("b", 1)).await.into_result().is_ok(), "{cut:?}");
     }
 }
 
@@ -370,15 +379,15 @@ async fn a_cut_takes_watches_out_of_force_with_a_gap() {
     watch.changed().await;
     let cut = watch.observe();
     assert_eq!((cut.in_force, cut.gaps), (false, 1));
-    ground.sound.acquire(acquire("a", 1)).await.unwrap();
-    ground.sound.release(release("a", 1)).await.unwrap();
+    ground.sound.call_one(acquire("a", 1)).await.into_result().unwrap();
+    ground.sound.call_one(release("a", 1)).await.into_result().unwrap();
     tokio::time::sleep(MS).await;
     ground.faults.heal();
     watch.changed().await;
     let healed = watch.observe();
     assert_eq!((healed.in_force, healed.gaps, healed.notices), (true, 1, 0), "what came in between is lost");
-    ground.sound.acquire(acquire("a", 1)).await.unwrap();
-    ground.sound.release(release("a", 1)).await.unwrap();
+    ground.sound.call_one(acquire("a", 1)).await.into_result().unwrap();
+    ground.sound.call_one(release("a", 1)).await.into_result().unwrap();
     watch.changed().await;
     assert_eq!(watch.observe().notices, 1);
 }
@@ -404,8 +413,8 @@ async fn notices_are_lost_delayed_and_doubled() {
         let ground = ground().await;
         let mut watch = ground.lane.watch(&key("a"));
         let rule = ground.faults.on(Operation::Notice).inject(fault);
-        ground.lane.acquire(acquire("a", 1)).await.unwrap();
-        ground.lane.release(release("a", 1)).await.unwrap();
+        ground.lane.call_one(acquire("a", 1)).await.into_result().unwrap();
+        ground.lane.call_one(release("a", 1)).await.into_result().unwrap();
         rule.until_fired(1).await;
         tokio::time::sleep(MS).await;
         assert_eq!(watch.observe().notices, at_once, "{fault:?}");

@@ -52,19 +52,19 @@ impl Connection {
         Ok(Limit { until: execute_by, not_after })
     }
 
-    /// Returns the limit of a request without `execute_by`: the command timeout from now.
-    pub(super) fn limit_of_timeout(&self) -> Limit {
-        Limit { until: self.now() + self.terms.command_timeout, not_after: self.at(0) }
+    /// The deadline of a request that has none of its own: the command timeout from now.
+    pub(super) fn timeout(&self) -> Instant {
+        self.now() + self.terms.command_timeout
     }
 
-    /// Returns the limit with the current server time as `not_after`, for a request without `execute_by` that is
-    /// sent now.
+    /// The limit of a request that is sent now, is answered by `until`, and may be executed at any time. Its
+    /// `not_after` is the current server time.
     ///
     /// # Errors
     /// `NotReady` if the server's clock was not read in the last minute.
-    pub(super) fn sent_now(&self, limit: Limit) -> Result<Limit, TransportError> {
+    pub(super) fn sent_now(&self, until: Instant) -> Result<Limit, TransportError> {
         let now = self.now();
-        Ok(Limit { not_after: self.at(self.translate(now, now)?), ..limit })
+        Ok(Limit { until, not_after: self.at(self.translate(now, now)?) })
     }
 
     fn translate(&self, moment: Instant, now: Instant) -> Result<u64, TransportError> {

@@ -3,6 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod batching;
 mod call_error;
+mod calls;
 pub(crate) mod connect;
 mod deadline;
 pub(crate) mod features;

@@ -3,7 +3,7 @@
 use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
 use leasehold::{
     clock::Instant,
-    transport::{ErrorKind, Renewal, RenewalAnswer, TransportError},
+    transport::{Call, ErrorKind, Outcome, TransportError},
 };
 
 use super::{
@@ -27,7 +27,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError::Elsewhere`] if the whole command was redirected.
-    pub(crate) async fn renew(&self, form: Batches, members: &mut [Renewal]) -> Result<(), CallError> {
+    pub(crate) async fn renew(&self, form: Batches, members: &mut [Call]) -> Result<(), CallError> {
         self.renew_by(script_of(form), members, Asking::Plain).await
     }
 
@@ -36,14 +36,14 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError::Elsewhere`] if the whole command was redirected.
-    pub(crate) async fn renew_slot(&self, members: &mut [Renewal], asking: Asking) -> Result<(), CallError> {
+    pub(crate) async fn renew_slot(&self, members: &mut [Call], asking: Asking) -> Result<(), CallError> {
         self.renew_by(DECLARED, members, asking).await
     }
 
     async fn renew_by(
         &self,
         renewal: RenewalScript,
-        members: &mut [Renewal],
+        members: &mut [Call],
         asking: Asking,
     ) -> Result<(), CallError> {
         // The command has one latest execution time, the earliest of its members. For the others it can only be too
@@ -51,7 +51,7 @@ impl Connection {
         let Some(execute_by) = members.iter().map(|member| member.execute_by).min() else { return Ok(()) };
         match self.ask_to_renew(renewal, members, execute_by, asking).await {
             Ok((renewed, limit)) => self.answer_each(members, renewed, limit),
-            Err(CallError::Failed(error)) => answer_all(members, &RenewalAnswer::Failed(error)),
+            Err(CallError::Failed(error)) => answer_all(members, &Outcome::Failed(error)),
             Err(elsewhere) => return Err(elsewhere),
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Connection {
     async fn ask_to_renew(
         &self,
         (script, arguments): RenewalScript,
-        members: &[Renewal],
+        members: &[Call],
         execute_by: Instant,
         asking: Asking,
     ) -> Result<(Renewed, Limit), CallError> {
@@ -76,26 +76,26 @@ impl Connection {
         Ok((renewed, limit))
     }
 
-    fn answer_each(&self, members: &mut [Renewal], renewed: Renewed, limit: Limit) {
+    fn answer_each(&self, members: &mut [Call], renewed: Renewed, limit: Limit) {
         match renewed {
-            Renewed::TooLate { now } => answer_all(members, &RenewalAnswer::TooLate { at: self.at(now) }),
+            Renewed::TooLate { now } => answer_all(members, &Outcome::TooLate { at: self.at(now) }),
             Renewed::Each { found, now } => {
                 for (member, found) in members.iter_mut().zip(found) {
-                    member.answer = self.answer(found, now, limit);
+                    member.outcome = self.answer(found, now, limit);
                 }
             }
         }
     }
 
-    fn answer(&self, found: Found, now: u64, limit: Limit) -> RenewalAnswer {
+    fn answer(&self, found: Found, now: u64, limit: Limit) -> Outcome {
         let at = self.at(now);
         match found {
-            Found::Left(found) => RenewalAnswer::Renewed { found, at },
+            Found::Left(found) => Outcome::Renewed { found, at },
             // Another client has removed the expiry (`PERSIST`). The lock had no expiry, and has one again now.
-            Found::NoExpiry => RenewalAnswer::Renewed { found: std::time::Duration::MAX, at },
-            Found::NotYours => RenewalAnswer::NotYours { at },
-            Found::Refused(text) if text.contains(NOT_HERE) => RenewalAnswer::None,
-            Found::Refused(text) => RenewalAnswer::Failed(self.explain_refusal(&text, limit)),
+            Found::NoExpiry => Outcome::Renewed { found: std::time::Duration::MAX, at },
+            Found::NotYours => Outcome::NotYours { at },
+            Found::Refused(text) if text.contains(NOT_HERE) => Outcome::Pending,
+            Found::Refused(text) => Outcome::Failed(self.explain_refusal(&text, limit)),
         }
     }
 }
@@ -110,12 +110,12 @@ fn script_of(form: Batches) -> RenewalScript {
 }
 
 /// A script, and the function that builds its arguments.
-type RenewalScript = (Script, fn(&Str, &[Renewal], Limit) -> Vec<Value>);
+type RenewalScript = (Script, fn(&Str, &[Call], Limit) -> Vec<Value>);
 
 const DECLARED: RenewalScript = (Script::Renew, declared);
 const UNDECLARED: RenewalScript = (Script::RenewAcrossSlots, undeclared);
 
-fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
+fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(members.len() + FEW);
     args.push(Value::String(head.clone()));
     args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
@@ -130,7 +130,7 @@ fn declared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
     args
 }
 
-fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
+fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(FEW);
     args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
     push_runs(&mut args, members, |run| {
@@ -147,7 +147,7 @@ fn undeclared(head: &Str, members: &[Renewal], limit: Limit) -> Vec<Value> {
 
 /// All keys are parts of one buffer. fred counts references to each key, which would cost one allocation per key in
 /// separate buffers.
-fn keys(members: &[Renewal]) -> impl Iterator<Item = Value> {
+fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
     let mut names = Vec::with_capacity(names_bytes(members));
     members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
     let mut rest = Bytes::from(names);
@@ -156,23 +156,22 @@ fn keys(members: &[Renewal]) -> impl Iterator<Item = Value> {
 
 /// Groups members with the same ttl and client into runs. Usually all leases of a batch have both in common, so a
 /// batch is usually one run.
-fn push_runs(args: &mut Vec<Value>, members: &[Renewal], packed: impl Fn(&[Renewal]) -> Pack) {
-    let alike =
-        |one: &Renewal, other: &Renewal| one.ttl == other.ttl && one.owner.client() == other.owner.client();
+fn push_runs(args: &mut Vec<Value>, members: &[Call], packed: impl Fn(&[Call]) -> Pack) {
+    let alike = |one: &Call, other: &Call| one.op == other.op && one.owner.client() == other.owner.client();
     for run in members.chunk_by(alike) {
-        args.push(millis(run[0].ttl));
+        args.push(millis(run[0].op.ttl().unwrap_or_default()));
         args.push(text(&run[0].owner.client_spelling()));
         args.push(Value::Bytes(packed(run).into_bytes().into()));
     }
 }
 
-fn names_bytes(members: &[Renewal]) -> usize {
+fn names_bytes(members: &[Call]) -> usize {
     members.iter().map(|member| member.key.on_server().len()).sum()
 }
 
-pub(crate) fn answer_all(members: &mut [Renewal], answer: &RenewalAnswer) {
+pub(crate) fn answer_all(members: &mut [Call], answer: &Outcome) {
     for member in members {
-        member.answer = answer.clone();
+        member.outcome = answer.clone();
     }
 }
 

@@ -10,13 +10,14 @@ mod topology_publisher;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, BoxFuture, Finding, Inspection, Lane, LanePurpose, LaneStats,
-        OpenLane, Release, ReleaseReply, Renewal, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Finding, Inspection, Lane, LanePurpose, LaneStats, Op, OpenLane,
+        Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -61,6 +62,19 @@ impl RedisLane {
         Ok(Self { lane, nodes, _tasks: tasks })
     }
 
+    async fn call_alone(&self, call: &Call) -> Result<Outcome, TransportError> {
+        if is_renewal(call) {
+            return Ok(self.nodes.renew_alone(call.clone()).await.outcome);
+        }
+        if call.op != Op::Release {
+            self.nodes.must_fit(&call.key)?;
+        }
+        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+        let outcome =
+            route.run(|connection, asking| async move { connection.call(call, asking).await }).await?;
+        Ok(publish_everywhere(outcome, &route, &call.key).await)
+    }
+
     // The deadline of requests that carry no `execute_by` of their own.
     fn until(&self) -> Instant {
         self.lane.clock.now() + self.lane.command_timeout
@@ -72,30 +86,24 @@ impl Lane for RedisLane {
         self.nodes.topology_publisher().topology()
     }
 
-    fn acquire(&self, request: Acquire) -> BoxFuture<'_, Result<AcquireReply, TransportError>> {
-        Box::pin(async move {
-            let request = &request;
-            self.nodes.must_fit(&request.key)?;
-            let (slot, until) = (request.key.slot(), request.execute_by);
-            let mut route = self.nodes.route(slot, until)?;
-            route.run(|connection, asking| async move { connection.acquire(request, asking).await }).await
-        })
+    fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { self.call_alone(&call).await.into() })
     }
 
-    fn release(&self, request: Release) -> BoxFuture<'_, Result<ReleaseReply, TransportError>> {
+    fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         Box::pin(async move {
-            let (request, until) = (&request, self.until());
-            let slot = request.key.slot();
-            let mut route = self.nodes.route(slot, until)?;
-            let answer = route
-                .run(|connection, asking| async move { connection.release(request, asking).await })
-                .await?;
-            Ok(publish_everywhere(answer, &route, &request.key).await)
+            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewal);
+            if others.is_empty() {
+                return self.nodes.renew(node, renewals).await; // the usual case
+            }
+            let others = join_all(others.into_iter().map(async |call| {
+                let outcome = self.call_alone(&call).await.into();
+                call.answered(outcome)
+            }));
+            let (mut answered, others) = tokio::join!(self.nodes.renew(node, renewals), others);
+            answered.extend(others);
+            answered
         })
-    }
-
-    fn renew(&self, node: NodeId, batch: Vec<Renewal>) -> BoxFuture<'_, Vec<Renewal>> {
-        Box::pin(self.nodes.renew(node, batch))
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
@@ -138,13 +146,17 @@ impl Lane for RedisLane {
     }
 }
 
+fn is_renewal(call: &Call) -> bool {
+    matches!(call.op, Op::Renew { .. })
+}
+
 // After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
 // unknown.
-async fn publish_everywhere(answer: ReleaseReply, route: &Route<'_>, key: &LockKey) -> ReleaseReply {
-    match answer {
-        ReleaseReply::Released { at, .. } if route.publish_behind_ask(key).await => {
-            ReleaseReply::Released { listeners: None, at }
+async fn publish_everywhere(outcome: Outcome, route: &Route<'_>, key: &LockKey) -> Outcome {
+    match outcome {
+        Outcome::Released { at, .. } if route.publish_behind_ask(key).await => {
+            Outcome::Released { listeners: None, at }
         }
-        answer => answer,
+        outcome => outcome,
     }
 }

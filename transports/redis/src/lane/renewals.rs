@@ -13,7 +13,7 @@ use leasehold::{
         slot::Slot,
         topology::{ClockId, NodeId},
     },
-    transport::{Effect, ErrorKind, Renewal, RenewalAnswer, TransportError},
+    transport::{Call, Effect, ErrorKind, Outcome, TransportError},
 };
 
 use super::nodes::Nodes;
@@ -22,11 +22,11 @@ use crate::connection::{Batches, Connection, answer_all, is_about_the_batch, is_
 impl Nodes {
     /// Renews many locks of one node. Renewals that the node does not serve any more go to the node that does, one
     /// by one.
-    pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Renewal>) -> Vec<Renewal> {
+    pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Call>) -> Vec<Call> {
         let connection = match self.connection(node) {
             Ok(connection) => connection,
             Err(error) => {
-                answer_all(&mut members, &RenewalAnswer::Failed(error));
+                answer_all(&mut members, &Outcome::Failed(error));
                 return members;
             }
         };
@@ -37,7 +37,7 @@ impl Nodes {
             Batches::BySlot => self.renew_by_slot_and_inquire(&connection, members).await,
             Batches::Declared | Batches::AcrossSlots => {
                 if connection.renew(form, &mut members).await.is_err() {
-                    answer_all(&mut members, &RenewalAnswer::None);
+                    answer_all(&mut members, &Outcome::Pending);
                 }
                 self.finish_batch(form, members).await
             }
@@ -46,11 +46,7 @@ impl Nodes {
 
     // The inquiry is sent first, so its reply usually arrives before those of the renewals. The renewals do not
     // wait for it.
-    async fn renew_by_slot_and_inquire(
-        &self,
-        connection: &Connection,
-        members: Vec<Renewal>,
-    ) -> Vec<Renewal> {
+    async fn renew_by_slot_and_inquire(&self, connection: &Connection, members: Vec<Call>) -> Vec<Call> {
         let inquiry = async {
             connection.inquire().await;
             pending::<Infallible>().await
@@ -62,8 +58,8 @@ impl Nodes {
         }
     }
 
-    async fn renew_by_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
-        let mut slots: BTreeMap<Slot, Vec<Renewal>> = BTreeMap::new();
+    async fn renew_by_slot(&self, members: Vec<Call>) -> Vec<Call> {
+        let mut slots: BTreeMap<Slot, Vec<Call>> = BTreeMap::new();
         for member in members {
             slots.entry(member.key.slot()).or_default().push(member);
         }
@@ -72,15 +68,15 @@ impl Nodes {
     }
 
     // While a slot is migrated, a command with several keys works only if all of them have moved, or none.
-    async fn renew_slot(&self, members: Vec<Renewal>) -> Vec<Renewal> {
+    async fn renew_slot(&self, members: Vec<Call>) -> Vec<Call> {
         let members = self.renew_together(members).await;
         self.finish_batch(Batches::BySlot, members).await
     }
 
     /// Repeats alone the renewals for which the reply to the batch does not settle the result.
-    async fn finish_batch(&self, form: Batches, mut members: Vec<Renewal>) -> Vec<Renewal> {
+    async fn finish_batch(&self, form: Batches, mut members: Vec<Call>) -> Vec<Call> {
         let is_conclusive = form.declares_one_key(members.len());
-        let is_open = |member: &Renewal| is_open(&member.answer, is_conclusive);
+        let is_open = |member: &Call| is_open(&member.outcome, is_conclusive);
         let Some(first) = members.iter().position(is_open) else {
             return members; // the usual case
         };
@@ -95,19 +91,19 @@ impl Nodes {
             }
             done = Some(first);
         }
-        let ask = async |(n, member): (usize, Renewal)| {
+        let ask = async |(n, member): (usize, Call)| {
             if done != Some(n) && is_open(&member) { self.renew_again(form, member).await } else { member }
         };
         join_all(members.into_iter().enumerate().map(ask)).await
     }
 
-    async fn renew_again(&self, form: Batches, member: Renewal) -> Renewal {
-        let first = member.answer.clone();
+    async fn renew_again(&self, form: Batches, member: Call) -> Call {
+        let first = member.outcome.clone();
         let mut member = self.renew_alone(member).await;
-        if let Some(clock) = refuting(&first, &member.answer) {
+        if let Some(clock) = refuting(&first, &member.outcome) {
             self.refute(clock, form);
         }
-        member.answer = combined(first, member.answer);
+        member.outcome = combined(first, member.outcome);
         member
     }
 
@@ -117,24 +113,24 @@ impl Nodes {
         }
     }
 
-    async fn renew_alone(&self, member: Renewal) -> Renewal {
+    pub(crate) async fn renew_alone(&self, member: Call) -> Call {
         let mut alone = self.renew_together(vec![member]).await;
         let mut member = alone.pop().expect("one went in");
-        if matches!(member.answer, RenewalAnswer::None) {
-            member.answer = RenewalAnswer::Failed(slot_is_moving(member.key.slot()));
+        if matches!(member.outcome, Outcome::Pending) {
+            member.outcome = Outcome::Failed(slot_is_moving(member.key.slot()));
         }
         member
     }
 
-    async fn renew_together(&self, mut members: Vec<Renewal>) -> Vec<Renewal> {
-        answer_all(&mut members, &RenewalAnswer::None);
+    async fn renew_together(&self, mut members: Vec<Call>) -> Vec<Call> {
+        answer_all(&mut members, &Outcome::Pending);
         if let Err(error) = self.send_renewal(&mut members).await {
-            answer_all(&mut members, &RenewalAnswer::Failed(error));
+            answer_all(&mut members, &Outcome::Failed(error));
         }
         members
     }
 
-    async fn send_renewal(&self, members: &mut [Renewal]) -> Result<(), TransportError> {
+    async fn send_renewal(&self, members: &mut [Call]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
         while let Err(call_error) = route.connection.renew_slot(members, route.asking).await {
             route.follow(call_error).await?;
@@ -145,23 +141,23 @@ impl Nodes {
 
 /// Whether the member has to be renewed again, in a command of its own. `is_conclusive`: the reply came from such a
 /// command.
-fn is_open(answer: &RenewalAnswer, is_conclusive: bool) -> bool {
+fn is_open(answer: &Outcome, is_conclusive: bool) -> bool {
     match answer {
-        RenewalAnswer::None => true,
-        RenewalAnswer::NotYours { .. } => !is_conclusive,
-        RenewalAnswer::Failed(error) => !is_conclusive && (is_passing(error) || is_about_the_batch(error)),
-        RenewalAnswer::Renewed { .. } | RenewalAnswer::TooLate { .. } => false,
+        Outcome::Pending => true,
+        Outcome::NotYours { .. } => !is_conclusive,
+        Outcome::Failed(error) => !is_conclusive && (is_passing(error) || is_about_the_batch(error)),
+        _ => false,
     }
 }
 
-fn is_refused_as_batch(member: &Renewal) -> bool {
-    matches!(&member.answer, RenewalAnswer::Failed(error) if is_about_the_batch(error))
+fn is_refused_as_batch(member: &Call) -> bool {
+    matches!(&member.outcome, Outcome::Failed(error) if is_about_the_batch(error))
 }
 
 /// Returns the clock of the server whose second reply shows that it answered the batch wrongly, or refused it only
 /// because it was a batch.
-fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
-    use RenewalAnswer::{Failed, NotYours, Renewed, TooLate};
+fn refuting(batch: &Outcome, alone: &Outcome) -> Option<ClockId> {
+    use Outcome::{Failed, NotYours, Renewed, TooLate};
     match (batch, alone) {
         // A different run of the server may have got its data back in between. So only the same run refutes its own
         // reply.
@@ -175,12 +171,12 @@ fn refuting(batch: &RenewalAnswer, alone: &RenewalAnswer) -> Option<ClockId> {
 
 /// Returns the result of both replies. The second one counts. If the second request was not sent, an unknown effect
 /// of the batch stays unknown.
-fn combined(batch: RenewalAnswer, alone: RenewalAnswer) -> RenewalAnswer {
+fn combined(batch: Outcome, alone: Outcome) -> Outcome {
     match (batch, alone) {
-        (RenewalAnswer::Failed(batch), RenewalAnswer::Failed(alone))
+        (Outcome::Failed(batch), Outcome::Failed(alone))
             if batch.effect != Effect::None && alone.effect == Effect::None =>
         {
-            RenewalAnswer::Failed(batch)
+            Outcome::Failed(batch)
         }
         (_, alone) => alone,
     }
@@ -201,21 +197,21 @@ mod tests {
         ServerTime { micros, clock: ClockId { node: NodeId(0), epoch } }
     }
 
-    fn renewed(at: ServerTime) -> RenewalAnswer {
-        RenewalAnswer::Renewed { found: std::time::Duration::ZERO, at }
+    fn renewed(at: ServerTime) -> Outcome {
+        Outcome::Renewed { found: std::time::Duration::ZERO, at }
     }
 
-    fn unknown(kind: ErrorKind) -> RenewalAnswer {
-        RenewalAnswer::Failed(TransportError::unknown(kind, at(1, 9), "ERR in words of its own"))
+    fn unknown(kind: ErrorKind) -> Outcome {
+        Outcome::Failed(TransportError::unknown(kind, at(1, 9), "ERR in words of its own"))
     }
 
-    fn refused(kind: ErrorKind, text: &'static str) -> RenewalAnswer {
-        RenewalAnswer::Failed(TransportError::without_effect(kind, None, text))
+    fn refused(kind: ErrorKind, text: &'static str) -> Outcome {
+        Outcome::Failed(TransportError::without_effect(kind, None, text))
     }
 
     #[test]
     fn what_a_batch_says_against_a_lease_is_open() {
-        let not_yours = RenewalAnswer::NotYours { at: at(1, 7) };
+        let not_yours = Outcome::NotYours { at: at(1, 7) };
         for answer in [&not_yours, &unknown(ErrorKind::Protocol), &refused(ErrorKind::NotReady, "TRYAGAIN")] {
             assert!(is_open(answer, false) && !is_open(answer, true), "{answer:?}");
         }
@@ -223,27 +219,26 @@ mod tests {
         {
             assert!(!is_open(&answer, false), "{answer:?}");
         }
-        assert!(is_open(&RenewalAnswer::None, true));
+        assert!(is_open(&Outcome::Pending, true));
     }
 
     #[test]
     fn only_the_same_run_of_a_server_refutes_its_not_yours() {
-        let not_yours = RenewalAnswer::NotYours { at: at(1, 7) };
+        let not_yours = Outcome::NotYours { at: at(1, 7) };
         assert_eq!(refuting(&not_yours, &renewed(at(1, 8))), Some(at(1, 8).clock));
         assert_eq!(refuting(&not_yours, &renewed(at(2, 8))), None);
         assert_eq!(refuting(&not_yours, &not_yours), None);
         assert_eq!(refuting(&unknown(ErrorKind::Protocol), &not_yours), Some(at(1, 7).clock));
         assert_eq!(refuting(&refused(ErrorKind::NotReady, "TRYAGAIN"), &not_yours), None);
-        assert_eq!(refuting(&RenewalAnswer::None, &renewed(at(1, 8))), None);
+        assert_eq!(refuting(&Outcome::Pending, &renewed(at(1, 8))), None);
     }
 
     #[test]
     fn an_unknown_effect_is_not_forgotten_for_a_second_try_that_was_not_sent() {
-        let combined = |batch: &RenewalAnswer, alone: &RenewalAnswer| {
-            format!("{:?}", combined(batch.clone(), alone.clone()))
-        };
+        let combined =
+            |batch: &Outcome, alone: &Outcome| format!("{:?}", combined(batch.clone(), alone.clone()));
         let (batch, not_sent) = (unknown(ErrorKind::Protocol), refused(ErrorKind::TimedOut, "not sent"));
-        let (renewed, not_yours) = (renewed(at(1, 8)), RenewalAnswer::NotYours { at: at(1, 7) });
+        let (renewed, not_yours) = (renewed(at(1, 8)), Outcome::NotYours { at: at(1, 7) });
         assert_eq!(combined(&batch, &not_sent), format!("{batch:?}"));
         assert_eq!(combined(&batch, &renewed), format!("{renewed:?}"));
         assert_eq!(combined(&not_yours, &not_sent), format!("{not_sent:?}"));

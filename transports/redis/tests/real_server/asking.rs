@@ -71,8 +71,8 @@ async fn a_grant_behind_an_asking_that_was_refused_is_a_grant() {
         _ => GRANTED.into(),
     });
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
-    let reply = lane.acquire(acquire(&OwnerMint::new(), &name("moves", true, 0))).await;
-    assert!(matches!(reply, Ok(AcquireReply::Granted { .. })), "{reply:?}");
+    let reply = lane.call_one(acquire(&OwnerMint::new(), &name("moves", true, 0))).await.into_result();
+    assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{reply:?}");
 }
 
 #[tokio::test]
@@ -82,7 +82,8 @@ async fn a_redirect_behind_an_asking_that_was_refused_names_the_missing_right() 
         _ => "-MOVED 1 127.0.0.1:1\r\n".into(),
     });
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
-    let error = lane.acquire(acquire(&OwnerMint::new(), &name("moves", true, 0))).await.unwrap_err();
+    let error =
+        lane.call_one(acquire(&OwnerMint::new(), &name("moves", true, 0))).await.into_result().unwrap_err();
     assert!(error.kind == ErrorKind::Denied && error.detail.contains("asking"), "{error}");
     assert_eq!(error.effect, Effect::None);
 }
@@ -115,8 +116,8 @@ async fn s1_no_other_request_comes_between_asking_and_its_command() {
         let name = if n % 2 == 0 { name("moves", true, n) } else { name("stays", false, n) };
         tasks.spawn(async move {
             for _ in 0..ROUNDS {
-                let reply = lane.acquire(acquire(&mint, &name)).await;
-                assert!(matches!(reply, Ok(AcquireReply::Granted { .. })), "{reply:?}");
+                let reply = lane.call_one(acquire(&mint, &name)).await.into_result();
+                assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{reply:?}");
             }
         });
     }

@@ -23,8 +23,8 @@ async fn l5_connections_to_a_far_server_stand_idle_and_busy() {
         let before = connections(&server);
         tokio::time::sleep(Duration::from_secs(6)).await;
         for n in 0..5 {
-            let granted = lane.acquire(acquire(&mint, &format!("k{n}"))).await;
-            assert!(matches!(granted, Ok(AcquireReply::Granted { .. })), "{granted:?}");
+            let granted = lane.call_one(acquire(&mint, &format!("k{n}"))).await.into_result();
+            assert!(matches!(granted, Ok(Outcome::Granted { .. })), "{granted:?}");
         }
         // `redis-cli` connects once for each look.
         assert_eq!(connections(&server) - before - 1, 0, "new connections at {round_trip_ms} ms");

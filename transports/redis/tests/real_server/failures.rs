@@ -22,10 +22,10 @@ fn node(lane: &Arc<dyn Lane>) -> Node {
     lane.topology().borrow().node(NodeId(0)).unwrap().clone()
 }
 
-async fn granted(lane: &Arc<dyn Lane>, mint: &OwnerMint, name: &str) -> Option<Acquire> {
+async fn granted(lane: &Arc<dyn Lane>, mint: &OwnerMint, name: &str) -> Option<Call> {
     let ask = acquire(mint, name);
-    match lane.acquire(ask.clone()).await {
-        Ok(AcquireReply::Granted { .. }) => Some(ask),
+    match lane.call_one(ask.clone()).await.into_result() {
+        Ok(Outcome::Granted { .. }) => Some(ask),
         Ok(other) => panic!("{other:?}"),
         Err(_) => None,
     }
@@ -49,15 +49,15 @@ async fn a_restart_is_a_new_epoch_for_both_lanes() {
     server.kill();
     // Not connected: an answer at once, and certainly no effect.
     let error = until(async || {
-        let error = calls.acquire(acquire(&mint, "k")).await.unwrap_err();
+        let error = calls.call_one(acquire(&mint, "k")).await.into_result().unwrap_err();
         (error.effect == Effect::None).then_some(error)
     })
     .await;
     assert_eq!(error.kind, ErrorKind::Unreachable);
     assert!(error.detail.contains(&server.port.to_string()), "{error}");
     assert!(!node(&calls).connected);
-    let failed = calls.renew(NodeId(0), vec![renewal(&before, TTL)]).await.remove(0).answer;
-    assert!(matches!(failed, RenewalAnswer::Failed(error) if error.effect == Effect::None));
+    let failed = calls.call(NodeId(0), vec![renewal(&before, TTL)]).await.remove(0).outcome;
+    assert!(matches!(failed, Outcome::Failed(error) if error.effect == Effect::None));
     server.launch();
     until(async || granted(&calls, &mint, "k").await).await;
     until(async || node(&renewals).connected.then_some(())).await;
@@ -96,8 +96,8 @@ async fn a_stopped_server_is_noticed_and_its_requests_are_unknown() {
     granted(&lane, &mint, "warm").await.unwrap();
     server.signal("-STOP");
     let start = Clock::Boot.now();
-    let ask = Acquire { execute_by: start + Duration::from_secs(5), ..acquire(&mint, "k") };
-    let error = lane.acquire(ask.clone()).await.unwrap_err();
+    let ask = acquire(&mint, "k").with_execute_by(start + Duration::from_secs(5));
+    let error = lane.call_one(ask.clone()).await.into_result().unwrap_err();
     let took = Clock::Boot.now() - start;
     eprintln!("stopped server noticed after {took:?}: {error}");
     assert!(took > Duration::from_millis(550) && took < Duration::from_millis(1_500), "{took:?}");
@@ -118,14 +118,14 @@ async fn a_server_that_is_busy_for_half_a_second_keeps_its_connection() {
         .map(str::to_owned);
     let mint = OwnerMint::new();
     server.signal("-STOP");
-    let ask = Acquire { execute_by: Clock::Boot.now() + Duration::from_secs(2), ..acquire(&mint, "k") };
+    let ask = acquire(&mint, "k").with_execute_by(Clock::Boot.now() + Duration::from_secs(2));
     let waiting = tokio::spawn({
         let lane = lane.clone();
-        async move { lane.acquire(ask).await }
+        async move { lane.call_one(ask).await.into_result() }
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
     server.signal("-CONT");
-    assert!(matches!(waiting.await.unwrap(), Ok(AcquireReply::Granted { .. })));
+    assert!(matches!(waiting.await.unwrap(), Ok(Outcome::Granted { .. })));
     let id = id.unwrap().split(' ').next().unwrap().to_owned();
     assert!(server.cli(&["client", "list"]).contains(&id));
 }
@@ -142,9 +142,8 @@ async fn a_full_socket_does_not_keep_a_dead_connection_alive() {
     let name = "x".repeat(8_000);
     let asks: Vec<_> = (0..3_000)
         .map(|_| {
-            let (lane, ask) =
-                (lane.clone(), Acquire { execute_by: start + SECOND * 5, ..acquire(&mint, &name) });
-            tokio::spawn(async move { lane.acquire(ask).await })
+            let (lane, ask) = (lane.clone(), acquire(&mint, &name).with_execute_by(start + SECOND * 5));
+            tokio::spawn(async move { lane.call_one(ask).await.into_result() })
         })
         .collect();
     for ask in asks {
@@ -232,7 +231,7 @@ async fn a_replica_is_no_server_for_locks() {
     server.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]);
     let mint = OwnerMint::new();
     let error = until(async || {
-        let error = lane.acquire(acquire(&mint, "k")).await.err()?;
+        let error = lane.call_one(acquire(&mint, "k")).await.into_result().err()?;
         error.detail.contains("no master").then_some(error)
     })
     .await;
@@ -271,11 +270,11 @@ async fn out_of_memory_refuses_the_acquire_and_nothing_else() {
     let mint = OwnerMint::new();
     let held = granted(&lane, &mint, "k").await.unwrap();
     server.cli(&["config", "set", "maxmemory", "1"]);
-    let error = lane.acquire(acquire(&mint, "other")).await.unwrap_err();
+    let error = lane.call_one(acquire(&mint, "other")).await.into_result().unwrap_err();
     assert_eq!((error.kind, error.effect), (ErrorKind::NotReady, Effect::None), "{error}");
-    let answer = lane.renew(NodeId(0), vec![renewal(&held, TTL * 2)]).await.remove(0).answer;
-    assert!(matches!(answer, RenewalAnswer::Renewed { .. }), "{answer:?}");
-    assert!(matches!(lane.release(release(&held)).await.unwrap(), ReleaseReply::Released { .. }));
+    let answer = lane.call(NodeId(0), vec![renewal(&held, TTL * 2)]).await.remove(0).outcome;
+    assert!(matches!(answer, Outcome::Renewed { .. }), "{answer:?}");
+    assert!(matches!(lane.call_one(release(&held)).await.into_result().unwrap(), Outcome::Released { .. }));
     assert_eq!(server.cli(&["dbsize"]), "0");
 }
 
@@ -294,26 +293,21 @@ async fn no_missing_right_and_no_pair_of_them_leaves_a_key_without_expiry() {
     for (n, missing) in pairs.enumerate() {
         server.cli(&["acl", "setuser", "default", &format!("-{}", missing[0]), &format!("-{}", missing[1])]);
         let ask = acquire(&mint, &format!("k{n}"));
-        let answer = lane.acquire(ask.clone()).await;
+        let answer = lane.call_one(ask.clone()).await.into_result();
         let needed = missing.iter().any(|right| !["publish", "eval", "hlen", "del"].contains(right));
         match (&answer, needed) {
             (Err(error), true) => {
                 assert_eq!((error.kind, error.effect), (ErrorKind::Denied, Effect::None), "{error}")
             }
-            (Ok(AcquireReply::Granted { .. }), false) => {}
+            (Ok(Outcome::Granted { .. }), false) => {}
             _ => panic!("{missing:?}: {answer:?}"),
         }
-        let renewed = lane.renew(NodeId(0), vec![renewal(&held, TTL)]).await.remove(0).answer;
-        let released = lane.release(release(&ask)).await;
+        let renewed = lane.call(NodeId(0), vec![renewal(&held, TTL)]).await.remove(0).outcome;
+        let released = lane.call_one(release(&ask)).await.into_result();
         if let (true, Ok(reply)) = (missing.contains(&"publish"), &released) {
-            assert!(matches!(
-                reply,
-                ReleaseReply::Released { listeners: None, .. } | ReleaseReply::NotYours { .. }
-            ));
+            assert!(matches!(reply, Outcome::Released { listeners: None, .. } | Outcome::NotYours { .. }));
         }
-        for error in
-            [released.err(), if let RenewalAnswer::Failed(error) = renewed { Some(error) } else { None }]
-        {
+        for error in [released.err(), if let Outcome::Failed(error) = renewed { Some(error) } else { None }] {
             assert!(
                 error.is_none_or(|error| error.effect == Effect::None && error.kind == ErrorKind::Denied)
             );
@@ -344,11 +338,11 @@ async fn the_minimal_rule_of_the_readme_is_enough() {
     while !watch.observe().in_force {
         watch.changed().await;
     }
-    let answer = lane.renew(NodeId(0), vec![renewal(&ask, TTL * 2)]).await.remove(0).answer;
-    assert!(matches!(answer, RenewalAnswer::Renewed { .. }));
+    let answer = lane.call(NodeId(0), vec![renewal(&ask, TTL * 2)]).await.remove(0).outcome;
+    assert!(matches!(answer, Outcome::Renewed { .. }));
     assert_eq!(lane.inspect(&ask.key).await.unwrap().holds.len(), 1);
-    let reply = lane.release(release(&ask)).await.unwrap();
-    assert!(matches!(reply, ReleaseReply::Released { listeners: Some(1), .. }));
+    let reply = lane.call_one(release(&ask)).await.into_result().unwrap();
+    assert!(matches!(reply, Outcome::Released { listeners: Some(1), .. }));
     assert!(!lane.force_release(&ask.key).await.unwrap());
     assert!(node(&lane).up_since.is_some());
     assert!(server.cli(&["acl", "log"]).is_empty(), "{}", server.cli(&["acl", "log"]));
@@ -366,8 +360,8 @@ async fn without_the_right_to_channels_there_are_locks_but_no_notices() {
     assert!(!watch.observe().in_force);
     let ask = granted(&lane, &OwnerMint::new(), "k").await.unwrap();
     assert!(matches!(
-        lane.release(release(&ask)).await.unwrap(),
-        ReleaseReply::Released { listeners: None, .. }
+        lane.call_one(release(&ask)).await.into_result().unwrap(),
+        Outcome::Released { listeners: None, .. }
     ));
 }
 
@@ -380,12 +374,11 @@ async fn what_may_be_in_flight_is_bounded() {
     let mint = OwnerMint::new();
     granted(&lane, &mint, "warm").await.unwrap();
     server.signal("-STOP");
-    let ask =
-        |name| Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(300), ..acquire(&mint, name) };
-    let (first, second) = tokio::join!(lane.acquire(ask("a")), lane.acquire(ask("b")));
+    let ask = |name| acquire(&mint, name).with_execute_by(Clock::Boot.now() + Duration::from_millis(300));
+    let (first, second) = tokio::join!(lane.call_one(ask("a")), lane.call_one(ask("b")));
     server.signal("-CONT");
-    assert!(matches!(first.unwrap_err().effect, Effect::Unknown { .. }));
-    let second = second.unwrap_err();
+    assert!(matches!(first.into_result().unwrap_err().effect, Effect::Unknown { .. }));
+    let second = second.into_result().unwrap_err();
     assert_eq!((second.kind, second.effect), (ErrorKind::NotReady, Effect::None), "{second}");
 }
 
@@ -427,12 +420,12 @@ async fn a_reply_that_makes_no_sense_is_unknown_and_ends_the_connection() {
         .await
         .unwrap();
     let mint = OwnerMint::new();
-    let error = lane.acquire(acquire(&mint, "k")).await.unwrap_err();
+    let error = lane.call_one(acquire(&mint, "k")).await.into_result().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
     assert!(matches!(error.effect, Effect::Unknown { .. }));
     until(async || (connections.load(Ordering::Relaxed) >= 2 && node(&lane).connected).then_some(())).await;
-    let answer = lane.renew(NodeId(0), vec![renewal(&acquire(&mint, "k"), TTL)]).await.remove(0).answer;
-    assert!(matches!(answer, RenewalAnswer::Failed(error) if matches!(error.effect, Effect::Unknown { .. })));
+    let answer = lane.call(NodeId(0), vec![renewal(&acquire(&mint, "k"), TTL)]).await.remove(0).outcome;
+    assert!(matches!(answer, Outcome::Failed(error) if matches!(error.effect, Effect::Unknown { .. })));
 }
 
 #[tokio::test]
@@ -445,11 +438,11 @@ async fn an_error_that_proves_nothing_is_unknown_and_a_lost_reply_too() {
             .await
             .unwrap();
         let ask = acquire(&OwnerMint::new(), "k");
-        let asked = Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(200), ..ask.clone() };
-        let error = lane.acquire(asked).await.unwrap_err();
+        let asked = ask.clone().with_execute_by(Clock::Boot.now() + Duration::from_millis(200));
+        let error = lane.call_one(asked).await.into_result().unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
         assert!(matches!(error.effect, Effect::Unknown { .. }));
-        let error = lane.release(release(&ask)).await.unwrap_err();
+        let error = lane.call_one(release(&ask)).await.into_result().unwrap_err();
         assert!(matches!(error.effect, Effect::Unknown { .. }));
         // Reading has no effect.
         assert_eq!(lane.inspect(&ask.key).await.unwrap_err().effect, Effect::None);

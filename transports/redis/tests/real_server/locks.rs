@@ -11,31 +11,34 @@ async fn acquire_held_release() {
     let lane = server.calls().await;
     let mint = OwnerMint::new();
     let (mine, theirs) = (acquire(&mint, "k"), acquire(&mint, "k"));
-    let AcquireReply::Granted { token, at } = lane.acquire(mine.clone()).await.unwrap() else { panic!() };
+    let Outcome::Granted { token, at } = lane.call_one(mine.clone()).await.into_result().unwrap() else {
+        panic!()
+    };
     assert_eq!(token.as_i64(), (at.micros << 10) as i64);
     // Again by the same owner: granted, counted once, not shortened.
-    let AcquireReply::Granted { token: second, .. } = lane.acquire(mine.clone()).await.unwrap() else {
+    let Outcome::Granted { token: second, .. } = lane.call_one(mine.clone()).await.into_result().unwrap()
+    else {
         panic!()
     };
     assert!(second > token);
     assert_eq!(server.cli(&["hgetall", "k"]), format!("{}\n1", mine.owner));
-    let AcquireReply::Held { remaining: Remaining::For(left), .. } =
-        lane.acquire(theirs.clone()).await.unwrap()
+    let Outcome::Busy { remaining: Remaining::For(left), .. } =
+        lane.call_one(theirs.clone()).await.into_result().unwrap()
     else {
         panic!()
     };
     assert!(left <= TTL && left > TTL - SECOND, "{left:?}");
     let seen = lane.inspect(&mine.key).await.unwrap();
     assert_eq!(seen.holds, [Hold::new(mine.owner.to_string(), 1)]);
-    assert!(matches!(lane.release(release(&theirs)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    assert!(matches!(lane.call_one(release(&theirs)).await.into_result().unwrap(), Outcome::NotYours { .. }));
     assert!(matches!(
-        lane.release(release(&mine)).await.unwrap(),
-        ReleaseReply::Released { listeners: Some(0), .. }
+        lane.call_one(release(&mine)).await.into_result().unwrap(),
+        Outcome::Released { listeners: Some(0), .. }
     ));
-    assert!(matches!(lane.release(release(&mine)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    assert!(matches!(lane.call_one(release(&mine)).await.into_result().unwrap(), Outcome::NotYours { .. }));
     assert!(lane.inspect(&mine.key).await.unwrap().holds.is_empty());
     assert!(!lane.force_release(&mine.key).await.unwrap());
-    lane.acquire(theirs).await.unwrap();
+    lane.call_one(theirs).await.into_result().unwrap();
     assert!(lane.force_release(&mine.key).await.unwrap());
     assert_eq!(server.cli(&["dbsize"]), "0");
 }
@@ -46,28 +49,26 @@ async fn a_batch_of_renewals_answers_each_member() {
     let lane = server.calls().await;
     let mint = OwnerMint::new();
     let (mine, persisted, gone) = (acquire(&mint, "a"), acquire(&mint, "b"), acquire(&mint, "c"));
-    lane.acquire(mine.clone()).await.unwrap();
-    lane.acquire(persisted.clone()).await.unwrap();
+    lane.call_one(mine.clone()).await.into_result().unwrap();
+    lane.call_one(persisted.clone()).await.into_result().unwrap();
     server.cli(&["persist", "b"]);
     server.cli(&["set", "d", "no lock"]);
     let wrong = acquire(&mint, "d");
     let batch =
         vec![renewal(&mine, TTL * 2), renewal(&persisted, TTL), renewal(&gone, TTL), renewal(&wrong, TTL)];
     let answers: Vec<_> =
-        lane.renew(NodeId(0), batch).await.into_iter().map(|member| member.answer).collect();
+        lane.call(NodeId(0), batch).await.into_iter().map(|member| member.outcome).collect();
+    assert!(matches!(answers[0], Outcome::Renewed { found, .. } if found <= TTL && found > TTL - SECOND));
+    assert!(matches!(answers[1], Outcome::Renewed { found: Duration::MAX, .. }));
+    assert!(matches!(answers[2], Outcome::NotYours { .. }));
     assert!(
-        matches!(answers[0], RenewalAnswer::Renewed { found, .. } if found <= TTL && found > TTL - SECOND)
-    );
-    assert!(matches!(answers[1], RenewalAnswer::Renewed { found: Duration::MAX, .. }));
-    assert!(matches!(answers[2], RenewalAnswer::NotYours { .. }));
-    assert!(
-        matches!(&answers[3], RenewalAnswer::Failed(error) if error.kind == ErrorKind::WrongType && error.effect == Effect::None)
+        matches!(&answers[3], Outcome::Failed(error) if error.kind == ErrorKind::WrongType && error.effect == Effect::None)
     );
     assert!(server.cli(&["pttl", "a"]).parse::<u64>().unwrap() > 58_000);
     assert!(server.cli(&["pttl", "b"]).parse::<u64>().unwrap() > 28_000);
     assert_eq!(server.cli(&["get", "d"]), "no lock");
     // Never shortened.
-    lane.renew(NodeId(0), vec![renewal(&mine, SECOND)]).await;
+    lane.call(NodeId(0), vec![renewal(&mine, SECOND)]).await;
     assert!(server.cli(&["pttl", "a"]).parse::<u64>().unwrap() > 58_000);
     assert_eq!(server.cli(&["exists", "c"]), "0");
 }
@@ -80,8 +81,8 @@ async fn a_key_of_another_type_is_left_alone() {
     let mint = OwnerMint::new();
     let ask = acquire(&mint, "s");
     for error in [
-        lane.acquire(ask.clone()).await.unwrap_err(),
-        lane.release(release(&ask)).await.unwrap_err(),
+        lane.call_one(ask.clone()).await.into_result().unwrap_err(),
+        lane.call_one(release(&ask)).await.into_result().unwrap_err(),
         lane.force_release(&ask.key).await.unwrap_err(),
         lane.inspect(&ask.key).await.unwrap_err(),
     ] {
@@ -95,8 +96,8 @@ async fn a_peers_lock_without_expiry_is_a_fact_of_its_own() {
     let server = Server::start();
     let lane = server.calls().await;
     server.cli(&["hset", "k", "peer:1", "2"]);
-    let reply = lane.acquire(acquire(&OwnerMint::new(), "k")).await.unwrap();
-    assert!(matches!(reply, AcquireReply::Held { remaining: Remaining::NoExpiry, .. }));
+    let reply = lane.call_one(acquire(&OwnerMint::new(), "k")).await.into_result().unwrap();
+    assert!(matches!(reply, Outcome::Busy { remaining: Remaining::NoExpiry, .. }));
 }
 
 #[tokio::test]
@@ -107,17 +108,20 @@ async fn scripts_that_the_server_forgot_are_sent_again_once() {
     for _ in 0..2 {
         server.cli(&["script", "flush"]);
         let ask = acquire(&mint, "k");
-        assert!(matches!(lane.acquire(ask.clone()).await.unwrap(), AcquireReply::Granted { .. }));
+        assert!(matches!(lane.call_one(ask.clone()).await.into_result().unwrap(), Outcome::Granted { .. }));
         server.cli(&["script", "flush"]);
-        assert!(matches!(lane.release(release(&ask)).await.unwrap(), ReleaseReply::Released { .. }));
+        assert!(matches!(
+            lane.call_one(release(&ask)).await.into_result().unwrap(),
+            Outcome::Released { .. }
+        ));
     }
     // Once each script is known, every request is one command.
     for _ in 0..2 {
         server.cli(&["config", "resetstat"]);
         let ask = acquire(&mint, "k");
-        lane.acquire(ask.clone()).await.unwrap();
-        lane.renew(NodeId(0), (0..100).map(|_| renewal(&ask, TTL)).collect()).await;
-        lane.release(release(&ask)).await.unwrap();
+        lane.call_one(ask.clone()).await.into_result().unwrap();
+        lane.call(NodeId(0), (0..100).map(|_| renewal(&ask, TTL)).collect()).await;
+        lane.call_one(release(&ask)).await.into_result().unwrap();
     }
     let stats = server.cli(&["info", "commandstats"]);
     assert!(stats.contains("cmdstat_evalsha:calls=3") && !stats.contains("cmdstat_eval:"), "{stats}");
@@ -129,20 +133,19 @@ async fn a_command_that_comes_late_is_not_executed() {
     let lane = server.calls().await;
     let mint = OwnerMint::new();
     let mut ask = acquire(&mint, "k");
-    lane.acquire(ask.clone()).await.unwrap();
+    lane.call_one(ask.clone()).await.into_result().unwrap();
     // Nothing is sent when the time is over already.
     ask.execute_by = Clock::Boot.now();
-    let error = lane.acquire(ask.clone()).await.unwrap_err();
+    let error = lane.call_one(ask.clone()).await.into_result().unwrap_err();
     assert_eq!((error.kind, error.effect), (ErrorKind::TimedOut, Effect::None));
     // The server stands still for longer than the request may take, and then finds it in its socket.
     server.signal("-STOP");
-    let late =
-        Acquire { execute_by: Clock::Boot.now() + Duration::from_millis(150), ..acquire(&mint, "late") };
-    let error = lane.acquire(late.clone()).await.unwrap_err();
+    let late = acquire(&mint, "late").with_execute_by(Clock::Boot.now() + Duration::from_millis(150));
+    let error = lane.call_one(late.clone()).await.into_result().unwrap_err();
     let Effect::Unknown { not_after } = error.effect else { panic!("{error:?}") };
     assert_eq!(error.kind, ErrorKind::TimedOut);
     server.signal("-CONT");
-    let ReleaseReply::NotYours { at } = lane.release(release(&late)).await.unwrap() else {
+    let Outcome::NotYours { at } = lane.call_one(release(&late)).await.into_result().unwrap() else {
         panic!("executed late")
     };
     assert_eq!(at.is_after(not_after), Some(true));
@@ -154,31 +157,31 @@ async fn too_late_is_an_answer_and_the_next_try_is_in_time() {
     let lane = server.calls().await;
     let mint = OwnerMint::new();
     let held = acquire(&mint, "held");
-    lane.acquire(held.clone()).await.unwrap();
+    lane.call_one(held.clone()).await.into_result().unwrap();
     // A timer is not finer than 1 ms, so the answer comes before the end of such a short time is noticed. How short it
     // must be depends on the machine.
     let mut micros = (5..).step_by(5);
     let mut very_soon = || Clock::Boot.now() + Duration::from_micros(micros.next().unwrap() % 300);
     let late = until(async || {
-        let late = Acquire { execute_by: very_soon(), ..acquire(&mint, "k") };
-        let answer = lane.acquire(late.clone()).await;
-        if !matches!(answer, Ok(AcquireReply::TooLate { .. })) {
-            lane.release(release(&late)).await.unwrap();
+        let late = acquire(&mint, "k").with_execute_by(very_soon());
+        let answer = lane.call_one(late.clone()).await.into_result();
+        if !matches!(answer, Ok(Outcome::TooLate { .. })) {
+            lane.call_one(release(&late)).await.into_result().unwrap();
             return None;
         }
         Some(late)
     })
     .await;
-    assert!(matches!(lane.release(release(&late)).await.unwrap(), ReleaseReply::NotYours { .. }));
+    assert!(matches!(lane.call_one(release(&late)).await.into_result().unwrap(), Outcome::NotYours { .. }));
     until(async || {
-        let late = Renewal { execute_by: very_soon(), ..renewal(&held, TTL) };
-        let answer = lane.renew(NodeId(0), vec![late]).await.remove(0).answer;
-        matches!(answer, RenewalAnswer::TooLate { .. }).then_some(())
+        let late = renewal(&held, TTL).with_execute_by(very_soon());
+        let answer = lane.call(NodeId(0), vec![late]).await.remove(0).outcome;
+        matches!(answer, Outcome::TooLate { .. }).then_some(())
     })
     .await;
     assert!(server.cli(&["pttl", "held"]).parse::<u64>().unwrap() <= 30_000);
-    let again = lane.acquire(acquire(&mint, "k")).await.unwrap();
-    assert!(matches!(again, AcquireReply::Granted { .. }), "{again:?}");
+    let again = lane.call_one(acquire(&mint, "k")).await.into_result().unwrap();
+    assert!(matches!(again, Outcome::Granted { .. }), "{again:?}");
 }
 
 #[tokio::test]
@@ -192,9 +195,9 @@ async fn a_notice_reaches_every_watch() {
         one.changed().await;
     }
     assert!(two.observe().in_force);
-    lane.acquire(ask.clone()).await.unwrap();
-    let reply = lane.release(release(&ask)).await.unwrap();
-    assert!(matches!(reply, ReleaseReply::Released { listeners: Some(1), .. }), "{reply:?}");
+    lane.call_one(ask.clone()).await.into_result().unwrap();
+    let reply = lane.call_one(release(&ask)).await.into_result().unwrap();
+    assert!(matches!(reply, Outcome::Released { listeners: Some(1), .. }), "{reply:?}");
     for watch in [&mut one, &mut two] {
         while watch.observe().notices < 1 {
             watch.changed().await;

@@ -14,12 +14,11 @@ async fn l5_a_demoted_master_behind_an_address_that_moves_is_left() {
         let (port, target) = far::movable(old.port);
         let transport = RedisTransport::new(RedisConfig::single("127.0.0.1", port));
         let (lane, mint) = (open(&transport, LanePurpose::Calls).await.unwrap(), OwnerMint::new());
-        let granted = async |name| lane.acquire(acquire(&mint, name)).await;
-        assert!(matches!(granted("before").await, Ok(AcquireReply::Granted { .. })));
+        let granted = async |name| lane.call_one(acquire(&mint, name)).await.into_result();
+        assert!(matches!(granted("before").await, Ok(Outcome::Granted { .. })));
         target.store(new.port, Ordering::SeqCst);
         old.cli(&["replicaof", "127.0.0.1", &new.port.to_string()]);
-        until(async || matches!(granted("after").await, Ok(AcquireReply::Granted { .. })).then_some(()))
-            .await;
+        until(async || matches!(granted("after").await, Ok(Outcome::Granted { .. })).then_some(())).await;
         assert_eq!(new.cli(&["exists", "after"]), "1", "{program:?}");
     }
 }

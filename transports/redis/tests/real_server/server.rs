@@ -115,29 +115,16 @@ pub(crate) fn soon() -> Instant {
     Clock::Boot.now() + SECOND
 }
 
-pub(crate) fn acquire(mint: &OwnerMint, name: &str) -> Acquire {
-    Acquire {
-        key: key(name),
-        owner: mint.mint(),
-        ttl: TTL,
-        fencing: Fencing::ServerClock,
-        execute_by: soon(),
-    }
+pub(crate) fn acquire(mint: &OwnerMint, name: &str) -> Call {
+    Call::new(key(name), HoldKind::Exclusive, Op::Acquire { ttl: TTL }, mint.mint(), soon())
 }
 
-pub(crate) fn release(of: &Acquire) -> Release {
-    Release { key: of.key.clone(), owner: of.owner }
+pub(crate) fn release(of: &Call) -> Call {
+    Call::new(of.key.clone(), of.kind, Op::Release, of.owner, soon())
 }
 
-pub(crate) fn renewal(of: &Acquire, ttl: Duration) -> Renewal {
-    Renewal {
-        key: of.key.clone(),
-        owner: of.owner,
-        ttl,
-        execute_by: soon(),
-        ticket: 7,
-        answer: RenewalAnswer::None,
-    }
+pub(crate) fn renewal(of: &Call, ttl: Duration) -> Call {
+    Call::new(of.key.clone(), of.kind, Op::Renew { ttl }, of.owner, soon()).with_ticket(7)
 }
 
 /// Asks again until the answer is as wanted.

@@ -85,8 +85,8 @@ async fn locks_are_taken_over_tls_by_name_by_address_and_by_another_name() {
             watch.changed().await;
         }
         let ask = acquire(&mint, "k");
-        assert!(matches!(lane.acquire(ask.clone()).await, Ok(AcquireReply::Granted { .. })));
-        assert!(matches!(lane.release(release(&ask)).await, Ok(ReleaseReply::Released { .. })));
+        assert!(matches!(lane.call_one(ask.clone()).await.into_result(), Ok(Outcome::Granted { .. })));
+        assert!(matches!(lane.call_one(release(&ask)).await.into_result(), Ok(Outcome::Released { .. })));
         while watch.observe().notices == 0 {
             watch.changed().await;
         }

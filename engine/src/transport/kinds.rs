@@ -1,0 +1,73 @@
+use std::{fmt, ops::BitOr};
+
+use super::HoldKind;
+
+/// The kinds of locks and counters that a transport can keep. The engine refuses any other kind at the call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// No kind at all.
+    pub const NONE: Self = Self(0);
+    /// Locks with one holder.
+    pub const EXCLUSIVE: Self = Self(1);
+
+    /// Whether all of `kinds` are among these.
+    pub const fn contains(self, kinds: Self) -> bool {
+        self.0 & kinds.0 == kinds.0
+    }
+
+    /// These kinds and `others`.
+    pub const fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter().filter(move |(kind, _)| self.contains(*kind)).map(|(_, name)| name)
+    }
+}
+
+impl HoldKind {
+    /// The kind that a transport must have to keep such a hold.
+    pub const fn needs(self) -> Kinds {
+        match self {
+            HoldKind::Exclusive => Kinds::EXCLUSIVE,
+        }
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+
+    fn bitor(self, others: Self) -> Self {
+        self.with(others)
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.names().collect();
+        f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+    }
+}
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kinds({self})")
+    }
+}
+
+const NAMES: [(Kinds, &str); 1] = [(Kinds::EXCLUSIVE, "exclusive")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_kinds_names_what_it_contains() {
+        assert_eq!((Kinds::NONE | Kinds::EXCLUSIVE).to_string(), "exclusive");
+        assert_eq!(Kinds::NONE.to_string(), "none");
+        assert!(!Kinds::NONE.contains(HoldKind::Exclusive.needs()));
+        assert!(Kinds::EXCLUSIVE.contains(HoldKind::Exclusive.needs()));
+    }
+}
