@@ -41,7 +41,7 @@ pub use config::EngineConfig;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
 };
-pub use fencing::FencingToken;
+pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
     AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope,
     ShutdownReport, Snapshot,

@@ -143,13 +143,13 @@ enum Admitted {
 fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
-            call.asked.check_against(lease.terms())?;
+            call.check_against(lease.terms())?;
             lease.add_hold();
             Ok(Admitted::Share(lease))
         }
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
-            call.asked.check_against(terms)?;
+            call.check_against(terms)?;
             inner.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
@@ -159,6 +159,20 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
             Ok(Admitted::Held)
         }
         ScopeView::Absent => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
+    }
+}
+
+impl Call {
+    // A share of another kind's hold would have a token that the resource cannot compare, so it is refused.
+    fn check_against(&self, outer: Terms) -> Result<(), AcquireError> {
+        if self.terms.kind == outer.kind {
+            return self.asked.check_against(outer);
+        }
+        let remedy = format!(
+            "this scope holds or wants the lock with kind = {}; use the same kind in one scope, or another name",
+            outer.kind
+        );
+        Err(Invalid::new("kind", self.terms.kind, remedy).into())
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     caller_deadlines::{CallerDeadlines, Coming},
     queue_index::{Index, Queued},
 };
-use crate::clock::Instant;
+use crate::{clock::Instant, transport::HoldKind};
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
@@ -88,10 +88,16 @@ impl<S> Queue<S> {
         self.take_alone(|caller| caller.id == id).or_else(|| self.take_from_index(|index| index.take(id))?)
     }
 
-    /// Removes the first caller with this ttl.
-    pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
-        self.take_alone(|caller| caller.terms.ttl == ttl)
-            .or_else(|| self.take_from_index(|index| index.take_first(ttl))?)
+    /// Removes the first caller with this kind and ttl.
+    pub(crate) fn take_first(&mut self, kind: HoldKind, ttl: Duration) -> Option<Caller<S>> {
+        let is_it = |caller: &Caller<S>| (caller.terms.kind, caller.terms.ttl) == (kind, ttl);
+        self.take_alone(is_it).or_else(|| self.take_from_index(|index| index.take_first(is_it))?)
+    }
+
+    /// Removes every caller of this kind, in order.
+    pub(crate) fn take_kind(&mut self, kind: HoldKind) -> Vec<Caller<S>> {
+        let is_it = |caller: &Caller<S>| caller.terms.kind == kind;
+        self.take_several(is_it, |index| std::iter::from_fn(|| index.take_first(is_it)).collect())
     }
 
     /// Removes every caller of this scope, in order.
@@ -263,7 +269,7 @@ mod tests {
         let mut queue = queue(&[0, 1, 2, 3, 4].map(|id| (id, FOREVER)));
         assert_eq!(queue.take(CallerId(2)).unwrap().id.0, 2);
         assert!(queue.take(CallerId(2)).is_none());
-        assert_eq!(queue.take_first(Duration::from_secs(2)).unwrap().id.0, 1);
+        assert_eq!(queue.take_first(HoldKind::Exclusive, Duration::from_secs(2)).unwrap().id.0, 1);
         let head = queue.take(CallerId(0)).unwrap();
         assert_eq!(ids(queue.iter()), [3, 4]);
         queue.push_front(head);

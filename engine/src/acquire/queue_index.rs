@@ -85,10 +85,10 @@ impl<S> Index<S> {
         self.take_at(place)
     }
 
-    /// Removes the first caller with this ttl.
-    pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
+    /// Removes the first caller that `is_it` picks.
+    pub(crate) fn take_first(&mut self, is_it: impl Fn(&Caller<S>) -> bool) -> Option<Caller<S>> {
         let mut callers = self.callers.iter().inspect(|_| self.note_look());
-        let place = *callers.find(|(_, queued)| queued.caller.terms.ttl == ttl)?.0;
+        let place = *callers.find(|(_, queued)| is_it(&queued.caller))?.0;
         drop(callers);
         self.take_at(place)
     }

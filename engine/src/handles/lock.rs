@@ -1,4 +1,5 @@
-//! The lock: exclusive, re-entrant by scope, renewed until it is released.
+//! The lock: exclusive, re-entrant by scope, renewed until it is released. Its kind says which token it has, and how its
+//! callers wait.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -21,10 +22,11 @@ use crate::{
 };
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
-/// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock) makes it.
+/// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock),
+/// [`Engine::fenced_lock`](crate::Engine::fenced_lock) and [`Engine::spin_lock`](crate::Engine::spin_lock) make it.
 ///
-/// Two calls with handles of the same name exclude each other, also within one task. Calls with the same
-/// [`reentry`](Self::reentry) scope do not.
+/// Two calls with handles of the same name exclude each other, whatever the kinds of the locks, also within one task.
+/// Calls with the same [`reentry`](Self::reentry) scope do not.
 ///
 /// # Examples
 /// ```
@@ -47,6 +49,7 @@ use crate::{
 pub struct Lock {
     handle: Handle,
     key: Result<Arc<LockKey>, (String, NameFault)>,
+    kind: HoldKind,
     class: ClassId,
     wait: Option<Duration>,
     asked: ExplicitTerms,
@@ -99,11 +102,11 @@ impl ReentryScope {
 }
 
 impl Lock {
-    pub(crate) fn new(handle: Handle, name: &str) -> Self {
+    pub(crate) fn new(handle: Handle, name: &str, kind: HoldKind) -> Self {
         let key =
             LockKey::new(&handle.inner().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
         let class = handle.inner().events.classes.by_rule(name);
-        Self { handle, key, class, wait: None, asked: ExplicitTerms::default(), scope: None }
+        Self { handle, key, kind, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
     /// Sets the class that the lock counts as in metrics. An engine has at most 64 classes, and makes a class when it
@@ -223,7 +226,8 @@ impl Lock {
     }
 
     /// Shares one hold with the other calls of this scope. An inner lease has the deadline, the renewal and the
-    /// `max_hold` of the outer lease. An inner call that sets a different ttl, renewal or `max_hold` is an error.
+    /// `max_hold` of the outer lease. An inner call that sets a different ttl, renewal or `max_hold` is an error. So is
+    /// an inner call with another kind of lock: the token of the outer lease is not one of that kind.
     ///
     /// # Examples
     /// ```
@@ -502,7 +506,7 @@ impl Lock {
         let wait = checked_wait(self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = checked_terms(inner, HoldKind::Exclusive, self.asked, self.class)?;
+        let terms = checked_terms(inner, self.kind, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
@@ -609,7 +613,7 @@ pub(super) fn checked_terms(
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit").into());
     }
-    let labels = LabelSet::exclusive(class);
+    let labels = LabelSet { class, kind: kind.into() };
     Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 
@@ -649,7 +653,7 @@ impl From<Invalid> for InspectError {
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lock({:?}, {:?})", self.key, self.asked)
+        write!(f, "Lock({:?}, {}, {:?})", self.key, self.kind, self.asked)
     }
 }
 

@@ -79,7 +79,6 @@ pub(crate) struct LeaseCore {
     ttl: Span,
     pub(crate) kind: HoldKind,
     pub(crate) labels: LabelSet,
-    renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
     pub(crate) granted_by: ClockId,
@@ -111,14 +110,13 @@ impl LeaseCore {
             ttl: ttl.into(),
             kind,
             labels,
-            renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
             deadline: AtomicU64::new(storable_deadline(grant.sent, ttl)),
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(HELD), // neither TAKEN nor AWAITED
+            phase: AtomicU8::new(if renewed { HELD | RENEWED } else { HELD }), // neither TAKEN nor AWAITED
             cold,
         }
     }
@@ -130,13 +128,13 @@ impl LeaseCore {
 
     /// Whether the lease is renewed at all.
     pub(crate) fn is_renewed(&self) -> bool {
-        self.renewed
+        self.phase.load(Ordering::Relaxed) & RENEWED != 0 // never changes
     }
 
     /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
-        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels }
+        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.is_renewed(), max_hold, labels: self.labels }
     }
 
     fn cold(&self) -> &ColdState {
@@ -308,7 +306,7 @@ impl LeaseCore {
 
     /// Whether the lease is to be renewed at `now`.
     pub(crate) fn wants_renewal(&self, now: Instant) -> bool {
-        self.renewed && now < self.renewed_until()
+        self.is_renewed() && now < self.renewed_until()
     }
 
     /// The number of holders. Changed only under the lock of the key's entry.
@@ -397,7 +395,9 @@ const TAKEN: u8 = 0x80;
 const AWAITED: u8 = 0x40;
 /// The loss is being handled, or was handled.
 const HANDLED: u8 = 0x20;
-const MARKS: u8 = TAKEN | AWAITED | HANDLED;
+/// The lease is renewed at all.
+const RENEWED: u8 = 0x10;
+const MARKS: u8 = TAKEN | AWAITED | HANDLED | RENEWED;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

@@ -1,6 +1,7 @@
 //! The labels of a lock's metrics: its class and its kind. Pure.
 
 use super::{CLASSES_MAX, ClassId, Classes, LockClass};
+use crate::transport::HoldKind;
 
 /// The kind of a lock: the label `kind` of every metric that belongs to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -8,6 +9,10 @@ use super::{CLASSES_MAX, ClassId, Classes, LockClass};
 pub enum LockKind {
     /// At most one owner holds the lock.
     Exclusive,
+    /// An exclusive lock with a token from a counter of its own.
+    Fenced,
+    /// An exclusive lock whose callers poll.
+    Spin,
 }
 
 /// The class and the kind of one lock, as an event tells them.
@@ -29,7 +34,7 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: &[Self] = &[Self::Exclusive];
+    pub const ALL: &[Self] = &[Self::Exclusive, Self::Fenced, Self::Spin];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -45,6 +50,18 @@ impl LockKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
+            Self::Fenced => "fenced",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+impl From<HoldKind> for LockKind {
+    fn from(kind: HoldKind) -> Self {
+        match kind {
+            HoldKind::Exclusive => Self::Exclusive,
+            HoldKind::Fenced(_) => Self::Fenced,
+            HoldKind::Spin => Self::Spin,
         }
     }
 }

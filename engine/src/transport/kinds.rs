@@ -9,8 +9,10 @@ pub struct Kinds(u8);
 impl Kinds {
     /// No kind at all.
     pub const NONE: Self = Self(0);
-    /// Locks with one holder.
+    /// Locks with one holder. Spin locks need nothing else.
     pub const EXCLUSIVE: Self = Self(1);
+    /// Locks with one holder and a token counter.
+    pub const FENCED: Self = Self(1 << 1);
 
     /// Whether all of `kinds` are among these.
     pub const fn contains(self, kinds: Self) -> bool {
@@ -31,7 +33,8 @@ impl HoldKind {
     /// The kind that a transport must have to keep such a hold.
     pub const fn needs(self) -> Kinds {
         match self {
-            HoldKind::Exclusive => Kinds::EXCLUSIVE,
+            HoldKind::Exclusive | HoldKind::Spin => Kinds::EXCLUSIVE,
+            HoldKind::Fenced(_) => Kinds::FENCED,
         }
     }
 }
@@ -57,7 +60,7 @@ impl fmt::Debug for Kinds {
     }
 }
 
-const NAMES: [(Kinds, &str); 1] = [(Kinds::EXCLUSIVE, "exclusive")];
+const NAMES: [(Kinds, &str); 2] = [(Kinds::EXCLUSIVE, "exclusive"), (Kinds::FENCED, "fenced")];
 
 #[cfg(test)]
 mod tests {
@@ -69,5 +72,9 @@ mod tests {
         assert_eq!(Kinds::NONE.to_string(), "none");
         assert!(!Kinds::NONE.contains(HoldKind::Exclusive.needs()));
         assert!(Kinds::EXCLUSIVE.contains(HoldKind::Exclusive.needs()));
+        assert!(Kinds::EXCLUSIVE.contains(HoldKind::Spin.needs()));
+        let fenced = HoldKind::Fenced(Default::default()).needs();
+        assert!(!Kinds::EXCLUSIVE.contains(fenced) && (Kinds::EXCLUSIVE | Kinds::FENCED).contains(fenced));
+        assert_eq!((Kinds::EXCLUSIVE | Kinds::FENCED).to_string(), "exclusive, fenced");
     }
 }

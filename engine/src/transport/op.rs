@@ -1,11 +1,18 @@
 use std::{fmt, time::Duration};
 
+use crate::fencing::FencingMode;
+
 /// What a hold allows to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HoldKind {
     /// One owner holds the lock, and nobody else does.
     Exclusive,
+    /// The same hold on the server, and the same token, but its release publishes no notice. Callers poll.
+    Spin,
+    /// The same hold on the server, with a token from the lock's own counter. Renewals and releases are those of an
+    /// exclusive hold.
+    Fenced(FencingMode),
 }
 
 /// What a call asks the server to do.
@@ -22,7 +29,7 @@ pub enum Op {
         /// The hold lasts at least this long from the moment of execution.
         ttl: Duration,
     },
-    /// End the owner's hold and notify the watchers of the key.
+    /// End the owner's hold, and notify the watchers of the key if the kind [notifies](HoldKind::notifies).
     Release,
 }
 
@@ -41,10 +48,19 @@ impl Op {
     }
 }
 
+impl HoldKind {
+    /// Whether the end of such a hold is published to the watchers of the key.
+    pub const fn notifies(self) -> bool {
+        !matches!(self, HoldKind::Spin)
+    }
+}
+
 impl fmt::Display for HoldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HoldKind::Exclusive => "exclusive",
+            HoldKind::Spin => "spin",
+            HoldKind::Fenced(_) => "fenced",
         })
     }
 }

@@ -42,7 +42,8 @@ impl MemoryLane {
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
             if let Outcome::Released { at, .. } = call.outcome {
-                ended.push((place, at, state.watchers.of(&call.key).cloned()));
+                let watches = state.watchers.of(&call.key).filter(|_| call.kind.notifies()).cloned();
+                ended.push((place, at, watches));
             }
         }
         drop(state);

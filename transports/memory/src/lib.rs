@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Clock,
     key::LockKey,
-    transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError},
+    transport::{BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError},
 };
 
 pub use faults::{Cut, Fault, Faults, Faulty, Operation};
@@ -73,6 +73,12 @@ impl MemoryTransport {
         state.table.put_peer(key.clone(), peer, at);
     }
 
+    /// Sets the token counter of a fenced lock, or removes it for `None`. For tests of counters that another client has
+    /// set or deleted.
+    pub fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) {
+        self.server.lock().table.put_counter(key.clone(), counter);
+    }
+
     /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
@@ -98,7 +104,7 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime()
+        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
@@ -114,6 +120,8 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     );
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
+
+const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::FENCED);
 
 /// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

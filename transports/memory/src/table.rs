@@ -6,16 +6,19 @@
 //!   next write to its key, or by a sweep before the map would grow.
 //! - No acquire and no renewal shortens a hold. Nothing is executed after its `execute_by`.
 //! - Tokens rise strictly over the whole table, also within one microsecond, and when the server's clock steps
-//!   back.
+//!   back. Tokens of fenced locks come from a counter of each key instead, which is never removed.
 
 use std::{collections::HashMap, hash::BuildHasherDefault, sync::Arc, time::Duration};
 
 use leasehold::{
-    FencingToken,
+    FencingMode, FencingToken,
     clock::Instant,
     key::{LockKey, PrehashedHasher},
     owner::Owner,
-    transport::{Call, Hold as SeenHold, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime},
+    transport::{
+        Call, ErrorKind, Hold as SeenHold, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime,
+        TransportError,
+    },
 };
 
 /// The transport's name, for metrics and errors.
@@ -35,6 +38,8 @@ pub(crate) struct Moment {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     holds: ByKey<Hold>,
+    /// The token counters of fenced locks.
+    counters: ByKey<u64>,
     last_token_micros: u64,
     /// How many holds the last sweep has left. The next sweep is due at twice as many, plus `LEFTOVERS_MAX`.
     swept: usize,
@@ -54,9 +59,10 @@ impl Table {
             return Outcome::TooLate { at };
         }
         match (call.kind, call.op) {
-            (HoldKind::Exclusive, Op::Acquire { ttl }) => self.acquire(call, ttl, at),
-            (HoldKind::Exclusive, Op::Renew { ttl }) => self.renew(call, ttl, at),
-            (HoldKind::Exclusive, Op::Release) => self.release(call, at),
+            (HoldKind::Exclusive | HoldKind::Spin, Op::Acquire { ttl }) => self.acquire(call, ttl, at),
+            (HoldKind::Fenced(mode), Op::Acquire { ttl }) => self.acquire_fenced(call, mode, ttl, at),
+            (_, Op::Renew { ttl }) if is_kept(call.kind) => self.renew(call, ttl, at),
+            (_, Op::Release) if is_kept(call.kind) => self.release(call, at),
             _ => call.unsupported(NAME),
         }
     }
@@ -71,6 +77,21 @@ impl Table {
             None => self.insert(call.key.clone(), Hold::Ours { owner: call.owner, expires_at: until }, at),
         }
         Outcome::Granted { token: self.next_token(at), at }
+    }
+
+    // The counter moves with a grant to an owner that did not hold the lock, and only then.
+    fn acquire_fenced(&mut self, call: &Call, mode: FencingMode, ttl: Duration, at: ServerTime) -> Outcome {
+        let is_repeat = self.live_of(&call.key, call.owner, at).is_some();
+        if is_repeat && !self.counters.contains_key(&call.key) {
+            return Outcome::Failed(counter_is_gone());
+        }
+        let outcome = self.acquire(call, ttl, at);
+        let Outcome::Granted { .. } = outcome else { return outcome };
+        let counter = self.counters.entry(call.key.clone()).or_insert(0);
+        if !is_repeat {
+            *counter = mode.next(*counter, at.micros);
+        }
+        Outcome::Granted { token: FencingToken::of_counter(*counter), at }
     }
 
     fn renew(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
@@ -110,9 +131,17 @@ impl Table {
         self.insert(key, Hold::Peer { owner: peer.owner, count: peer.count, expires_at }, at);
     }
 
-    /// Forgets every hold, like a server without persistence. Tokens continue to rise.
+    /// Sets or removes the token counter of a key, as another client may do.
+    pub(crate) fn put_counter(&mut self, key: Arc<LockKey>, counter: Option<u64>) {
+        match counter {
+            Some(counter) => self.counters.insert(key, counter),
+            None => self.counters.remove(&key),
+        };
+    }
+
+    /// Forgets every hold and token counter, like a server without persistence. Other tokens continue to rise.
     pub(crate) fn lose_all(&mut self) {
-        self.holds = ByKey::default();
+        (self.holds, self.counters) = (ByKey::default(), ByKey::default());
         self.swept = 0;
     }
 
@@ -185,6 +214,16 @@ impl Hold {
             Hold::Peer { owner, count, .. } => SeenHold::new(owner.clone(), *count),
         }
     }
+}
+
+/// Holds of these kinds are one and the same on a server.
+fn is_kept(kind: HoldKind) -> bool {
+    matches!(kind, HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_))
+}
+
+fn counter_is_gone() -> TransportError {
+    let detail = "the lock is held, but its token counter is gone; acquire the lock again";
+    TransportError::without_effect(ErrorKind::WrongType, None, detail)
 }
 
 fn expiry(at: ServerTime, ttl: Duration) -> u64 {

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
+use leasehold::transport::{
+    BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError,
+};
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
@@ -44,7 +46,7 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime()
+        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
@@ -91,6 +93,8 @@ impl fmt::Debug for RedisTransport {
 fn misconfigured(error: ConfigError) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string())
 }
+
+const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::FENCED);
 
 // `PEXPIRE` accepts far longer times. The limit exists because a lease is renewed: a hold that must last longer
 // than a month is a record, not a lease. A wrong unit (µs instead of ms) should be an error, not a lock that no

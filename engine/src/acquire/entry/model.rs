@@ -30,6 +30,7 @@ const PACE: Pace = Pace {
     unavailable_after: Duration::from_secs(10),
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
+    jitter: 0,
     round_trip: Duration::from_millis(1),
 };
 

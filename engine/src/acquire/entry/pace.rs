@@ -11,6 +11,8 @@ pub(crate) struct Pace {
     pub(crate) command_timeout: Duration,
     /// After how long a waiting entry asks without any notice, jitter included.
     pub(crate) safety_poll: Duration,
+    /// A number from 0 to 255 that spreads the polls of spin locks.
+    pub(crate) jitter: u64,
     /// A recent round trip.
     pub(crate) round_trip: Duration,
 }

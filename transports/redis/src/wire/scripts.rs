@@ -11,6 +11,7 @@ use fred::bytes_utils::Str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Acquire,
+    FencedAcquire,
     Release,
     Renew,
     RenewAcrossSlots,
@@ -31,8 +32,9 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 7] = [
+    const ALL: [Script; 8] = [
         Script::Acquire,
+        Script::FencedAcquire,
         Script::Release,
         Script::Renew,
         Script::RenewAcrossSlots,
@@ -60,6 +62,7 @@ impl Script {
     fn text(self) -> &'static str {
         match self {
             Script::Acquire => include_str!("../../scripts/acquire.lua"),
+            Script::FencedAcquire => include_str!("../../scripts/fenced_acquire.lua"),
             Script::Release => include_str!("../../scripts/release.lua"),
             Script::Renew => include_str!("../../scripts/renew.lua"),
             Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),
