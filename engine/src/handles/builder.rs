@@ -10,6 +10,7 @@ use crate::{
     config::EngineConfig,
     core::Core,
     error::{BuildError, Invalid},
+    fencing::FencingMode,
     inner::Inner,
     metrics::{Classes, Events, Numbers, Recorder},
     threads::Threads,
@@ -171,6 +172,29 @@ impl EngineBuilder {
     /// Default 0: off. Recommended: the longest ttl of all clients of the server.
     pub fn restart_grace(mut self, time: Duration) -> Self {
         self.config.restart_grace_ms = millis(time);
+        self
+    }
+
+    /// Sets how the token counters of fenced locks move with each grant. Default:
+    /// [`FencingMode::Hybrid`](crate::FencingMode::Hybrid).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use leasehold::FencingMode;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).fencing(FencingMode::Counter).build().await?;
+    /// let lease = engine.fenced_lock("orders:42").acquire().await?;
+    /// assert_eq!(lease.fencing_token().as_i64(), 1); // the first grant of this name
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fencing(mut self, mode: FencingMode) -> Self {
+        self.config.fencing = mode;
         self
     }
 

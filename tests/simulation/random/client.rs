@@ -31,7 +31,7 @@ impl Client {
     }
 
     fn lock(&mut self) -> Lock {
-        let mut lock = self.engine.lock(NAMES[self.rng.random_range(0..NAMES.len())]);
+        let mut lock = self.lock_of_a_kind();
         lock = lock.wait(*WAITS.choose(&mut self.rng).expect("some"));
         lock = lock.ttl(*TTLS.choose(&mut self.rng).expect("some"));
         if self.rng.random_ratio(1, 4) {
@@ -41,6 +41,21 @@ impl Client {
             lock = lock.max_hold(millis(self.rng.random_range(1..4_000)));
         }
         lock
+    }
+
+    fn lock_of_a_kind(&mut self) -> Lock {
+        let name = NAMES[self.rng.random_range(0..NAMES.len())];
+        let kind = match name {
+            "ledger" => 1,
+            "nightly" => 2 * self.rng.random_range(0..2),
+            "mixed" => self.rng.random_range(0..3),
+            _ => 0,
+        };
+        match kind {
+            0 => self.engine.lock(name),
+            1 => self.engine.fenced_lock(name),
+            _ => self.engine.spin_lock(name),
+        }
     }
 
     async fn acquire(&mut self, lock: &Lock) {
