@@ -17,6 +17,7 @@ mod counter;
 mod deaths;
 mod field;
 mod handover;
+mod kinds;
 mod lost_unlocks;
 mod renewal;
 mod shares;

@@ -14,6 +14,8 @@ pub struct Client {
     pub process: u32,
     pub history: History,
     pub rng: StdRng,
+    /// Whether the lock of this round is a fenced one.
+    pub fenced: bool,
 }
 
 impl Client {
@@ -51,6 +53,7 @@ impl Client {
             "mixed" => self.rng.random_range(0..3),
             _ => 0,
         };
+        self.fenced = kind == 1;
         match kind {
             0 => self.engine.lock(name),
             1 => self.engine.fenced_lock(name),
@@ -93,6 +96,12 @@ impl Client {
 
     async fn hold(&mut self, lease: Lease) {
         let from = now();
+        // A token from a counter is below 2^53, and a server's time times 1,024 is above.
+        assert_eq!(
+            self.fenced,
+            lease.fencing_token().as_i64() < 1 << 53,
+            "{lease:?}: a token of another kind"
+        );
         self.history.count(|totals| totals.leases += 1);
         let longest = *[2, 5, 20, 200, 2_000, 6_000].choose(&mut self.rng).expect("some");
         for _ in 0..self.rng.random_range(1..4) {

@@ -142,7 +142,7 @@ impl World {
     fn client(&mut self, process: usize) -> Client {
         let engine = self.processes[process].engine.clone();
         let (scope, history, rng) = (engine.reentry(), self.history.clone(), self.fork());
-        Client { engine, scope, process: process as u32, history, rng }
+        Client { engine, scope, process: process as u32, history, rng, fenced: false }
     }
 
     // In every fourth run an engine is shut down in the middle.

@@ -7,6 +7,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 
 import org.redisson.api.RBucket;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -22,6 +23,17 @@ final class Verbs {
 
     Verbs(RedissonClient redisson) {
         this.redisson = redisson;
+    }
+
+    /** {@code fenced:a}: the fenced lock of a. {@code spin:a}: the spin lock of a. Else the plain lock. */
+    private RLock lockOf(String name) {
+        if (name.startsWith(FENCED)) {
+            return redisson.getFencedLock(name.substring(FENCED.length()));
+        }
+        if (name.startsWith(SPIN)) {
+            return redisson.getSpinLock(name.substring(SPIN.length()));
+        }
+        return redisson.getLock(name);
     }
 
     /** What a command does, on its thread; its value is the result text of the answer. */
@@ -44,6 +56,8 @@ final class Verbs {
             case "locked" -> onLock(c, lock -> "" + lock.isLocked());
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "tokenlock" -> onLock(c, lock -> "" + ((RFencedLock) lock).lockAndGetToken());
+            case "token" -> onLock(c, lock -> "" + ((RFencedLock) lock).getToken());
             case "increment" -> increment(c);
             case "contend" -> contend(c);
             case "get" -> get(c);
@@ -61,7 +75,7 @@ final class Verbs {
     private Work onLock(Command c, LockCall call) throws BadCommand {
         c.expect(1, 0, "T NAME");
         String name = c.args()[1];
-        return () -> call.on(redisson.getLock(name));
+        return () -> call.on(lockOf(name));
     }
 
     private static Work onThread(Command c, Work work) throws BadCommand {
@@ -74,13 +88,13 @@ final class Verbs {
         String name = c.args()[1];
         if (!c.has(2)) {
             return () -> {
-                redisson.getLock(name).lock();
+                lockOf(name).lock();
                 return "";
             };
         }
         long leaseMs = c.number(2, "leaseMs");
         return () -> {
-            redisson.getLock(name).lock(leaseMs, TimeUnit.MILLISECONDS);
+            lockOf(name).lock(leaseMs, TimeUnit.MILLISECONDS);
             return "";
         };
     }
@@ -90,10 +104,10 @@ final class Verbs {
         String name = c.args()[1];
         long waitMs = c.number(2, "waitMs");
         if (!c.has(3)) {
-            return () -> "" + redisson.getLock(name).tryLock(waitMs, TimeUnit.MILLISECONDS);
+            return () -> "" + lockOf(name).tryLock(waitMs, TimeUnit.MILLISECONDS);
         }
         long leaseMs = c.number(3, "leaseMs");
-        return () -> "" + redisson.getLock(name).tryLock(waitMs, leaseMs, TimeUnit.MILLISECONDS);
+        return () -> "" + lockOf(name).tryLock(waitMs, leaseMs, TimeUnit.MILLISECONDS);
     }
 
     private Work increment(Command c) throws BadCommand {
@@ -117,7 +131,7 @@ final class Verbs {
 
     /** Read, wait, write: two holders at once lose an update. INCR would hide that. */
     private void incrementOnce(String name, String counter, long holdMicros) {
-        RLock lock = redisson.getLock(name);
+        RLock lock = lockOf(name);
         lock.lock();
         try {
             RBucket<String> bucket = bucket(counter);
@@ -146,7 +160,7 @@ final class Verbs {
 
     /** How long it waited for the lock, in microseconds. */
     private long holdOnce(String name, long holdMicros) {
-        RLock lock = redisson.getLock(name);
+        RLock lock = lockOf(name);
         long asked = System.nanoTime();
         lock.lock();
         try {
@@ -176,6 +190,10 @@ final class Verbs {
             return "";
         };
     }
+
+    private static final String FENCED = "fenced:";
+
+    private static final String SPIN = "spin:";
 
     private RBucket<String> bucket(String key) {
         return redisson.getBucket(key, StringCodec.INSTANCE);
