@@ -40,6 +40,7 @@ SOURCE = {
     "turn": "super-light-green",
     "expiry": QUIET,
     "safety_poll": "yellow",
+    "poll": "light-blue",
     "resync": LATE,
     "retry": BAD,
 }

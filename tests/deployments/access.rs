@@ -122,7 +122,7 @@ async fn said_at_start(config: RedisConfig) -> (usize, String) {
                 "fenced locks" => level == AuditLevel::Warn,
                 _ => false,
             };
-            let faults = report.findings().iter().filter(|finding| is_it(&finding.subject, finding.level));
+            let faults = report.findings().iter().filter(|finding| is_it(finding.subject, finding.level));
             let found: Vec<String> = faults.map(|fault| fault.found.clone()).collect();
             assert!(!found.is_empty(), "{report}");
             (1, found.join("; "))

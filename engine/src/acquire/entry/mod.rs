@@ -22,7 +22,7 @@ mod answer;
 mod local;
 mod notices;
 mod pace;
-mod spin_pause;
+mod spin;
 mod step;
 mod timeouts;
 
@@ -41,7 +41,7 @@ use crate::{
     transport::TransportError,
 };
 
-use spin_pause::SpinPause;
+use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};
 pub(crate) use pace::Pace;
