@@ -40,7 +40,6 @@ use crate::{
     lease::shared::{LeaseCore, Terms},
     transport::TransportError,
 };
-
 use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};
