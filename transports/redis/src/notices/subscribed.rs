@@ -3,11 +3,17 @@
 //! fred drops the server's confirmations. It would also take an error reply to `SUBSCRIBE` (no right to the
 //! channel) for the reply to the next waiting request. So every ping carries its own number, and a connection that
 //! answers with another number is closed.
+//!
+//! `SUNSUBSCRIBE` is the exception. Its confirmation is dropped too, but if the slot of the channel has moved, it is
+//! answered with `MOVED`, and fred gives that reply to the next waiting request. From then on there is one reply more
+//! than there are requests, and every request gets the reply of the one before it. fred drops the surplus reply if it
+//! arrives while no request waits. So after a `SUNSUBSCRIBE` pings are sent, with growing pauses, until one gets its
+//! own number. Then no surplus reply is left. Until then the number of a ping says nothing about the connection.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -32,11 +38,20 @@ pub(crate) struct Subscribed {
     pub(super) epoch: u32,
     kinds: Kinds,
     pings: AtomicU64,
+    /// Whether replies may belong to other requests: set while subscriptions are ended.
+    is_realigning: AtomicBool,
+}
+
+/// Whether a ping got its own reply, or that of another request.
+#[derive(Debug, PartialEq, Eq)]
+enum Pong {
+    Own,
+    Other,
 }
 
 impl Subscribed {
     pub(super) fn new(link: Arc<Link>, (node, epoch): (NodeId, u32), kinds: Kinds) -> Self {
-        Self { link, node, epoch, kinds, pings: AtomicU64::new(0) }
+        Self { link, node, epoch, kinds, pings: AtomicU64::new(0), is_realigning: AtomicBool::new(false) }
     }
 
     /// Ends some subscriptions, starts others, and waits until the server has done both. Returns the channels that
@@ -55,25 +70,28 @@ impl Subscribed {
         if sharded.is_empty() && classic.is_empty() {
             return Ok(());
         }
-        let redirects_max = sharded.len();
+        self.is_realigning.store(!sharded.is_empty(), Ordering::Relaxed);
         self.link.unsubscribe_sharded(sharded, step).await?;
         if !classic.is_empty() {
             self.link.unsubscribe(classic, step).await?;
         }
-        self.ping_behind_redirects(redirects_max, step).await
+        self.realign(step).await?;
+        self.is_realigning.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// The slot of a channel may have moved before the routes show it. `SUNSUBSCRIBE` is then answered with
-    /// `MOVED`. fred does not wait for an answer to it, and gives that answer to the following ping. The number of
-    /// a further ping shows whether the replies match the requests again.
-    async fn ping_behind_redirects(&self, redirects_max: usize, step: Duration) -> Result<(), Failure> {
-        for _ in 0..redirects_max {
-            match self.ping(step).await {
-                Err(Failure::Refused(text)) if is_redirect(&text) => {}
-                answer => return answer,
+    /// Sends pings until one gets its own reply. Each pause is at least a round trip, so that the replies that are on
+    /// their way arrive meanwhile.
+    async fn realign(&self, step: Duration) -> Result<(), Failure> {
+        let mut pause = self.link.round_trip().unwrap_or_default().max(REALIGN_PAUSE);
+        let realigned = async {
+            while self.realigning_ping(step).await? == Pong::Other {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
             }
-        }
-        self.ping(step).await
+            Ok(())
+        };
+        tokio::time::timeout(step * REALIGN_STEPS, realigned).await.unwrap_or(Err(Failure::TimedOut))
     }
 
     async fn begin(&self, channels: Vec<Str>, step: Duration) -> Result<Vec<Str>, Failure> {
@@ -88,13 +106,29 @@ impl Subscribed {
     }
 
     async fn ping(&self, timeout: Duration) -> Result<(), Failure> {
-        let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
-        let args = vec![Value::String(number.clone().into())];
+        let (number, args) = self.next_ping();
         let frame = self.link.request("PING", 0, args, timeout).await?;
         if reply::pong(&frame) != Some(&number) {
             self.link.kill();
         }
         Ok(())
+    }
+
+    /// A ping while replies may belong to other requests. How long such a reply took is no round trip.
+    async fn realigning_ping(&self, timeout: Duration) -> Result<Pong, Failure> {
+        let (number, args) = self.next_ping();
+        match self.link.request_untimed("PING", 0, args, timeout).await {
+            Ok(frame) if reply::pong(&frame) == Some(&number) => Ok(Pong::Own),
+            Ok(_) => Ok(Pong::Other),
+            Err(Failure::Refused(text)) if is_redirect(&text) => Ok(Pong::Other),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn next_ping(&self) -> (String, Vec<Value>) {
+        let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
+        let args = vec![Value::String(number.clone().into())];
+        (number, args)
     }
 }
 
@@ -103,7 +137,17 @@ impl Probe for Subscribed {
         &self.link
     }
 
+    // The probe runs in the same task as `end`, so nothing comes between this look and the request. Any reply shows
+    // that the server is alive.
     async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+        if self.is_realigning.load(Ordering::Relaxed) {
+            return self.realigning_ping(timeout).await.map(drop);
+        }
         self.ping(timeout).await
     }
 }
+
+/// How many time limits of one ping realigning may take. On a far link a single ping takes much of its limit.
+const REALIGN_STEPS: u32 = 4;
+/// The shortest pause between two pings while replies may belong to other requests.
+const REALIGN_PAUSE: Duration = Duration::from_millis(1);
