@@ -13,11 +13,22 @@ use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 
 use crate::{fake, server::*};
 
+/// When the redirect and the pong behind it come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replies {
+    /// The redirect comes after the ping, and the pong after the next ping.
+    #[default]
+    Late,
+    /// Each reply takes `SLOW`, one after the other.
+    Slow,
+    /// Both come after the next ping, which is the probe of the quiet connection.
+    Held,
+}
+
 /// A connection for notices to a node that the slot of `moves` has left.
 #[derive(Default)]
 struct Notices {
-    /// Whether each reply takes `SLOW`, one after the other.
-    is_slow: bool,
+    replies: Replies,
     /// Replies that are still on their way. They come before the next one.
     late: Mutex<String>,
     /// How many `SUNSUBSCRIBE` were answered with `MOVED`.
@@ -40,7 +51,7 @@ impl Notices {
 
     fn redirect(&self) -> String {
         let redirect = "-MOVED 1 127.0.0.1:1\r\n".to_owned();
-        if self.is_slow {
+        if self.replies == Replies::Slow {
             return redirect;
         }
         // It comes after the ping that follows, so that it finds a request that waits for a reply.
@@ -48,16 +59,22 @@ impl Notices {
         String::new()
     }
 
-    /// A redirect that is late comes without the pong behind it, which comes with the next one.
     fn pong(&self, number: &str) -> String {
         let mut late = self.late();
         let now = std::mem::take(&mut *late);
         let pong = format!("*2\r\n{}{}", bulk("pong"), bulk(number));
-        if now.starts_with('-') {
-            *late = pong;
-            return now;
+        let is_only_a_redirect = now.starts_with('-') && !now.contains("pong");
+        match self.replies {
+            Replies::Late if is_only_a_redirect => {
+                *late = pong;
+                now
+            }
+            Replies::Held if is_only_a_redirect => {
+                *late = now + &pong;
+                String::new()
+            }
+            Replies::Late | Replies::Slow | Replies::Held => now + &pong,
         }
-        now + &pong
     }
 
     fn late(&self) -> std::sync::MutexGuard<'_, String> {
@@ -70,9 +87,9 @@ fn bulk(text: &str) -> String {
 }
 
 /// A cluster of one node, and what its connection for notices does.
-fn node(is_slow: bool) -> (RedisConfig, Arc<Notices>) {
+fn node(replies: Replies) -> (RedisConfig, Arc<Notices>) {
     let (notices, port) =
-        (Arc::new(Notices { is_slow, ..Notices::default() }), Arc::new(AtomicU16::default()));
+        (Arc::new(Notices { replies, ..Notices::default() }), Arc::new(AtomicU16::default()));
     let (answers, own) = (notices.clone(), port.clone());
     let at = fake::serve(move |words| {
         if words[0] == "CLIENT" && words.iter().any(|word| word == "leasehold-notices") {
@@ -85,7 +102,7 @@ fn node(is_slow: bool) -> (RedisConfig, Arc<Notices>) {
         match fake::healthy(words).filter(|_| words[0] != "PING" || is_of_the_setup) {
             Some(answer) => answer,
             None => {
-                std::thread::sleep(if is_slow { SLOW } else { Duration::ZERO });
+                std::thread::sleep(if replies == Replies::Slow { SLOW } else { Duration::ZERO });
                 answers.answer(words)
             }
         }
@@ -108,8 +125,8 @@ async fn in_force(watch: &mut Watch) {
     until(async || watch.observe().in_force.then_some(())).await;
 }
 
-async fn redirects_leave_the_connection(is_slow: bool) {
-    let (config, notices) = node(is_slow);
+async fn redirects_leave_the_connection(replies: Replies) {
+    let (config, notices) = node(replies);
     let lane = open(&RedisTransport::new(config), LanePurpose::Calls).await.unwrap();
     let mut stays = lane.watch(&key("stays"));
     in_force(&mut stays).await;
@@ -127,13 +144,19 @@ async fn redirects_leave_the_connection(is_slow: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l2_a_pong_that_comes_behind_a_redirect_ends_no_connection() {
-    redirects_leave_the_connection(false).await;
+    redirects_leave_the_connection(Replies::Late).await;
 }
 
 /// Each reply is on its way for longer than it takes to send the next ping.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l2_on_a_slow_link_a_redirect_ends_no_connection() {
-    redirects_leave_the_connection(true).await;
+    redirects_leave_the_connection(Replies::Slow).await;
+}
+
+/// The probe gets the pong of another ping.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l2_a_probe_behind_a_redirect_ends_no_connection() {
+    redirects_leave_the_connection(Replies::Held).await;
 }
 
 const ROUNDS: usize = 5;
