@@ -10,6 +10,7 @@ mod fake;
 mod far;
 mod locks;
 mod nested;
+mod redirected_notices;
 mod roles;
 mod secrets;
 mod sentinels;
