@@ -25,9 +25,22 @@ pub const NAME_BYTES_MAX: usize = 8 * 1024;
 /// ```
 pub struct LockKey {
     text: Text,
+    family: Family,
     prefix_bytes: u16,
     slot: Slot,
     hash: u64,
+}
+
+/// Kinds of locks that share their data on the server and their notices. Two families with one name are two keys of an
+/// engine. On a server that keeps both under one name, as Redis does, they exclude each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Family {
+    /// Locks with one holder.
+    #[default]
+    Exclusive,
+    /// Locks with many readers or one writer.
+    ReadWrite,
 }
 
 /// A short name lies in the key itself, which saves a memory access at every renewal. Most names are short.
@@ -79,9 +92,22 @@ impl LockKey {
         Ok(Arc::new(Self::of_text(Text::of(prefix, name), u16::try_from(prefix.len()).unwrap_or(u16::MAX))))
     }
 
+    /// The key of the same name for another family of locks.
+    pub fn of_family(&self, family: Family) -> Arc<LockKey> {
+        let key = Self::of_text(Text::of("", self.on_server()), self.prefix_bytes);
+        let hash =
+            if family == Family::default() { key.hash } else { HASHER.hash_one((family, key.on_server())) };
+        Arc::new(Self { family, hash, ..key })
+    }
+
     fn of_text(text: Text, prefix_bytes: u16) -> Self {
         let (slot, hash) = (Slot::of(text.as_str().as_bytes()), HASHER.hash_one(text.as_str()));
-        Self { text, prefix_bytes, slot, hash }
+        Self { text, family: Family::default(), prefix_bytes, slot, hash }
+    }
+
+    /// The family of the locks with this key.
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// The name without the prefix.
@@ -99,7 +125,7 @@ impl LockKey {
         self.slot
     }
 
-    /// A hash of the name on the server, computed once. It differs from process to process.
+    /// A hash of the family and the name on the server, computed once. It differs from process to process.
     pub fn hash_value(&self) -> u64 {
         self.hash
     }
@@ -107,7 +133,7 @@ impl LockKey {
 
 impl PartialEq for LockKey {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.on_server() == other.on_server()
+        (self.hash, self.family) == (other.hash, other.family) && self.on_server() == other.on_server()
     }
 }
 
@@ -180,6 +206,19 @@ mod tests {
             assert_eq!(matches!(key.text, Text::Short(_)), bytes + 2 <= SHORT);
         }
         assert!(size_of::<LockKey>() <= 56, "{}", size_of::<LockKey>());
+    }
+
+    #[test]
+    fn families_of_one_name_are_two_keys_in_one_slot() {
+        let key = LockKey::new("{app}:", "orders:42").unwrap();
+        let other = key.of_family(Family::ReadWrite);
+        assert_eq!(
+            (other.name(), other.on_server(), other.slot()),
+            (key.name(), key.on_server(), key.slot())
+        );
+        assert!(other != key && other.hash_value() != key.hash_value());
+        assert_eq!((other.family(), key.family()), (Family::ReadWrite, Family::Exclusive));
+        assert_eq!(other.of_family(Family::Exclusive), key);
     }
 
     #[test]

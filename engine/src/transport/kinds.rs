@@ -11,6 +11,8 @@ impl Kinds {
     pub const NONE: Self = Self(0);
     /// Locks with one holder.
     pub const EXCLUSIVE: Self = Self(1);
+    /// Locks with many readers or one writer.
+    pub const READ_WRITE: Self = Self(1 << 3);
 
     /// Whether all of `kinds` are among these.
     pub const fn contains(self, kinds: Self) -> bool {
@@ -32,6 +34,7 @@ impl HoldKind {
     pub const fn needs(self) -> Kinds {
         match self {
             HoldKind::Exclusive => Kinds::EXCLUSIVE,
+            HoldKind::Read | HoldKind::Write => Kinds::READ_WRITE,
         }
     }
 }
@@ -57,7 +60,7 @@ impl fmt::Debug for Kinds {
     }
 }
 
-const NAMES: [(Kinds, &str); 1] = [(Kinds::EXCLUSIVE, "exclusive")];
+const NAMES: [(Kinds, &str); 2] = [(Kinds::EXCLUSIVE, "exclusive"), (Kinds::READ_WRITE, "read_write")];
 
 #[cfg(test)]
 mod tests {

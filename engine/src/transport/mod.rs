@@ -2,8 +2,10 @@
 //!
 //! # The contract
 //!
-//! **Locks.** A transport keeps, for each key, at most one *hold* of the exclusive kind: an owner and the time at which
-//! the hold runs out. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
+//! **Locks.** A transport keeps, for each key of the family [`Exclusive`](crate::key::Family::Exclusive), at most one
+//! *hold*: an owner and the time at which the hold runs out. For a key of the family
+//! [`ReadWrite`](crate::key::Family::ReadWrite) it keeps one write hold or any number of read holds, each with its own
+//! time. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
 //! another client see a hold of this engine without expiry.
 //!
 //! **Three answers.** Each request is answered yes, no, or not at all. An error says in [`TransportError::effect`]

@@ -1,11 +1,17 @@
 use std::{fmt, time::Duration};
 
+use crate::key::Family;
+
 /// What a hold allows to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HoldKind {
     /// One owner holds the lock, and nobody else does.
     Exclusive,
+    /// Many owners hold a read/write lock for reading, and nobody holds it for writing.
+    Read,
+    /// One owner holds a read/write lock for writing, and nobody else holds it.
+    Write,
 }
 
 /// What a call asks the server to do.
@@ -22,6 +28,12 @@ pub enum Op {
         /// The hold lasts at least this long from the moment of execution.
         ttl: Duration,
     },
+    /// Turn the owner's write hold into a read hold and notify the watchers of the key. Never creates a hold, and lets
+    /// no other writer in between. Repeating it is safe.
+    Downgrade {
+        /// The read hold lasts at least this long from the moment of execution.
+        ttl: Duration,
+    },
     /// End the owner's hold and notify the watchers of the key.
     Release,
 }
@@ -30,7 +42,7 @@ impl Op {
     /// The ttl that the operation asks for. A release has none.
     pub fn ttl(self) -> Option<Duration> {
         match self {
-            Op::Acquire { ttl } | Op::Renew { ttl } => Some(ttl),
+            Op::Acquire { ttl } | Op::Renew { ttl } | Op::Downgrade { ttl } => Some(ttl),
             Op::Release => None,
         }
     }
@@ -41,10 +53,22 @@ impl Op {
     }
 }
 
+impl HoldKind {
+    /// The family of the key of such a hold.
+    pub const fn family(self) -> Family {
+        match self {
+            HoldKind::Exclusive => Family::Exclusive,
+            HoldKind::Read | HoldKind::Write => Family::ReadWrite,
+        }
+    }
+}
+
 impl fmt::Display for HoldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HoldKind::Exclusive => "exclusive",
+            HoldKind::Read => "read",
+            HoldKind::Write => "write",
         })
     }
 }
