@@ -130,3 +130,23 @@ fn a_lock_without_expiry_has_one_again_with_a_read_hold() {
     assert_eq!(ours::read_acquire(&mut client, OWNERS[0], UNIT, ours::NEVER).code(), 1);
     assert!(Keyspace::read(&mut client).immortal().is_empty());
 }
+
+/// As no client of ours leaves it, and a peer may: Redisson shortens its own write hold here.
+#[test]
+fn a_read_release_beside_a_writer_leaves_the_locks_expiry() {
+    let server = Server::start();
+    let mut client = server.client();
+    let writer = format!("{}:write", OWNERS[2]);
+    for timeout in [true, false] {
+        client.ok(&["FLUSHALL"]);
+        client.ok(&["HSET", LOCK, "mode", "write", &writer, "1", OWNERS[2], "1", OWNERS[0], "1"]);
+        client.ok(&["PEXPIRE", LOCK, &(5 * UNIT).to_string()]);
+        if timeout {
+            client.ok(&["SET", &timeout_key(OWNERS[2], 1), "1", "PX", &UNIT.to_string()]);
+        }
+        let reply = ours::read_release(&mut client, OWNERS[0]);
+        assert_eq!(reply.list()[..2], [Reply::Number(1), Reply::Number(-1)]);
+        assert!(Keyspace::read(&mut client).left(LOCK) > Some(4 * UNIT));
+        assert_eq!(client.ok(&["HGET", LOCK, &writer]).text(), "1");
+    }
+}

@@ -54,6 +54,8 @@ impl Client {
     pub(crate) fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
+        // So that a message that never comes ends its test.
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         Self { stream: BufReader::new(stream) }
     }
 
