@@ -41,13 +41,14 @@ impl MemoryLane {
         let mut ended = Vec::new();
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
-            if let Outcome::Released { at, .. } = call.outcome {
-                ended.push((place, at, state.watchers.of(&call.key).cloned()));
+            if listeners(&mut call.outcome).is_some() {
+                ended.push((place, state.watchers.of(&call.key).cloned()));
             }
         }
         drop(state);
-        for (place, at, watches) in ended {
-            calls[place].outcome = Outcome::Released { listeners: Some(notify_all(watches)), at };
+        for (place, watches) in ended {
+            let told = notify_all(watches);
+            listeners(&mut calls[place].outcome).into_iter().for_each(|count| *count = told);
         }
     }
 
@@ -122,6 +123,14 @@ fn notify_all(watches: Option<Watches>) -> u32 {
     let Some(watches) = watches else { return 0 };
     notify(&watches);
     u32::try_from(watches.receiver_count()).unwrap_or(u32::MAX)
+}
+
+/// The number of listeners, for the lane to fill in. `None`: there is nothing to tell the watchers.
+fn listeners(outcome: &mut Outcome) -> Option<&mut u32> {
+    match outcome {
+        Outcome::Released { listeners, .. } | Outcome::Downgraded { listeners, .. } => listeners.as_mut(),
+        _ => None,
+    }
 }
 
 fn refused(node: NodeId) -> Outcome {

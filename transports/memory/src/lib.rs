@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod by_key;
 pub mod faults;
+mod hold;
 mod lane;
+mod read_write;
 mod server;
 mod table;
 mod watchers;
@@ -11,12 +14,12 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Clock,
     key::LockKey,
-    transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError},
+    transport::{BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError},
 };
 
 pub use faults::{Cut, Fault, Faults, Faulty, Operation};
+pub use hold::PeerHold;
 pub use server::{ClockStep, Restart};
-pub use table::PeerHold;
 
 use crate::{lane::MemoryLane, server::Server};
 
@@ -63,7 +66,8 @@ impl MemoryTransport {
     }
 
     /// Replaces any hold of the key with a peer's hold. For tests of holds that Leasehold itself never writes:
-    /// without an expiry, with a count above 1, or with an owner in another format. No watch is notified.
+    /// without an expiry, with a count above 1, or with an owner in another format. On a read/write lock it is a write
+    /// hold. No watch is notified.
     ///
     /// # Panics
     /// If the lanes use tokio's clock and the call is made outside of a tokio runtime.
@@ -98,7 +102,8 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime()
+        let kinds = Kinds::EXCLUSIVE | Kinds::READ_WRITE;
+        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(kinds)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

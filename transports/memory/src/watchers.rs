@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leasehold::{key::LockKey, transport::WatchState};
 use tokio::sync::watch;
 
-use crate::table::ByKey;
+use crate::by_key::ByKey;
 
 /// The sender side of all watches of one key.
 pub(crate) type Watches = watch::Sender<WatchState>;

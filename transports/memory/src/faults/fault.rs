@@ -10,7 +10,7 @@ pub enum Operation {
     Acquire,
     /// Releasing a lock.
     Release,
-    /// One renewal batch. A rule with a key applies to the members with that key, and the others are renewed as
+    /// One renewal batch, or one downgrade. A rule with a key applies to the members with that key, and the others are renewed as
     /// usual. The batch is answered once all its members are.
     Renew,
     /// Reading the holder of a lock.
