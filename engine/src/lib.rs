@@ -43,8 +43,8 @@ pub use error::{
 };
 pub use fencing::FencingToken;
 pub use handles::{
-    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope, RwLock,
-    ShutdownReport, Snapshot,
+    AcquireAll, AuditReport, BulkAcquire, DowngradeError, Engine, EngineBuilder, Holder, Lease, Lock,
+    ReentryScope, RwLock, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};

@@ -15,7 +15,7 @@ pub use audit::AuditReport;
 pub use builder::EngineBuilder;
 pub use bulk::{AcquireAll, BulkAcquire};
 pub use engine::{Engine, Snapshot};
-pub use lease::Lease;
+pub use lease::{DowngradeError, Lease};
 pub use lock::{Holder, Lock, ReentryScope};
 pub use rw_lock::RwLock;
 pub use shutdown::ShutdownReport;

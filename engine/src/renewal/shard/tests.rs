@@ -90,7 +90,7 @@ impl Ground {
     fn losses(&mut self) -> Vec<LossReason> {
         let lost = |event| match event {
             Event::Lost(_, reason) => Some(reason),
-            Event::Jeopardy(_) | Event::FoundTtl { .. } => None,
+            Event::Jeopardy(_) | Event::Downgraded(_) | Event::FoundTtl { .. } => None,
         };
         self.shards.take_events().into_iter().filter_map(lost).collect()
     }
