@@ -10,6 +10,7 @@
 
 mod acquire;
 pub mod clock;
+mod compose;
 mod config;
 mod core;
 mod dispatch;
@@ -37,6 +38,7 @@ mod supervisor;
 mod threads;
 pub mod transport;
 
+pub use compose::{MemberLease, MultiError, MultiLease, MultiLock, Quorum, QuorumLease, QuorumLock, Tally};
 pub use config::EngineConfig;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,

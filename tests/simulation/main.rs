@@ -24,6 +24,7 @@ mod losses;
 mod many;
 mod migrations;
 mod moved_owners;
+mod multi;
 mod node_by_node;
 mod pacing;
 mod peers;

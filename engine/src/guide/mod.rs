@@ -38,3 +38,6 @@ pub mod testing {}
 
 #[doc = include_str!("metrics.md")]
 pub mod metrics {}
+
+#[doc = include_str!("quorum.md")]
+pub mod quorum {}

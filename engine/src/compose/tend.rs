@@ -1,0 +1,84 @@
+//! Watches one member of a holding, and takes it again after a loss. Each member is watched on the calls thread of its
+//! own engine, so that the end of one engine stops no other member's.
+
+use std::{sync::Arc, time::Duration};
+
+use super::holding::{Holding, Standing};
+use crate::{AcquireError, Lease, Lock, clock::Instant, inner::Inner, transport::BoxFuture};
+
+/// A try of one member.
+pub(super) type Trying = BoxFuture<'static, Result<Option<Lease>, AcquireError>>;
+
+/// One member of a holding.
+pub(super) struct Member {
+    pub(super) place: usize,
+    pub(super) lock: Lock,
+    /// The try that was not answered when the holding began.
+    pub(super) pending: Option<Trying>,
+    /// `None`: a member that is lost is not taken again.
+    pub(super) again: Option<Again>,
+}
+
+/// How a member is taken again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    pub(super) pause: Duration,
+    /// From then on no member is renewed.
+    pub(super) until: Option<Instant>,
+}
+
+/// Watches the member until the holding ends. The last step releases what is left of a holding that was lost.
+pub(super) fn start(holding: &Arc<Holding>, member: Member) {
+    let engine = member.lock.engine().clone();
+    let (holding, watched) = (holding.clone(), engine.clone());
+    engine.spawn(async move {
+        let ended = tokio::select! {
+            biased;
+            ended = holding.ended() => ended,
+            () = watch(&holding, member) => holding.ended().await,
+        };
+        if let Standing::Lost(_) = ended {
+            // The holder has just been told: its work ends before the members are free.
+            sleep(&watched, TELL_FIRST).await;
+            holding.release_rest();
+        }
+    });
+}
+
+// Ends when nothing is left to do for this member.
+async fn watch(holding: &Arc<Holding>, mut member: Member) {
+    loop {
+        if let Some(lost) = holding.loss_of(member.place) {
+            lost.await;
+            holding.clear(member.place);
+        }
+        let answer = match member.pending.take() {
+            Some(pending) => pending.await,
+            None => match next_try(&member.lock, member.again).await {
+                Some(trying) => trying.await,
+                None => return,
+            },
+        };
+        if let Ok(Some(lease)) = answer {
+            holding.join(member.place, lease);
+        }
+    }
+}
+
+async fn next_try(lock: &Lock, again: Option<Again>) -> Option<Trying> {
+    let (again, engine) = (again?, lock.engine());
+    sleep(engine, again.pause).await;
+    let lock = match again.until.map(|until| until - engine.clock.now()) {
+        Some(left) if left.is_zero() => return None,
+        Some(left) => lock.clone().max_hold(left),
+        None => lock.clone(),
+    };
+    Some(Box::pin(lock.try_acquire()))
+}
+
+async fn sleep(engine: &Inner, time: Duration) {
+    engine.clock.sleep_until(engine.clock.now() + time).await;
+}
+
+/// One tick of the engine.
+const TELL_FIRST: Duration = Duration::from_millis(50);
