@@ -28,6 +28,8 @@ mod multi;
 mod node_by_node;
 mod pacing;
 mod peers;
+mod quorum;
+mod quorum_random;
 mod random;
 mod reentry;
 mod releasing_again;

@@ -85,6 +85,10 @@ impl Holding {
         if state.standing != Standing::Held || state.held() >= self.needed {
             return state.standing;
         }
+        #[cfg(leasehold_fault)]
+        if crate::faults::Fault::LateJoin.is_on() {
+            return Standing::Held;
+        }
         let standing = Standing::Lost(state.loss());
         state.standing = standing;
         drop(state);
@@ -126,6 +130,8 @@ impl Holding {
         }
         let mut state = self.lock();
         let may_join = state.standing == Standing::Held && state.held() >= self.needed;
+        #[cfg(leasehold_fault)]
+        let may_join = may_join || crate::faults::Fault::LateJoin.is_on();
         let left = match state.members.get_mut(place).filter(|_| may_join) {
             Some(member) => member.replace(lease),
             None => Some(lease),
