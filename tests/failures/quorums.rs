@@ -218,7 +218,7 @@ async fn s1_contenders_exclude_each_other_while_a_minority_of_five_servers_is_ki
     for task in tasks {
         task.await.expect("no panic");
     }
-    let windows = windows.lock().unwrap();
+    let windows = std::mem::take(&mut *windows.lock().unwrap());
     no_stall_excuses(|| assert_eq!(overlaps(&windows).violations, []));
     let holders = overlaps(&windows).holders;
     assert!(holders >= 20, "{holders} leases: {windows:?}");

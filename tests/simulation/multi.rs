@@ -192,10 +192,9 @@ async fn dropped_at_any_poll_it_leaves_nothing() {
                 pass(millis(20)).await;
                 drop(held);
             });
-            let mut acquire = Box::pin(both(&fixture.engine).acquire());
-            let (mut acquire, mut done) = (acquire.as_mut(), None);
+            let (mut acquire, mut done) = (Box::pin(both(&fixture.engine).acquire()), None);
             for _ in 0..polls {
-                done = poll_once(&mut acquire).await;
+                done = poll_once(&mut acquire.as_mut()).await;
                 if done.is_some() {
                     break;
                 }
@@ -205,11 +204,10 @@ async fn dropped_at_any_poll_it_leaves_nothing() {
             drop(done);
             drop(acquire);
             pass(millis(50)).await;
-            drop(fixture.engine.lock("unused"));
+            fixture.settles_within(seconds(2)).await;
+            assert!(is_free(&other, "a").await && is_free(&other, "b").await, "after {polls} polls");
             if ended {
                 assert!(polls > 1, "it was polled more than once");
-                fixture.settles_within(seconds(2)).await;
-                assert!(is_free(&other, "a").await && is_free(&other, "b").await);
                 break;
             }
         }
@@ -366,4 +364,28 @@ async fn issue_467_a_server_that_fails_between_members_leaves_none_locked() {
 
 async fn fixture_with_id(id: &str) -> Fixture {
     crate::fixture::ground_with(|builder| builder.id(id)).await
+}
+
+struct PanicsAtWake;
+
+impl std::task::Wake for PanicsAtWake {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new("a waker that panics"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_no_member_locked_and_no_other_holder_untold() {
+    let fixture = fixture().await;
+    let other = fixture.other().await;
+    let lease = both(&fixture.engine).acquire().await.unwrap();
+    let waker = std::task::Waker::from(Arc::new(PanicsAtWake));
+    let mut panicking: Vec<_> = (0..3).map(|_| Box::pin(lease.lost())).collect();
+    for lost in &mut panicking {
+        assert!(lost.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    }
+    assert!(other.lock("a").force_release().await.unwrap());
+    pass(seconds(31)).await; // by the deadline of a
+    assert!(is_free(&other, "b").await && !lease.is_held());
+    assert_eq!(lease.lost().await, LossReason::NotOurs);
 }

@@ -43,8 +43,10 @@ pub(super) enum Standing {
 pub(super) struct Holding {
     needed: usize,
     state: Mutex<State>,
-    /// Counts the changes of `state`.
+    /// Counts the changes of `state`. For tasks of the engine.
     changed: watch::Sender<u64>,
+    /// The same for tasks of the user. Their wakers may panic, and a panic keeps the wakers behind it from being called.
+    changed_for_users: watch::Sender<u64>,
 }
 
 struct State {
@@ -76,7 +78,12 @@ impl Holding {
     /// The holding of these leases; a member without a lease may join.
     pub(super) fn new(members: Vec<Option<Lease>>, needed: usize) -> Arc<Self> {
         let state = Mutex::new(State { members, standing: Standing::Held });
-        Arc::new(Self { needed, state, changed: watch::Sender::new(0) })
+        Arc::new(Self {
+            needed,
+            state,
+            changed: watch::Sender::new(0),
+            changed_for_users: watch::Sender::new(0),
+        })
     }
 
     /// Whether the holding is held now. Never `Held` again after the first other answer.
@@ -148,6 +155,12 @@ impl Holding {
         Some(Box::pin(lease.lost()))
     }
 
+    /// How long the lease of one member is held if no renewal is confirmed; zero without a lease.
+    pub(super) fn remaining_of(&self, place: usize) -> Duration {
+        let state = self.lock();
+        state.members.get(place).and_then(Option::as_ref).map(Lease::remaining).unwrap_or_default()
+    }
+
     /// Takes the lost lease of one member away, unless the holding is lost with it.
     pub(super) fn clear(&self, place: usize) {
         if !self.is_held() {
@@ -174,7 +187,7 @@ impl Holding {
 
     /// Waits until the holding is lost, and returns the reason. Never resolves if it was given back.
     pub(super) async fn lost(self: Arc<Self>) -> LossReason {
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.changed_for_users.subscribe();
         loop {
             changed.mark_unchanged();
             match self.standing() {
@@ -284,9 +297,9 @@ impl Holding {
         self.lock().members.iter().flatten().map(member).collect()
     }
 
-    // The waiters are user code.
     fn tell_change(&self) {
-        let _ = guard::call(|| self.changed.send_modify(|count| *count += 1));
+        self.changed.send_modify(|count| *count += 1);
+        let _ = guard::call(|| self.changed_for_users.send_modify(|count| *count += 1));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{arithmetic::majority, quorum_lock::QuorumLock};
-use crate::{Engine, error::Invalid, inner::Inner};
+use super::{
+    arithmetic::majority,
+    quorum_lock::{QuorumLock, same},
+};
+use crate::{Engine, error::Invalid};
 
 /// Several engines over independent servers. A lock of the quorum is held while a majority of the servers holds it, so
 /// a minority of servers may fail. This is the algorithm that the Redis documentation calls Redlock.
@@ -96,23 +99,7 @@ impl Quorum {
     /// # }
     /// ```
     pub fn lock(&self, name: impl AsRef<str>) -> QuorumLock {
-        QuorumLock::new(self.clone(), name.as_ref())
-    }
-
-    pub(super) fn engines(&self) -> &[Engine] {
-        &self.engines
-    }
-
-    pub(super) fn inners(&self) -> Vec<Arc<Inner>> {
-        self.engines.iter().map(|engine| engine.inner().clone()).collect()
-    }
-
-    pub(super) fn needed(&self) -> usize {
-        #[cfg(leasehold_fault)]
-        if crate::faults::Fault::SmallQuorum.is_on() {
-            return self.engines.len() / 2;
-        }
-        majority(self.engines.len())
+        QuorumLock::new(self.engines.clone(), name.as_ref())
     }
 }
 
@@ -134,15 +121,9 @@ fn check_once(engines: &[Engine], place: usize) -> Result<(), Invalid> {
     }
 }
 
-/// Two members with one server.
-pub(super) fn same(field: &'static str, first: usize, second: usize, why: &str) -> Invalid {
-    let remedy = "give each member a server of its own; one that counts twice makes a majority of a minority";
-    Invalid::new(field, format_args!("members {first} and {second} {why}"), remedy)
-}
-
 impl fmt::Debug for Quorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Quorum({} of {:?})", self.needed(), self.engines)
+        write!(f, "Quorum({} of {:?})", majority(self.engines.len()), self.engines)
     }
 }
 

@@ -9,26 +9,26 @@ use std::{
 };
 
 use super::{
+    arithmetic::majority,
     backoff::Backoff,
     holding::Holding,
     notices::Notices,
     outcome::{self, Outcome},
     patience::Patience,
-    quorum::{Quorum, same},
     quorum_lease::QuorumLease,
     round::{self, Failure, Reached, RoundEnd},
     tend::{self, Again, Member},
     timer,
 };
 use crate::{
-    AcquireError, Lock, RunError,
+    AcquireError, Engine, Lock, RunError,
     clock::Instant,
     error::Invalid,
     inner::Inner,
     metrics::{Composition, CompositionOutcome},
 };
 
-/// A handle of a lock of a [`Quorum`], and how it is acquired. The handle is the builder, as [`Lock`] is.
+/// A handle of a lock of a [`Quorum`](crate::Quorum), and how it is acquired. The handle is the builder, as [`Lock`] is.
 ///
 /// On each server lies the plain lock of this name. A plain [`Lock`], and another client's, excludes a lock of a quorum
 /// on that server alone.
@@ -54,7 +54,7 @@ use crate::{
 #[derive(Clone)]
 #[must_use = "a lock handle does nothing until it is acquired"]
 pub struct QuorumLock {
-    quorum: Quorum,
+    engines: Arc<[Engine]>,
     name: Arc<str>,
     class: Option<Arc<str>>,
     wait: Option<Duration>,
@@ -64,9 +64,9 @@ pub struct QuorumLock {
 }
 
 impl QuorumLock {
-    pub(super) fn new(quorum: Quorum, name: &str) -> Self {
+    pub(super) fn new(engines: Arc<[Engine]>, name: &str) -> Self {
         let name = name.into();
-        Self { quorum, name, class: None, wait: None, ttl: None, no_renewal: false, max_hold: None }
+        Self { engines, name, class: None, wait: None, ttl: None, no_renewal: false, max_hold: None }
     }
 
     /// Sets the class that the members count as in metrics. See [`Lock::class`].
@@ -228,7 +228,7 @@ impl QuorumLock {
     }
 
     async fn ask(&self, only_try: bool) -> Result<Option<QuorumLease>, AcquireError> {
-        let engines = self.quorum.inners();
+        let engines: Vec<_> = self.engines.iter().map(|engine| engine.inner().clone()).collect();
         let Some(first) = engines.first() else { return Err(AcquireError::ShuttingDown) }; // `over` takes 3 at least
         let outcome = Outcome::begin(first, Composition::Quorum, &self.name);
         let span = outcome.span();
@@ -241,20 +241,28 @@ impl QuorumLock {
         result
     }
 
+    fn needed(&self) -> usize {
+        #[cfg(leasehold_fault)]
+        if crate::faults::Fault::SmallQuorum.is_on() {
+            return self.engines.len() / 2;
+        }
+        majority(self.engines.len())
+    }
+
     fn effective_ttl(&self) -> Duration {
-        let shortest = self.quorum.engines().iter().map(|engine| engine.inner().config.ttl()).min();
+        let shortest = self.engines.iter().map(|engine| engine.inner().config.ttl()).min();
         self.ttl.or(shortest).unwrap_or_default()
     }
 
     fn members(&self) -> Vec<Lock> {
         let ttl = self.effective_ttl();
-        let member = |engine: &crate::Engine| {
+        let member = |engine: &Engine| {
             let lock = engine.lock(&*self.name).ttl(ttl);
             let lock = self.class.iter().fold(lock, |lock, class| lock.class(class));
             let lock = self.max_hold.into_iter().fold(lock, Lock::max_hold);
             if self.no_renewal { lock.no_renewal() } else { lock }
         };
-        self.quorum.engines().iter().map(member).collect()
+        self.engines.iter().map(member).collect()
     }
 }
 
@@ -283,8 +291,7 @@ impl<'a> Call<'a> {
         loop {
             self.check_servers()?;
             notices.observe();
-            let failure = match round::run(self.engines, &self.members, self.lock.quorum.needed(), self.limit)
-                .await
+            let failure = match round::run(self.engines, &self.members, self.lock.needed(), self.limit).await
             {
                 RoundEnd::Reached(reached) => match self.hold(reached) {
                     Some(lease) => return Ok(Some(lease)),
@@ -330,7 +337,7 @@ impl<'a> Call<'a> {
 
     /// The lease of a majority. `None`: a grant came so late that the others are over.
     fn hold(&self, reached: Reached) -> Option<QuorumLease> {
-        let holding = Holding::new(reached.leases, self.lock.quorum.needed());
+        let holding = Holding::new(reached.leases, self.lock.needed());
         let lease = QuorumLease::new(self.lock.name.clone(), holding.clone());
         if !holding.is_held() {
             return None; // the lease is dropped here, and so released
@@ -366,8 +373,14 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Two members with one server.
+pub(super) fn same(field: &'static str, first: usize, second: usize, why: &str) -> Invalid {
+    let remedy = "give each member a server of its own; one that counts twice makes a majority of a minority";
+    Invalid::new(field, format_args!("members {first} and {second} {why}"), remedy)
+}
+
 impl fmt::Debug for QuorumLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QuorumLock({:?}, {:?})", self.name, self.quorum)
+        write!(f, "QuorumLock({:?}, {:?})", self.name, self.engines)
     }
 }

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::holding::{Holding, Standing};
-use crate::{AcquireError, Lease, Lock, clock::Instant, inner::Inner, transport::BoxFuture};
+use crate::{AcquireError, Lease, Lock, LossReason, clock::Instant, inner::Inner, transport::BoxFuture};
 
 /// A try of one member.
 pub(super) type Trying = BoxFuture<'static, Result<Option<Lease>, AcquireError>>;
@@ -49,7 +49,7 @@ pub(super) fn start(holding: &Arc<Holding>, member: Member) {
 async fn watch(holding: &Arc<Holding>, mut member: Member) {
     loop {
         if let Some(lost) = holding.loss_of(member.place) {
-            lost.await;
+            until_lost(holding, member.place, member.lock.engine(), lost).await;
             holding.clear(member.place);
         }
         let answer = match member.pending.take() {
@@ -61,6 +61,25 @@ async fn watch(holding: &Arc<Holding>, mut member: Member) {
         };
         if let Ok(Some(lease)) = answer {
             holding.join(member.place, lease);
+        }
+    }
+}
+
+// The deadline is looked at as well: a user's waker that panics can keep this task from being told of the loss.
+async fn until_lost(
+    holding: &Holding,
+    place: usize,
+    engine: &Inner,
+    mut lost: BoxFuture<'static, LossReason>,
+) {
+    loop {
+        let left = holding.remaining_of(place);
+        if left.is_zero() {
+            return;
+        }
+        tokio::select! {
+            _ = &mut lost => return,
+            () = sleep(engine, left) => {}
         }
     }
 }
