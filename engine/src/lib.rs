@@ -6,7 +6,8 @@
 //! - [`AcquireError`], [`ReleaseError`] and [`RunError`] say what to do with each outcome.
 //! - The [`guide`] has one page for each task: [ttl](guide::ttl), [fencing](guide::fencing), [losing a
 //!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [many locks at
-//!   once](guide::many), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   once](guide::many), [all of several locks](guide::multi), [a quorum of servers](guide::quorum),
+//!   [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Multi locks and quorums beside Redisson's `getMultiLock` and `getRedLock`: each excludes the other, wakes the other, and
-//! leaves nothing of it locked.
+//! Multi locks and quorums beside Redisson's `getMultiLock` and `getRedLock`: each excludes the other, wakes the other,
+//! and leaves nothing of it locked.
 
 use std::{
     sync::{

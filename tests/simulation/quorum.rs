@@ -204,6 +204,24 @@ async fn servers_that_restart_empty_without_grace_give_the_lock_twice() {
     assert!(lease.is_held() && second.is_held());
 }
 
+/// Kleppmann's example: what is never promised. With reserve the same step gives the lock to nobody else.
+#[tokio::test(start_paused = true)]
+async fn one_server_whose_clock_steps_breaks_a_majority_without_reserve() {
+    for reserve in [false, true] {
+        let servers = Servers::new(5);
+        let (process, other) = (servers.process().await, servers.healthy_process().await);
+        if !reserve {
+            servers.all[3..].iter().for_each(|server| server.faults.cut(Cut::Refused));
+        }
+        let lease = process.lock().acquire().await.unwrap();
+        pass(millis(10)).await;
+        assert_eq!(lease.tally().held, if reserve { 5 } else { 3 });
+        servers.all[2].transport.inner().step_server_clock(ClockStep::Forward(seconds(40)));
+        let second = other.lock().try_acquire().await.unwrap();
+        assert_eq!((lease.is_held(), second.is_some()), (true, !reserve));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_clock_steps_costs_a_member_and_no_lease() {
     for step in [ClockStep::Forward(seconds(40)), ClockStep::Back(seconds(40))] {
@@ -228,7 +246,7 @@ async fn a_server_whose_clock_steps_costs_a_member_and_no_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_another_owner_holds_is_tried_every_third_of_the_ttl() {
+async fn a_member_that_another_owner_holds_is_tried_soon_and_then_every_third_of_the_ttl() {
     let servers = Servers::new(3);
     let (process, other) = (servers.process().await, servers.healthy_process().await);
     let held = other.engines[2].lock("a").acquire().await.unwrap();
@@ -238,6 +256,12 @@ async fn a_member_that_another_owner_holds_is_tried_every_third_of_the_ttl() {
     held.release().await.unwrap();
     pass(millis(3_100)).await;
     assert_eq!(lease.tally().held, 3);
+    lease.release().await.unwrap();
+    let held = other.engines[2].lock("a").acquire().await.unwrap();
+    let lease = process.lock().ttl(seconds(9)).acquire().await.unwrap();
+    held.release().await.unwrap();
+    pass(millis(350)).await;
+    assert_eq!(lease.tally().held, 3, "after a thirtieth of the ttl");
     assert_eq!(lease.release().await.map_err(|error| error.to_string()), Ok(()));
 }
 

@@ -1,8 +1,8 @@
 //! The leases of one composition, of which some number is needed.
 //!
-//! Held at a moment ⇔ at least `needed` member leases are held at that moment. A lease never becomes held again, so the
-//! number only falls, except when a member *joins*. A member joins only while enough others are held. So a holding that
-//! had too few leases at any moment is lost for good, also if nobody looked at that moment.
+//! Held at a moment ⇔ at least `needed` member leases are held at that moment. A lease never becomes held again, so
+//! the number only falls, except when a member *joins*. A member joins only while enough others are held. So a holding
+//! that had too few leases at any moment is lost for good, also if nobody looked at that moment.
 //!
 //! No lease is dropped and no waker runs under the lock: both may run user code.
 

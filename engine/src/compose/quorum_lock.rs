@@ -327,11 +327,11 @@ impl<'a> Call<'a> {
         refused: &[usize],
     ) {
         let (pause, begun) = (backoff.next(), self.now());
-        let at_most = |time: Duration| patience.cap(begun + time) - begun;
-        timer::sleep(self.engines, at_most(pause.quiet)).await;
+        let [quiet, end] = [pause.quiet, pause.longest].map(|time| patience.cap(begun + time));
+        timer::sleep(self.engines, quiet - begun).await;
         tokio::select! {
             () = notices.any_of(refused) => {}
-            () = timer::sleep(self.engines, at_most(pause.longest.saturating_sub(pause.quiet))) => {}
+            () = timer::sleep(self.engines, end - self.now()) => {}
         }
     }
 
@@ -351,7 +351,9 @@ impl<'a> Call<'a> {
 
     fn again(&self) -> Again {
         let until = self.lock.max_hold.map(|time| self.now() + time);
-        Again { pause: self.lock.effective_ttl() / 3, until }
+        let ttl = self.lock.effective_ttl();
+        let first = (ttl / 30).clamp(FIRST_AGAIN_MIN, FIRST_AGAIN_MAX);
+        Again { first, pause: ttl / 3, until }
     }
 
     /// Refuses two members whose connections have reached one server.
@@ -375,7 +377,8 @@ impl<'a> Call<'a> {
 
 /// Two members with one server.
 pub(super) fn same(field: &'static str, first: usize, second: usize, why: &str) -> Invalid {
-    let remedy = "give each member a server of its own; one that counts twice makes a majority of a minority";
+    let remedy =
+        "give each member a server of its own; members on one server exclude each other and fail together";
     Invalid::new(field, format_args!("members {first} and {second} {why}"), remedy)
 }
 
@@ -384,3 +387,8 @@ impl fmt::Debug for QuorumLock {
         write!(f, "QuorumLock({:?}, {:?})", self.name, self.engines)
     }
 }
+
+/// The pause before a member that was not granted at first is tried again. A majority without reserve is lost with one
+/// server.
+const FIRST_AGAIN_MIN: Duration = Duration::from_millis(50);
+const FIRST_AGAIN_MAX: Duration = Duration::from_secs(1);

@@ -22,6 +22,8 @@ pub(super) struct Member {
 /// How a member is taken again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
+    /// The first pause of a member that was not granted when the holding began.
+    pub(super) first: Duration,
     pub(super) pause: Duration,
     /// From then on no member is renewed.
     pub(super) until: Option<Instant>,
@@ -47,14 +49,16 @@ pub(super) fn start(holding: &Arc<Holding>, member: Member) {
 
 // Ends when nothing is left to do for this member.
 async fn watch(holding: &Arc<Holding>, mut member: Member) {
+    let mut pause = member.again.map(|again| again.first);
     loop {
         if let Some(lost) = holding.loss_of(member.place) {
             until_lost(holding, member.place, member.lock.engine(), lost).await;
             holding.clear(member.place);
+            pause = None; // the member was lost
         }
         let answer = match member.pending.take() {
             Some(pending) => pending.await,
-            None => match next_try(&member.lock, member.again).await {
+            None => match next_try(&member.lock, member.again, pause.take()).await {
                 Some(trying) => trying.await,
                 None => return,
             },
@@ -84,9 +88,9 @@ async fn until_lost(
     }
 }
 
-async fn next_try(lock: &Lock, again: Option<Again>) -> Option<Trying> {
+async fn next_try(lock: &Lock, again: Option<Again>, pause: Option<Duration>) -> Option<Trying> {
     let (again, engine) = (again?, lock.engine());
-    sleep(engine, again.pause).await;
+    sleep(engine, pause.unwrap_or(again.pause)).await;
     let lock = match again.until.map(|until| until - engine.clock.now()) {
         Some(left) if left.is_zero() => return None,
         Some(left) => lock.clone().max_hold(left),
