@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use leasehold::{AcquireError, Engine, LossReason, Quorum, QuorumLease, RunError};
+use leasehold::{AcquireError, Engine, LossReason, MultiLock, Quorum, QuorumLease, RunError};
 use leasehold_memory::{ClockStep, Cut, Fault, MemoryTransport, Operation, Restart};
 
 use crate::fixture::{Servers, builder, engine, millis, now, pass, poll_once, seconds, timed, until};
@@ -399,4 +399,78 @@ async fn dropped_after_any_number_of_polls_no_server_keeps_a_hold() {
             dropped_in_flight(polls, refusing).await;
         }
     }
+}
+
+/// Asks and grants of so many processes that contend for ten seconds.
+async fn contended(processes: usize) -> (u64, u64) {
+    let servers = Servers::new(3);
+    let mut all = vec![];
+    for _ in 0..processes {
+        all.push(servers.healthy_process().await);
+    }
+    let mut tasks = vec![];
+    for process in &all {
+        let lock = process.lock();
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let lease = lock.acquire().await.unwrap();
+                pass(millis(1)).await;
+                lease.release().await.unwrap();
+            }
+        }));
+    }
+    pass(seconds(10)).await;
+    tasks.iter().for_each(|task| task.abort());
+    let sum = |what: fn(&leasehold::Snapshot) -> u64| {
+        all.iter().flat_map(|process| &process.engines).map(|engine| what(&engine.snapshot())).sum::<u64>()
+    };
+    (sum(|seen| seen.asks), sum(|seen| seen.granted) / 3)
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_contenders_take_turns_at_a_bounded_cost() {
+    for (processes, grants_least, asks_most) in [(1, 4_000, 4), (3, 150, 60), (8, 100, 120)] {
+        let (asks, grants) = contended(processes).await;
+        println!("{processes} contenders: {grants} grants in 10 s, {} asks for each", asks / grants.max(1));
+        assert!(grants >= grants_least, "{processes}: {grants} grants");
+        assert!(asks <= asks_most * grants, "{processes}: {asks} asks for {grants} grants");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_acquire_of_a_composition_counts_once_by_its_outcome() {
+    let servers = Servers::new(3);
+    let process = servers.process_with(|builder| builder.restart_grace(seconds(0)).metrics()).await;
+    let lease = process.lock().acquire().await.unwrap();
+    assert!(process.lock().try_acquire().await.unwrap().is_none());
+    assert!(process.lock().wait(millis(20)).acquire().await.is_err());
+    drop(tokio::time::timeout(millis(20), process.lock().acquire()).await);
+    assert!(process.quorum.lock("").acquire().await.is_err());
+    lease.release().await.unwrap();
+    let one = process.engines[0].lock("b");
+    MultiLock::of([one]).acquire().await.unwrap().release().await.unwrap();
+    let metrics = process.engines[0].metrics().unwrap().read();
+    let family = metrics
+        .iter()
+        .find(|family| family.descriptor.name == "leasehold_composition_acquire_total")
+        .unwrap();
+    let mut counts: Vec<_> = family
+        .samples
+        .iter()
+        .map(|sample| {
+            (sample.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), &sample.value)
+        })
+        .filter(|(_, value)| !matches!(value, leasehold::metrics::Value::Number(number) if *number == 0.0))
+        .map(|(labels, value)| format!("{labels}: {value:?}"))
+        .collect();
+    counts.sort();
+    let outcomes = [
+        "multi acquired",
+        "quorum acquired",
+        "quorum busy",
+        "quorum cancelled",
+        "quorum error",
+        "quorum timeout",
+    ];
+    assert_eq!(counts, outcomes.map(|outcome| format!("{outcome}: Number(1.0)")));
 }

@@ -1,8 +1,4 @@
-//! The leases of one composition, of which some number is needed.
-//!
-//! Held at a moment ⇔ at least `needed` member leases are held at that moment. A lease never becomes held again, so
-//! the number only falls, except when a member *joins*. A member joins only while enough others are held. So a holding
-//! that had too few leases at any moment is lost for good, also if nobody looked at that moment.
+//! The leases of one composition: [`Members`] behind a mutex, and who is told of their changes.
 //!
 //! No lease is dropped and no waker runs under the lock: both may run user code.
 
@@ -16,6 +12,7 @@ use tokio::sync::watch;
 
 use super::{
     arithmetic::{Tally, release_result, validity},
+    members::{MemberHold, Members, Standing},
     race::first_of,
 };
 use crate::{
@@ -31,27 +28,13 @@ use crate::{
     transport::BoxFuture,
 };
 
-/// Whether a holding is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    Held,
-    Lost(LossReason),
-    GivenBack,
-}
-
 /// The leases of one composition.
 pub(super) struct Holding {
-    needed: usize,
-    state: Mutex<State>,
-    /// Counts the changes of `state`. For tasks of the engine.
+    members: Mutex<Members<Lease>>,
+    /// Counts the changes of `members`. For tasks of the engine.
     changed: watch::Sender<u64>,
     /// The same for tasks of the user. Their wakers may panic, and a panic keeps the wakers behind it from being called.
     changed_for_users: watch::Sender<u64>,
-}
-
-struct State {
-    members: Vec<Option<Lease>>,
-    standing: Standing,
 }
 
 /// One member of a held multi lock. [`MultiLease::leases`](crate::MultiLease::leases) lists them.
@@ -60,27 +43,24 @@ pub struct MemberLease {
     engine: Arc<Inner>,
 }
 
-impl State {
-    fn held(&self) -> usize {
-        self.members.iter().flatten().filter(|lease| lease.is_held()).count()
+impl MemberHold for Lease {
+    fn is_held(&self) -> bool {
+        Lease::is_held(self)
     }
 
-    fn loss(&self) -> LossReason {
-        let reason = |lease: &Lease| match lease.state() {
+    fn loss(&self) -> Option<LossReason> {
+        match self.state() {
             LeaseState::Lost(reason) => Some(reason),
             LeaseState::Held | LeaseState::Jeopardy => None,
-        };
-        self.members.iter().flatten().find_map(reason).unwrap_or(LossReason::Expired)
+        }
     }
 }
 
 impl Holding {
     /// The holding of these leases; a member without a lease may join.
-    pub(super) fn new(members: Vec<Option<Lease>>, needed: usize) -> Arc<Self> {
-        let state = Mutex::new(State { members, standing: Standing::Held });
+    pub(super) fn new(leases: Vec<Option<Lease>>, needed: usize) -> Arc<Self> {
         Arc::new(Self {
-            needed,
-            state,
+            members: Mutex::new(Members::new(leases, needed)),
             changed: watch::Sender::new(0),
             changed_for_users: watch::Sender::new(0),
         })
@@ -88,18 +68,10 @@ impl Holding {
 
     /// Whether the holding is held now. Never `Held` again after the first other answer.
     pub(super) fn standing(&self) -> Standing {
-        let mut state = self.lock();
-        if state.standing != Standing::Held || state.held() >= self.needed {
-            return state.standing;
+        let (standing, is_news) = self.lock().look();
+        if is_news {
+            self.tell_change();
         }
-        #[cfg(leasehold_fault)]
-        if crate::faults::Fault::LateJoin.is_on() {
-            return Standing::Held;
-        }
-        let standing = Standing::Lost(state.loss());
-        state.standing = standing;
-        drop(state);
-        self.tell_change();
         standing
     }
 
@@ -122,53 +94,40 @@ impl Holding {
         if !self.is_held() {
             return Duration::ZERO;
         }
-        validity(self.lock().members.iter().flatten().map(Lease::remaining), self.needed)
+        let members = self.lock();
+        validity(members.leases().map(Lease::remaining), members.needed())
     }
 
     pub(super) fn tally(&self) -> Tally {
-        let state = self.lock();
-        Tally { held: state.held(), needed: self.needed, of: state.members.len() }
+        let members = self.lock();
+        Tally { held: members.held(), needed: members.needed(), of: members.count() }
     }
 
     /// Adds the lease of a member. A lease that comes too late is dropped, and so released.
     pub(super) fn join(&self, place: usize, lease: Lease) {
-        if !self.is_held() {
-            return;
-        }
-        let mut state = self.lock();
-        let may_join = state.standing == Standing::Held && state.held() >= self.needed;
-        #[cfg(leasehold_fault)]
-        let may_join = may_join || crate::faults::Fault::LateJoin.is_on();
-        let left = match state.members.get_mut(place).filter(|_| may_join) {
-            Some(member) => member.replace(lease),
-            None => Some(lease),
-        };
-        drop(state);
+        let left = self.lock().join(place, lease);
         drop(left);
         self.tell_change();
     }
 
     /// Waits for the loss of one member. `None`: the member has no lease.
     pub(super) fn loss_of(&self, place: usize) -> Option<BoxFuture<'static, LossReason>> {
-        let state = self.lock();
-        let lease = state.members.get(place)?.as_ref()?;
-        Some(Box::pin(lease.lost()))
+        let lost = self.lock().lease(place)?.lost();
+        Some(Box::pin(lost))
     }
 
     /// How long the lease of one member is held if no renewal is confirmed; zero without a lease.
     pub(super) fn remaining_of(&self, place: usize) -> Duration {
-        let state = self.lock();
-        state.members.get(place).and_then(Option::as_ref).map(Lease::remaining).unwrap_or_default()
+        self.lock().lease(place).map(Lease::remaining).unwrap_or_default()
     }
 
     /// Takes the lost lease of one member away, unless the holding is lost with it.
     pub(super) fn clear(&self, place: usize) {
-        if !self.is_held() {
-            return; // a lost holding keeps its leases: they say why
-        }
-        let cleared =
-            self.lock().members.get_mut(place).and_then(|member| member.take_if(|lease| !lease.is_held()));
+        let cleared = self.lock().clear(place);
         drop(cleared);
+        if !self.is_held() {
+            self.tell_change(); // the look that found the loss may have been that of `clear`
+        }
     }
 
     /// Resolves once the holding is lost or given back.
@@ -207,41 +166,31 @@ impl Holding {
     }
 
     fn losses(&self) -> Vec<BoxFuture<'static, LossReason>> {
-        let state = self.lock();
-        state.members.iter().flatten().map(|lease| Box::pin(lease.lost()) as BoxFuture<'static, _>).collect()
+        self.lock().leases().map(|lease| Box::pin(lease.lost()) as BoxFuture<'static, _>).collect()
     }
 
     fn clear_lost(&self) {
-        let places = self.lock().members.len();
+        let places = self.lock().count();
         (0..places).for_each(|place| self.clear(place));
     }
 
     /// Releases every member of a holding that was lost.
     pub(super) fn release_rest(&self) {
-        drop(self.take());
+        let leases = self.lock().take();
+        drop(leases);
     }
 
-    /// Ends the holding. Dropping the leases releases them.
+    /// Ends the holding, and returns what it was before. Dropping the leases releases them.
     pub(super) fn give_back(&self) -> (Standing, Vec<Lease>) {
-        let standing = self.standing();
-        let mut state = self.lock();
-        if state.standing == Standing::Held {
-            state.standing = Standing::GivenBack;
-        }
-        drop(state);
-        let leases = self.take();
+        let ended = self.lock().give_back();
         self.tell_change();
-        (standing, leases)
-    }
-
-    fn take(&self) -> Vec<Lease> {
-        self.lock().members.iter_mut().filter_map(Option::take).collect()
+        ended
     }
 
     /// Ends the holding and releases every member. The releases go on if the future is dropped.
     pub(super) fn release(&self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let (standing, leases) = self.give_back();
-        let needed = self.needed;
+        let needed = self.lock().needed();
         // Every release begins here, before the first answer is waited for.
         let mut releases: Vec<_> = leases
             .into_iter()
@@ -294,7 +243,7 @@ impl Holding {
     pub(super) fn member_leases(&self) -> Vec<MemberLease> {
         let member =
             |lease: &Lease| MemberLease { core: lease.core().clone(), engine: lease.engine().clone() };
-        self.lock().members.iter().flatten().map(member).collect()
+        self.lock().leases().map(member).collect()
     }
 
     fn tell_change(&self) {
@@ -302,8 +251,8 @@ impl Holding {
         let _ = guard::call(|| self.changed_for_users.send_modify(|count| *count += 1));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Members<Lease>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,8 @@
 //! | `attempt` (pure) | one attempt at a quorum: reached, open, or out of reach |
 //! | `backoff` (pure) | the pause after an attempt that failed |
 //! | `patience` (pure) | when a caller gives up, and with which error |
-//! | `holding` | the leases of one composition: whether enough of them are held |
+//! | `members` (pure) | the leases of one composition: whether enough of them are held, and which may join |
+//! | `holding` | the same behind a mutex, and who is told |
 //! | `tend` | watches one member of a holding, and takes it again after a loss |
 //! | `round` | runs one attempt at a quorum |
 //! | `notices` | ends a pause when a member that refused is released |
@@ -20,6 +21,7 @@ mod arithmetic;
 mod attempt;
 mod backoff;
 mod holding;
+mod members;
 mod multi_error;
 mod multi_lease;
 mod multi_lock;

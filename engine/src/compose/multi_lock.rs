@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use super::{
-    holding::{Holding, Standing, engines_of},
+    holding::{Holding, engines_of},
     multi_error::MultiError,
     multi_lease::MultiLease,
     order::{SortKey, order},
@@ -260,7 +260,6 @@ impl MultiLock {
         for (place, lock) in self.members.iter().enumerate() {
             tend::start(&holding, Member { place, lock: lock.clone(), pending: None, again: None });
         }
-        debug_assert!(!matches!(holding.standing(), Standing::GivenBack));
         Ok(MultiLease::new(holding))
     }
 

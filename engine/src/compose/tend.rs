@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::holding::{Holding, Standing};
+use super::{holding::Holding, members::Standing};
 use crate::{AcquireError, Lease, Lock, LossReason, clock::Instant, inner::Inner, transport::BoxFuture};
 
 /// A try of one member.
