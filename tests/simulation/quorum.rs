@@ -401,8 +401,8 @@ async fn dropped_after_any_number_of_polls_no_server_keeps_a_hold() {
     }
 }
 
-/// Asks and grants of so many processes that contend for ten seconds.
-async fn contended(processes: usize) -> (u64, u64) {
+/// Asks of all, and grants of each, of so many processes that contend for two seconds.
+async fn contended(processes: usize) -> (u64, Vec<u64>) {
     let servers = Servers::new(3);
     let mut all = vec![];
     for _ in 0..processes {
@@ -419,21 +419,21 @@ async fn contended(processes: usize) -> (u64, u64) {
             }
         }));
     }
-    pass(seconds(10)).await;
+    pass(seconds(2)).await;
     tasks.iter().for_each(|task| task.abort());
-    let sum = |what: fn(&leasehold::Snapshot) -> u64| {
-        all.iter().flat_map(|process| &process.engines).map(|engine| what(&engine.snapshot())).sum::<u64>()
-    };
-    (sum(|seen| seen.asks), sum(|seen| seen.granted) / 3)
+    let asks = all.iter().flat_map(|process| &process.engines).map(|engine| engine.snapshot().asks).sum();
+    (asks, all.iter().map(|process| process.engines[0].snapshot().granted).collect())
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_contenders_take_turns_at_a_bounded_cost() {
-    for (processes, grants_least, asks_most) in [(1, 4_000, 4), (3, 150, 60), (8, 100, 120)] {
+    for (processes, asks_most) in [(1, 3), (3, 12), (8, 24)] {
         let (asks, grants) = contended(processes).await;
-        println!("{processes} contenders: {grants} grants in 10 s, {} asks for each", asks / grants.max(1));
-        assert!(grants >= grants_least, "{processes}: {grants} grants");
-        assert!(asks <= asks_most * grants, "{processes}: {asks} asks for {grants} grants");
+        let sum: u64 = grants.iter().sum();
+        assert!(sum >= 500, "{processes}: {grants:?} grants");
+        assert!(asks <= asks_most * sum, "{processes}: {asks} asks for {sum} grants");
+        let share = sum / processes as u64;
+        assert!(grants.iter().all(|grants| *grants >= share / 4), "{processes}: {grants:?}");
     }
 }
 
