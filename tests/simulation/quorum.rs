@@ -67,6 +67,18 @@ async fn values_that_cannot_be_used_are_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_is_told_why_no_majority_answers() {
+    let servers = Servers::new(3);
+    let process = servers.process_with(|builder| builder.restart_grace(seconds(30))).await;
+    let refused = process.lock().wait(seconds(2)).acquire().await.unwrap_err();
+    assert!(refused.to_string().contains("less than restart_grace = 30s"), "{refused}");
+    let down = Servers::new(3);
+    down.all.iter().for_each(|server| server.faults.cut(Cut::Refused));
+    let refused = down.process().await.lock().try_acquire().await.unwrap_err();
+    assert!(matches!(&refused, AcquireError::Unavailable { last_error: Some(_), .. }), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_a_minority_dead_it_is_acquired_at_once_and_held() {
     for (count, dead) in [(3, 1), (5, 2)] {
         for cut in [Cut::Refused, Cut::Reset, Cut::BlackHole, Cut::RepliesLost] {

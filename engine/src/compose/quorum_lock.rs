@@ -26,6 +26,7 @@ use crate::{
     error::Invalid,
     inner::Inner,
     metrics::{Composition, CompositionOutcome},
+    transport::TransportError,
 };
 
 /// A handle of a lock of a [`Quorum`](crate::Quorum), and how it is acquired. The handle is the builder, as [`Lock`] is.
@@ -304,7 +305,7 @@ impl<'a> Call<'a> {
             }
             match failure.was_answered {
                 true => patience.note_held(self.now()),
-                false => patience.note_silent(failure.last_error),
+                false => patience.note_silent(failure.last_error.or_else(|| self.member_error())),
             }
             match only_try {
                 true if failure.was_answered => return Ok(None),
@@ -354,6 +355,18 @@ impl<'a> Call<'a> {
         let ttl = self.lock.effective_ttl();
         let first = (ttl / 30).clamp(FIRST_AGAIN_MIN, FIRST_AGAIN_MAX);
         Again { first, pause: ttl / 3, until }
+    }
+
+    /// Why a member gave no answer, as far as its engine knows: the server is up for too short a time, or was never
+    /// reached.
+    fn member_error(&self) -> Option<TransportError> {
+        self.members.iter().find_map(|lock| {
+            let (engine, key) = (lock.engine(), lock.lock_key().ok()?);
+            if !engine.calls.is_open() {
+                return Some(engine.calls.last_error());
+            }
+            engine.check_restart_grace(&key, engine.clock.now()).err()
+        })
     }
 
     /// Refuses two members whose connections have reached one server.
