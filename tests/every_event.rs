@@ -51,6 +51,7 @@ fn engine_event(event: &EngineEvent<'_>) -> &'static str {
         EngineEvent::NodeChanged { .. } => "node_changed",
         EngineEvent::Reconnected { .. } => "reconnected",
         EngineEvent::Closing { .. } => "closing",
+        EngineEvent::CompositionEnded { .. } => "composition_ended",
         EngineEvent::TimerLate { thread: EngineThread::Calls, .. } => "timer_late calls",
         EngineEvent::TimerLate { thread: EngineThread::Renewal, .. } => "timer_late renewal",
         other => panic!("{other:?} is not known to this test"),

@@ -6,10 +6,12 @@
 //! - [`AcquireError`], [`ReleaseError`] and [`RunError`] say what to do with each outcome.
 //! - The [`guide`] has one page for each task: [ttl](guide::ttl), [fencing](guide::fencing), [losing a
 //!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [many locks at
-//!   once](guide::many), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   once](guide::many), [all of several locks](guide::multi), [a quorum of servers](guide::quorum),
+//!   [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
 pub mod clock;
+mod compose;
 mod config;
 mod core;
 mod dispatch;
@@ -37,6 +39,7 @@ mod supervisor;
 mod threads;
 pub mod transport;
 
+pub use compose::{MemberLease, MultiError, MultiLease, MultiLock, Quorum, QuorumLease, QuorumLock, Tally};
 pub use config::EngineConfig;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,

@@ -21,6 +21,7 @@ mod late_requests;
 mod lost_notices;
 mod many_leases;
 mod many_locks;
+mod quorums;
 mod renewal_batches;
 mod replies;
 mod server_clocks;

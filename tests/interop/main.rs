@@ -13,6 +13,7 @@
 mod fixture;
 mod java;
 
+mod compositions;
 mod counter;
 mod deaths;
 mod field;

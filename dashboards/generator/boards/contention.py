@@ -96,6 +96,17 @@ OUTCOMES = [
         colours={"given back": colours.LATE},
     ),
     lines(
+        "Multi locks and quorums",
+        "Acquire calls of multi locks and of locks of a quorum ended, by outcome. Their members count above, too.",
+        [
+            series(
+                "sum by (composition, outcome) (rate(leasehold_composition_acquire_total{@process}[@rate]))",
+                "{{composition}} {{outcome}}",
+            )
+        ],
+        unit="ops",
+    ),
+    lines(
         "Waiting, of the most allowed",
         "Callers waiting, as a share of waiters_max. At 1 the engine refuses callers.",
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],

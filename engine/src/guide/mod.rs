@@ -8,6 +8,8 @@
 //! | [`reentry`] | How does a function lock what its caller has locked? |
 //! | [`waiting`] | How long does a caller wait, and in which order are callers served? |
 //! | [`many`] | How are many locks acquired in one call? |
+//! | [`multi`] | How are several locks held all together? |
+//! | [`quorum`] | How does a lock survive the loss of a server? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
@@ -29,6 +31,12 @@ pub mod waiting {}
 
 #[doc = include_str!("many.md")]
 pub mod many {}
+
+#[doc = include_str!("multi.md")]
+pub mod multi {}
+
+#[doc = include_str!("quorum.md")]
+pub mod quorum {}
 
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}

@@ -8,6 +8,7 @@ use crate::{
     clock::Instant,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
+    inner::Inner,
     lease::{
         shared::LeaseCore,
         state::{LeaseState, LossReason},
@@ -416,6 +417,16 @@ impl Lease {
             }
         }
         (cores, strange)
+    }
+
+    /// The engine of the lease.
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        self.handle().inner()
+    }
+
+    /// The state that the lease shares with the engine.
+    pub(crate) fn core(&self) -> &Arc<LeaseCore> {
+        &self.core
     }
 
     fn handle(&self) -> &Handle {

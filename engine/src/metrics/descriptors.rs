@@ -5,7 +5,7 @@
 //! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
 //! here, except for `node` (an address of the topology), `backend` (the name of the transport) and `version`.
 
-use super::LockKind;
+use super::{CompositionOutcome, LockKind};
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +169,7 @@ pub const ALL: &[Descriptor] = &[
     ACQUIRE_CONTENDED,
     ACQUIRE_ATTEMPTS,
     GRANTS_WITHOUT_CALLER,
+    COMPOSITION_ACQUIRES,
     HOLD,
     HELD,
     WAITERS,
@@ -246,6 +247,14 @@ pub(crate) const GRANTS_WITHOUT_CALLER: Descriptor = counter(
     "leasehold_grants_without_caller_total",
     &[],
     "Grants that found no waiting caller and were given back.",
+);
+pub(crate) const COMPOSITION_ACQUIRES: Descriptor = counter(
+    "leasehold_composition_acquire_total",
+    &[COMPOSITION, COMPOSITION_OUTCOME],
+    "Acquire calls of multi locks and of locks of a quorum ended, by outcome: acquired, busy (try_acquire found the \
+     lock held), timeout (the wait ended while the lock was known to be held), cancelled (the caller was dropped \
+     while it waited), error (no definite answer, refused, a limit, a lost member, or shutdown). Their members count \
+     as acquires of their own. Counted by the engine of the first member.",
 );
 
 // --- holding and waiting ---
@@ -506,6 +515,10 @@ pub const RENEWAL_RESULT: Label = label(
         "protocol",
     ],
 );
+/// What a composition is composed as.
+pub const COMPOSITION: Label = label("composition", &["multi", "quorum"]);
+/// How the acquire of a composition ended.
+pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAMES);
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.

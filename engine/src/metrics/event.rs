@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::LockLabels;
+use super::{Composition, CompositionOutcome, LockLabels};
 use crate::{
     fencing::FencingToken,
     lease::state::LossReason,
@@ -152,6 +152,14 @@ pub enum EngineEvent<'a> {
     Reconnected {
         /// The address of the node.
         address: &'a str,
+    },
+    /// An acquire of a composition ended. Its members have events of their own.
+    #[non_exhaustive]
+    CompositionEnded {
+        /// The kind of the composition.
+        composition: Composition,
+        /// How the acquire ended.
+        outcome: CompositionOutcome,
     },
     /// The background release of an owner began or ended.
     #[non_exhaustive]

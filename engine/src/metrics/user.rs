@@ -189,6 +189,9 @@ fn detach_engine(event: EngineEvent<'_>) -> (EngineEvent<'static>, Option<&Trans
         EngineEvent::NoExpiry => EngineEvent::NoExpiry,
         EngineEvent::SubscriptionGap => EngineEvent::SubscriptionGap,
         EngineEvent::Closing { begins } => EngineEvent::Closing { begins },
+        EngineEvent::CompositionEnded { composition, outcome } => {
+            EngineEvent::CompositionEnded { composition, outcome }
+        }
         EngineEvent::TimerLate { thread, late } => EngineEvent::TimerLate { thread, late },
     };
     (event, None, "")

@@ -4,7 +4,10 @@
 //! unless a test steps the clock. Watches are notified after unlocking.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,6 +40,8 @@ pub(crate) struct State {
     /// The clock of all lanes. The first lane that is opened sets it.
     lanes: Option<Clock>,
     up_since: Option<Instant>,
+    /// No other table of this process has the same.
+    number: u64,
 }
 
 /// The server's clock: the clock of the lanes plus a fixed offset, which tests can change.
@@ -66,7 +71,8 @@ pub enum Restart {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        let state = State::default();
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let state = State { number: NEXT.fetch_add(1, Ordering::Relaxed), ..State::default() };
         let topology = watch::Sender::new(state.topology());
         Self { state: Mutex::new(state), topology }
     }
@@ -126,6 +132,7 @@ impl State {
         let epoch = 2 * u64::from(clock.epoch) + u64::from(self.up_since.is_some());
         let mut node = Node::new(clock, "memory", BATCH_LEASES_MAX);
         node.up_since = self.up_since.map(Into::into);
+        node.run_id = Some(format!("memory-{}-{}", self.number, clock.epoch).into());
         node.connected = true;
         Arc::new(Topology::single(epoch, node))
     }

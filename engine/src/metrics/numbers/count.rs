@@ -6,11 +6,12 @@ use super::{EventCells, Numbers, layout};
 use crate::{
     lease::state::LossReason,
     metrics::{
-        Ask, AskAnswer, AskCause, EngineEvent, EngineThread, LockEvent, LockLabels, Operation,
+        Ask, AskAnswer, AskCause, Composition, EngineEvent, EngineThread, LockEvent, LockLabels, Operation,
         ReleaseOutcome, RenewalOutcome,
         descriptors::{
-            ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT,
-            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE, is_same,
+            ACQUIRE_OUTCOME, COMPOSITION, COMPOSITION_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION,
+            RELEASE_OUTCOME, RENEWAL_RESULT, RESULT, THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE,
+            is_same,
         },
     },
     transport::{Effect, ErrorKind, TransportError},
@@ -85,6 +86,10 @@ impl Numbers {
             EngineEvent::TimerLate { thread, late } => {
                 cells.put(layout::RUNTIME_STALL, thread_at(*thread), nanos(*late));
             }
+            EngineEvent::CompositionEnded { composition, outcome } => {
+                let combination = composition_at(*composition) + *outcome as usize;
+                cells.add(layout::COMPOSITION_ACQUIRES, combination, 1);
+            }
             // Gauges, read from the topology and the totals.
             EngineEvent::NodeChanged { .. } | EngineEvent::Closing { .. } => {}
         }
@@ -120,6 +125,14 @@ impl Numbers {
         if last_error.effect != Effect::None {
             cells.add(layout::ATTEMPTS_UNKNOWN, operation, 1);
         }
+    }
+}
+
+fn composition_at(composition: Composition) -> usize {
+    const OUTCOMES: usize = COMPOSITION_OUTCOME.values.len();
+    match composition {
+        Composition::Multi => const { at(COMPOSITION, "multi") * OUTCOMES },
+        Composition::Quorum => const { at(COMPOSITION, "quorum") * OUTCOMES },
     }
 }
 

@@ -36,6 +36,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
         address: "n".into(),
         clock: clock(epoch),
         up_since: None,
+        run_id: None,
         connected,
         batch_leases_max: 2,
         batching: Batching::AcrossSlots,
