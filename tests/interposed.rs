@@ -8,8 +8,9 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, BoxFuture, Capabilities, Finding, Inspection, Lane, LaneStats,
-        OpenLane, Release, ReleaseReply, Renewal, Transport, TransportError, Watch,
+        Acquire, AcquireReply, AuditContext, BoxFuture, Capabilities, Counter, CounterCall, CounterReply,
+        Finding, Inspection, Lane, LaneStats, OpenLane, Release, ReleaseReply, Renewal, Transport,
+        TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -39,6 +40,15 @@ pub trait Hand: Clone + Send + Sync + 'static {
         request: Release,
     ) -> BoxFuture<'a, Result<ReleaseReply, TransportError>> {
         behind.lane.release(request)
+    }
+
+    /// An engine counts.
+    fn count<'a>(
+        &'a self,
+        behind: &'a Behind,
+        call: CounterCall,
+    ) -> BoxFuture<'a, Result<CounterReply, TransportError>> {
+        behind.lane.count(call)
     }
 
     /// An engine renews leases of one node.
@@ -112,6 +122,14 @@ impl<H: Hand> Lane for InterposedLane<H> {
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
         self.behind.lane.watch(key)
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        self.hand.count(&self.behind, call)
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        self.behind.lane.watch_counter(key, counter)
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

@@ -37,6 +37,10 @@ pub struct EngineConfig {
     /// For how long after its start a server grants no lock, so that leases of its former life have run out.
     /// Recommended: the longest ttl of all clients. An acquire with a longer ttl is then refused. Default 0: off.
     pub restart_grace_ms: u64,
+    /// For how long a server remembers the last operation of this engine on a semaphore or a latch, so that an operation
+    /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
+    /// 300,000 ms; at least 120,000 ms.
+    pub counter_memory_ms: u64,
     /// How many parts the renewal scheduler has. Each part serves some of the slots, and has an inbox and a timer
     /// wheel. The more parts, the fewer leases are visited when a slot moves. All parts share one queue of due renewals
     /// for each node, so the number of parts changes neither the order of the renewals (the earliest deadline first)
@@ -79,6 +83,7 @@ impl Default for EngineConfig {
             unavailable_after_ms: 10_000,
             command_timeout_ms: 1_000,
             restart_grace_ms: 0,
+            counter_memory_ms: 300_000,
             shards: 8,
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
@@ -109,6 +114,11 @@ impl EngineConfig {
     /// `restart_grace_ms` as a duration.
     pub fn restart_grace(&self) -> Duration {
         Duration::from_millis(self.restart_grace_ms)
+    }
+
+    /// `counter_memory_ms` as a duration.
+    pub fn counter_memory(&self) -> Duration {
+        Duration::from_millis(self.counter_memory_ms)
     }
 
     /// How long a request of a lease with this ttl may stay unanswered: `command_timeout_ms`, and at most a sixth of
@@ -172,6 +182,10 @@ impl EngineConfig {
             );
             return Err(Invalid::new("command_timeout_ms", self.command_timeout_ms, remedy));
         }
+        if self.counter_memory_ms < COUNTER_MEMORY_MIN_MS {
+            let remedy = format!("must be at least {COUNTER_MEMORY_MIN_MS}, two minutes");
+            return Err(Invalid::new("counter_memory_ms", self.counter_memory_ms, remedy));
+        }
         if self.restart_grace_ms > 0 && !transport.uptime {
             let remedy = format!(
                 "the transport {} cannot tell since when a server is up; leave it at 0",
@@ -215,13 +229,13 @@ impl EngineConfig {
 }
 
 const SHARDS_MAX: usize = 16_384;
+const COUNTER_MEMORY_MIN_MS: u64 = 120_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CAN: Capabilities =
-        Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+    const CAN: Capabilities = Capabilities::new("test", Duration::from_secs(86_400)).with_notices();
 
     fn refused(change: impl FnOnce(&mut EngineConfig)) -> String {
         let mut config = EngineConfig::default();

@@ -12,6 +12,8 @@ mod acquire;
 pub mod clock;
 mod config;
 mod core;
+mod count_error;
+mod counters;
 mod dispatch;
 mod error;
 #[cfg(leasehold_fault)]
@@ -38,13 +40,14 @@ mod threads;
 pub mod transport;
 
 pub use config::EngineConfig;
+pub use count_error::CountError;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
 };
 pub use fencing::FencingToken;
 pub use handles::{
-    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope,
-    ShutdownReport, Snapshot,
+    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Latch, Lease, Lock, ReentryScope,
+    Semaphore, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};

@@ -143,8 +143,7 @@ mod tests {
     };
 
     fn engine() -> Arc<Inner> {
-        let capabilities =
-            Capabilities { name: "test", notices: true, uptime: false, ttl_max: Duration::from_secs(86_400) };
+        let capabilities = Capabilities::new("test", Duration::from_secs(86_400)).with_notices();
         let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
         let runtime = tokio::runtime::Handle::current();
         Inner::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))

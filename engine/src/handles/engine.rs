@@ -6,8 +6,10 @@ use super::{
     alive::Handle,
     audit::{self, AuditReport},
     bulk::AcquireAll,
+    latch::Latch,
     lease::Lease,
     lock::{Lock, ReentryScope},
+    semaphore::Semaphore,
     shutdown::{self, ShutdownReport},
 };
 use crate::{
@@ -60,7 +62,7 @@ pub struct Snapshot {
     pub jeopardy: u64,
     /// Callers that are queued now.
     pub waiting: u64,
-    /// Keys that a caller of this engine holds, waits for or releases now.
+    /// Keys that a caller of this engine holds, waits for or releases now, semaphores and latches included.
     pub entries: u64,
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
@@ -119,6 +121,48 @@ impl Engine {
     /// ```
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the semaphore with this name: a number of permits that all processes share. Making it sends
+    /// nothing. An invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let downloads = engine.semaphore("downloads");
+    /// downloads.try_set(2).await?;
+    /// downloads.acquire(1).await?;
+    /// downloads.release(1).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the latch with this name: it opens once it is counted down to zero. Making it sends nothing. An
+    /// invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let ready = engine.latch("workers-ready");
+    /// ready.try_set(1).await?;
+    /// ready.count_down().await?;
+    /// ready.opened().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.handle.clone(), name.as_ref())
     }
 
     /// Acquires many independent locks in one call. Each lock has its own outcome; see [`AcquireAll`] for the order,
@@ -255,7 +299,7 @@ impl Engine {
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),
-            entries: inner.table.len() as u64,
+            entries: (inner.table.len() + inner.counters.len()) as u64,
             closing: totals.closing.value(),
             oldest_waiting: seen.oldest.map(|oldest| now - oldest),
             granted: totals.granted.value(),

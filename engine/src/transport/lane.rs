@@ -3,8 +3,8 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use super::{
-    Acquire, AcquireReply, AuditContext, Finding, Inspection, LaneStats, Release, ReleaseReply, Renewal,
-    TransportError, Watch,
+    Acquire, AcquireReply, AuditContext, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection,
+    Kinds, LaneStats, Release, ReleaseReply, Renewal, TransportError, Watch, WatchState,
 };
 use crate::{
     clock::Clock,
@@ -54,6 +54,19 @@ pub trait Lane: Send + Sync + 'static {
     /// Ends any hold on the key and notifies its watchers. Returns `true` if there was a hold.
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>>;
 
+    /// Does an operation on a counter; see [`CounterCall`]. A transport without counters refuses it without effect.
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        let detail = format!("this transport keeps no {}", call.counter);
+        let refused = TransportError::without_effect(ErrorKind::Misconfigured, None, detail);
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
+    /// Watches the notices of a counter. Dropping the [`Watch`] ends the watch. A transport without notices returns a
+    /// watch that is never in force.
+    fn watch_counter(&self, _key: &Arc<LockKey>, _counter: Counter) -> Watch {
+        Watch::new(watch::channel(WatchState::default()).1, ())
+    }
+
     /// Checks every property of the servers on which the promises depend. An audit sends more commands than usual,
     /// changes nothing, and takes a few command timeouts at most. A property that cannot be checked is a finding too. A
     /// transport without anything to check returns no finding.
@@ -102,6 +115,8 @@ pub struct Capabilities {
     pub uptime: bool,
     /// The longest ttl that the server can keep.
     pub ttl_max: Duration,
+    /// The primitives that the transport can keep. The engine refuses a call of any other.
+    pub kinds: Kinds,
 }
 
 impl OpenLane {
@@ -112,7 +127,7 @@ impl OpenLane {
 }
 
 impl Capabilities {
-    /// A transport that can keep a ttl of at most `ttl_max`, and neither tells that a hold has ended nor since when a
+    /// A transport of exclusive locks that can keep a ttl of at most `ttl_max`, and neither tells that a hold has ended nor since when a
     /// server is up.
     ///
     /// # Examples
@@ -124,7 +139,7 @@ impl Capabilities {
     /// assert!(capabilities.notices && !capabilities.uptime);
     /// ```
     pub const fn new(name: &'static str, ttl_max: Duration) -> Self {
-        Self { name, notices: false, uptime: false, ttl_max }
+        Self { name, notices: false, uptime: false, ttl_max, kinds: Kinds::EXCLUSIVE }
     }
 
     /// The transport can tell that a hold has ended.
@@ -136,6 +151,12 @@ impl Capabilities {
     /// The transport can tell since when a server is up.
     pub const fn with_uptime(mut self) -> Self {
         self.uptime = true;
+        self
+    }
+
+    /// The transport can keep these primitives too.
+    pub const fn with_kinds(mut self, kinds: Kinds) -> Self {
+        self.kinds = self.kinds.and(kinds);
         self
     }
 }

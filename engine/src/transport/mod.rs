@@ -32,10 +32,14 @@
 //! may be lost or superfluous. The *possibility* of a lost notice must not be hidden: a watch that may have missed a
 //! notice counts a gap.
 //!
+//! **Counters** (semaphores, latches) are optional: see [`CounterCall`] for their contract, and [`Kinds`].
+//!
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod audit;
+mod counter;
 mod error;
+mod kinds;
 mod lane;
 mod reply;
 mod request;
@@ -44,7 +48,9 @@ mod stats;
 mod watch;
 
 pub use audit::{AuditContext, AuditLevel, Finding};
+pub use counter::{Counter, CounterCall, CounterOp, CounterReply};
 pub use error::{Effect, ErrorKind, TransportError};
+pub use kinds::Kinds;
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
 pub use reply::{AcquireReply, Hold, Inspection, ReleaseReply, Remaining, RenewalAnswer};
 pub use request::{Acquire, Fencing, Release, Renewal};

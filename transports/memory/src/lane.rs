@@ -11,15 +11,16 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, AuditLevel, BoxFuture, ErrorKind, Finding, Inspection, Lane,
-        Release, ReleaseReply, Renewal, RenewalAnswer, TransportError, Watch,
+        Acquire, AcquireReply, AuditContext, AuditLevel, BoxFuture, Counter, CounterCall, CounterReply,
+        ErrorKind, Finding, Inspection, Lane, Release, ReleaseReply, Renewal, RenewalAnswer, TransportError,
+        Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
     server::{NODE, Server},
-    watchers::{Watches, notify},
+    watchers::{Family, Watches, notify},
 };
 
 /// A lane of either purpose. Both purposes behave the same.
@@ -40,7 +41,7 @@ impl MemoryLane {
         if !state.table.release(request, at) {
             return ReleaseReply::NotYours { at };
         }
-        let watches = state.watchers.of(&request.key).cloned();
+        let watches = state.watchers.of(&request.key, None).cloned();
         drop(state);
         ReleaseReply::Released { listeners: Some(notify_all(watches)), at }
     }
@@ -49,10 +50,25 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
         let was_held = state.table.force_release(key, at);
-        let watches = state.watchers.of(key).filter(|_| was_held).cloned();
+        let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
         was_held
+    }
+
+    fn execute_count(&self, call: &CounterCall) -> CounterReply {
+        let mut state = self.server.lock();
+        let now = state.moment(self.clock);
+        let (reply, told) = state.counters.count(call, now);
+        let watches = state.watchers.of(&call.key, Some(call.counter)).filter(|_| told).cloned();
+        drop(state);
+        notify_all(watches);
+        reply
+    }
+
+    fn watch_family(&self, key: &Arc<LockKey>, family: Family) -> Watch {
+        let state = self.server.lock().watchers.watch(key, family);
+        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
     }
 
     fn execute_renewals(&self, batch: &mut [Renewal]) {
@@ -91,8 +107,15 @@ impl Lane for MemoryLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        let state = self.server.lock().watchers.watch(key);
-        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
+        self.watch_family(key, None)
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(ready(Ok(self.execute_count(&call))))
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        self.watch_family(key, Some(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod counters;
 pub mod faults;
 mod lane;
 mod server;
@@ -11,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     clock::Clock,
     key::LockKey,
-    transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError},
+    transport::{BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError},
 };
 
 pub use faults::{Cut, Fault, Faults, Faulty, Operation};
@@ -79,6 +80,11 @@ impl MemoryTransport {
         self.server.lock().table.stored()
     }
 
+    /// Returns how many last operations on counters are remembered, expired ones that were not swept included.
+    pub fn stored_operations(&self) -> usize {
+        self.server.lock().counters.stored_markers()
+    }
+
     /// Returns the number of watched keys.
     pub fn watched_keys(&self) -> usize {
         self.server.lock().watchers.keys()
@@ -98,7 +104,10 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("memory", TTL_MAX).with_notices().with_uptime()
+        Capabilities::new("memory", TTL_MAX)
+            .with_notices()
+            .with_uptime()
+            .with_kinds(Kinds::SEMAPHORE | Kinds::LATCH)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

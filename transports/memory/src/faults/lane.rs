@@ -4,8 +4,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, BoxFuture, Inspection, Lane, LaneStats, Release, ReleaseReply, Renewal,
-        TransportError, Watch,
+        Acquire, AcquireReply, BoxFuture, Counter, CounterCall, CounterReply, Inspection, Lane, LaneStats,
+        Release, ReleaseReply, Renewal, TransportError, Watch,
     },
 };
 use tokio::sync::{oneshot, watch};
@@ -97,7 +97,19 @@ impl Lane for FaultyLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        relay::start(&self.line, key)
+        relay::start(&self.line, key, self.line.inner.watch(key))
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        let answer = self.ask(Request::Count(call));
+        Box::pin(async move {
+            let Answer::Count(reply) = answer.await else { unreachable!("asked to count") };
+            reply
+        })
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        relay::start(&self.line, key, self.line.inner.watch_counter(key, counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

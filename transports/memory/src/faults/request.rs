@@ -5,8 +5,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::NodeId,
     transport::{
-        Acquire, AcquireReply, BoxFuture, ErrorKind, Inspection, Lane, Release, ReleaseReply, Renewal,
-        RenewalAnswer, ServerTime, TransportError,
+        Acquire, AcquireReply, BoxFuture, CounterCall, CounterReply, ErrorKind, Inspection, Lane, Release,
+        ReleaseReply, Renewal, RenewalAnswer, ServerTime, TransportError,
     },
 };
 
@@ -20,6 +20,7 @@ pub(super) enum Request {
     Renew(NodeId, Vec<Renewal>),
     Inspect(Arc<LockKey>),
     ForceRelease(Arc<LockKey>),
+    Count(CounterCall),
 }
 
 /// The server's reply to a held request, by the kind of the request.
@@ -36,6 +37,8 @@ pub enum Answer {
     Inspect(Result<Inspection, TransportError>),
     /// The reply to a forced release.
     ForceRelease(Result<bool, TransportError>),
+    /// The reply to an operation on a counter.
+    Count(Result<CounterReply, TransportError>),
 }
 
 impl Request {
@@ -47,6 +50,7 @@ impl Request {
             Request::Renew(node, batch) => answer(lane.renew(node, batch), Answer::Renew),
             Request::Inspect(key) => answer(lane.inspect(&key), Answer::Inspect),
             Request::ForceRelease(key) => answer(lane.force_release(&key), Answer::ForceRelease),
+            Request::Count(call) => answer(lane.count(call), Answer::Count),
         }
     }
 
@@ -57,6 +61,7 @@ impl Request {
             Request::Renew(..) => Operation::Renew,
             Request::Inspect(_) => Operation::Inspect,
             Request::ForceRelease(_) => Operation::ForceRelease,
+            Request::Count(_) => Operation::Count,
         }
     }
 
@@ -64,9 +69,11 @@ impl Request {
     pub(super) fn keys(&self) -> Vec<&LockKey> {
         match self {
             Request::Renew(_, batch) => batch.iter().map(|member| &*member.key).collect(),
-            Request::Acquire(_) | Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => {
-                self.first_key().map(|key| &**key).into_iter().collect()
-            }
+            Request::Acquire(_)
+            | Request::Release(_)
+            | Request::Inspect(_)
+            | Request::ForceRelease(_)
+            | Request::Count(_) => self.first_key().map(|key| &**key).into_iter().collect(),
         }
     }
 
@@ -76,6 +83,7 @@ impl Request {
             Request::Release(request) => Some(&request.key),
             Request::Renew(_, batch) => batch.first().map(|member| &member.key),
             Request::Inspect(key) | Request::ForceRelease(key) => Some(key),
+            Request::Count(call) => Some(&call.key),
         }
     }
 
@@ -83,6 +91,7 @@ impl Request {
     pub(super) fn execute_by(&self) -> Option<Instant> {
         match self {
             Request::Acquire(request) => Some(request.execute_by),
+            Request::Count(call) => Some(call.execute_by),
             Request::Renew(_, batch) => batch.iter().map(|member| member.execute_by).min(),
             Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
@@ -103,6 +112,7 @@ impl Request {
     pub(super) fn too_late(self, at: ServerTime) -> Option<Answer> {
         match self {
             Request::Acquire(_) => Some(Answer::Acquire(Ok(AcquireReply::TooLate { at }))),
+            Request::Count(_) => Some(Answer::Count(Ok(CounterReply::TooLate { at }))),
             Request::Renew(_, batch) => Some(answer_all(batch, |_| RenewalAnswer::TooLate { at })),
             Request::Release(_) | Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
@@ -116,6 +126,7 @@ impl Request {
             Request::Release(_) => Answer::Release(Err(error(None))),
             Request::Inspect(_) => Answer::Inspect(Err(error(None))),
             Request::ForceRelease(_) => Answer::ForceRelease(Err(error(None))),
+            Request::Count(call) => Answer::Count(Err(error(Some(call.execute_by)))),
             Request::Renew(_, batch) => {
                 answer_all(batch, |member| RenewalAnswer::Failed(error(Some(member.execute_by))))
             }
