@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::{entry::Entry, reply_to::ReplyTo};
 use crate::{
+    clock::Instant,
     key::{LockKey, PrehashedHasher},
     transport::Counter,
 };
@@ -72,6 +73,12 @@ impl Counters {
     /// The names of all entries.
     pub(crate) fn keys(&self) -> Vec<Arc<LockKey>> {
         self.parts.iter().flat_map(|part| lock(part).keys().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// When the first caller that waits has come.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        let oldest = |part| lock(part).values().filter_map(|slot: &Slot| slot.entry.oldest()).min();
+        self.parts.iter().filter_map(oldest).min()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -459,6 +459,7 @@ impl Seen {
         inner.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
         });
+        seen.oldest = [seen.oldest, inner.counters.oldest()].into_iter().flatten().min();
         inner.table.for_each_lease(|lease| {
             seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });

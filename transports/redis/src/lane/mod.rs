@@ -15,8 +15,9 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        Acquire, AcquireReply, AuditContext, BoxFuture, Finding, Inspection, Lane, LanePurpose, LaneStats,
-        OpenLane, Release, ReleaseReply, Renewal, TransportError, Watch,
+        Acquire, AcquireReply, AuditContext, BoxFuture, Counter, CounterCall, CounterReply, Finding,
+        Inspection, Lane, LanePurpose, LaneStats, OpenLane, Release, ReleaseReply, Renewal, TransportError,
+        Watch,
     },
 };
 use tokio::sync::watch;
@@ -102,6 +103,21 @@ impl Lane for RedisLane {
         let fits = self.nodes.must_fit(key).is_ok();
         let subscriber = self.nodes.subscriber().filter(|_| fits);
         subscriber.map_or_else(no_watch, |subscriber| subscriber.watch(key))
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(async move {
+            let call = &call;
+            self.nodes.must_fit_counter(&call.key, call.counter)?;
+            let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+            route.run(|connection, asking| async move { connection.count(call, asking).await }).await
+        })
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        let fits = self.nodes.must_fit_counter(key, counter).is_ok();
+        let subscriber = self.nodes.subscriber().filter(|_| fits);
+        subscriber.map_or_else(no_watch, |subscriber| subscriber.watch_counter(key, counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

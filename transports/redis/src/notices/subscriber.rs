@@ -27,7 +27,7 @@ use leasehold::{
     key::LockKey,
     log,
     routing::topology::NodeId,
-    transport::{OpenLane, TransportError, Watch, WatchState},
+    transport::{Counter, OpenLane, TransportError, Watch, WatchState},
 };
 use tokio::sync::{Notify, broadcast, watch};
 use tracing::Level;
@@ -37,6 +37,7 @@ use crate::{
     connection::{
         backoff::Backoff,
         connect::LinkKind,
+        counter_channel,
         features::Kinds,
         link::{Failure, Link, is_redirect},
         watchdog::{Probe, watch_over},
@@ -82,7 +83,16 @@ impl Subscriber {
 
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
-        let channel = Str::from(lock_channel(key.on_server()));
+        self.watch_channel(lock_channel(key.on_server()), key)
+    }
+
+    /// Watches a counter's channel.
+    pub(crate) fn watch_counter(self: &Arc<Self>, key: &LockKey, counter: Counter) -> Watch {
+        self.watch_channel(counter_channel(key.on_server(), counter), key)
+    }
+
+    fn watch_channel(self: &Arc<Self>, channel: String, key: &LockKey) -> Watch {
+        let channel = Str::from(channel);
         let (state, is_new, node) = self.watch_in_table(&channel, key);
         if let (true, Some(node)) = (is_new, node) {
             self.waker(node).notify_one();
