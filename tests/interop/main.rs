@@ -14,10 +14,12 @@ mod fixture;
 mod java;
 
 mod counter;
+mod counter_traces;
 mod deaths;
 mod field;
 mod handover;
 mod lost_unlocks;
 mod renewal;
+mod semaphores;
 mod shares;
 mod switches;

@@ -20,8 +20,11 @@ import org.redisson.client.codec.StringCodec;
 final class Verbs {
     private final RedissonClient redisson;
 
+    private final CounterVerbs counters;
+
     Verbs(RedissonClient redisson) {
         this.redisson = redisson;
+        this.counters = new CounterVerbs(redisson);
     }
 
     /** What a command does, on its thread; its value is the result text of the answer. */
@@ -44,6 +47,9 @@ final class Verbs {
             case "locked" -> onLock(c, lock -> "" + lock.isLocked());
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
+                    "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
+                    counters.bind(c);
             case "increment" -> increment(c);
             case "contend" -> contend(c);
             case "get" -> get(c);
