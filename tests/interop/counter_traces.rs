@@ -27,8 +27,7 @@ impl Bench {
         let server = RedisServer::builder().start().expect("a server");
         let config = RedisConfig::from_url(&server.url()).expect("a URL");
         let engine = Engine::builder(RedisTransport::new(config)).build().await.expect("an engine");
-        let (raw, mut ear) =
-            (server.client().expect("a connection"), server.client().expect("a connection"));
+        let (raw, mut ear) = (server.client().expect("a connection"), server.client().expect("a connection"));
         ear.command(&["SUBSCRIBE", channel]).expect("a reply");
         Self { raw, ear, engine, _server: server }
     }
@@ -38,7 +37,10 @@ impl Bench {
         let mut keys = self.raw.command(&["KEYS", "*"]).expect("a reply").texts();
         keys.retain(|key| {
             let is_marker = key.starts_with("{L}:leasehold_op:");
-            assert!(!is_marker || self.raw.command(&["PTTL", key]).expect("a reply").integer() > Some(0), "{key}");
+            assert!(
+                !is_marker || self.raw.command(&["PTTL", key]).expect("a reply").integer() > Some(0),
+                "{key}"
+            );
             !is_marker
         });
         keys
