@@ -4,13 +4,16 @@
 use crate::sources;
 
 /// Types that stay as they are, and why. Each holds all that there is to say, or must be matched or filled in whole.
-const COMPLETE: [(&str, &str); 16] = [
+const COMPLETE: [(&str, &str); 19] = [
     (
         "Acquire",
         "the engine fills it in and a transport reads it; the conformance suite must state every field",
     ),
     ("Release", "as Acquire"),
     ("Renewal", "as Acquire"),
+    ("CounterCall", "as Acquire"),
+    ("Counter", "a transport that keeps counters must decide on every kind"),
+    ("CounterOp", "a transport that keeps counters must be able to do every operation"),
     ("Fencing", "a transport must make a token of every kind"),
     ("LanePurpose", "a transport must open a lane for every purpose"),
     ("RenewalAnswer", "a transport that repeats the members of a batch must decide on every answer"),

@@ -43,6 +43,13 @@ enum Todo {
     Rest,
 }
 
+/// Whether there is more to do after an answer.
+enum After {
+    /// There may be. How far the server's clock is ahead, if it told the time.
+    Work(Option<i64>),
+    Rest,
+}
+
 impl Driver {
     async fn drive(mut self) {
         let mut cursor: Option<WatchCursor> = None;
@@ -50,13 +57,13 @@ impl Driver {
         loop {
             let delta = cursor.as_mut().map_or(WatchDelta::default(), WatchCursor::observe);
             match self.next(delta, &mut ahead) {
-                Todo::Send(command) => ahead = self.exchange(command).await.or(ahead),
+                Todo::Send(command) => match self.exchange(command).await {
+                    After::Work(told) => ahead = told.or(ahead),
+                    After::Rest => return self.armed = false,
+                },
                 Todo::Listen => cursor = self.listen(),
                 Todo::Wait(until, poke) => self.wait(until, &poke, cursor.as_mut()).await,
-                Todo::Rest => {
-                    self.armed = false;
-                    return;
-                }
+                Todo::Rest => return self.armed = false,
             }
         }
     }
@@ -108,9 +115,9 @@ impl Driver {
         }
     }
 
-    // Sends one operation and takes in its answer. Callers leave by the clock meanwhile. Returns how far the server's
-    // clock is ahead, if it told the time.
-    async fn exchange(&self, command: Command) -> Option<i64> {
+    // Sends one operation and takes in its answer. Callers leave by the clock meanwhile. An entry that is idle then is
+    // removed before its callers are answered, so a caller may use the name as another counter at once.
+    async fn exchange(&self, command: Command) -> After {
         let mut next = self.dismiss_overdue();
         let mut answer = pin!(self.send(command));
         let answer = loop {
@@ -122,12 +129,15 @@ impl Driver {
         };
         let (now, pace) = (self.inner.clock.now(), self.pace());
         let ahead = answer.as_ref().ok().map(|reply| ahead_of(reply.at(), now));
-        let leaving = self.inner.counters.with_known(&self.key, |slot| {
+        let settled = self.inner.counters.with_known(&self.key, |slot| {
             slot.entry.handle_answer(answer, now, &pace);
-            slot.entry.take_leaving()
+            slot.driven = !slot.entry.is_idle();
+            (slot.entry.take_leaving(), slot.entry.take_given_up(), slot.driven)
         });
-        self.answer(leaving.unwrap_or_default());
-        ahead
+        let Some((leaving, given_up, is_driven)) = settled else { return After::Rest };
+        self.answer(leaving);
+        self.warn(given_up);
+        if is_driven { After::Work(ahead) } else { After::Rest }
     }
 
     fn send(&self, command: Command) -> impl Future<Output = Result<CounterReply, TransportError>> + use<> {

@@ -6,7 +6,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{Pace, work::CallerId, writes::Write};
+use super::{pace::Pace, work::CallerId, writes::Write};
 use crate::{clock::Instant, transport::CounterOp};
 
 /// An operation from its first send to the moment at which it is settled.

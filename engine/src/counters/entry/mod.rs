@@ -13,13 +13,14 @@
 mod answers;
 mod flight;
 mod leaving;
+mod pace;
 mod waiting;
 pub(crate) mod work;
 mod writes;
 
 use std::{num::NonZeroU32, time::Duration};
 
-pub(crate) use self::flight::Command;
+pub(crate) use self::{flight::Command, pace::Pace};
 use self::{
     flight::{Cargo, Flight},
     waiting::Waiting,
@@ -30,15 +31,6 @@ use crate::{
     clock::Instant,
     transport::{Counter, CounterOp, TransportError},
 };
-
-/// The times by which an entry decides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    pub(crate) command_timeout: Duration,
-    pub(crate) unavailable_after: Duration,
-    pub(crate) remember: Duration,
-    pub(crate) safety_poll: Duration,
-}
 
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
