@@ -37,12 +37,12 @@ impl User {
         let mut raw = server.client().expect("a connection");
         let keys = "~counter* ~{counter* resetchannels &redisson_sc:* &redisson_countdownlatch__channel__*";
         let granted = RIGHTS.into_iter().filter(|right| *right != missing);
-        let rule = ["ACL", "SETUSER", &name, "on", ">secret-word"].into_iter();
+        let rule = ["ACL", "SETUSER", &name, "on", ">hunter2-word"].into_iter();
         let rule: Vec<_> = rule.chain(keys.split(' ')).chain(granted).collect();
         assert!(raw.command(&rule).expect("a reply").is_ok());
         let mut config = RedisConfig::single("127.0.0.1", server.port());
         config.username = Some(name.clone());
-        config.password = Some(Password::Value(Secret::new("secret-word")));
+        config.password = Some(Password::Value(Secret::new("hunter2-word")));
         let built = Engine::builder(RedisTransport::new(config)).unavailable_after(SECOND).build().await;
         Some(Self { engine: built.ok()?, raw, name })
     }
