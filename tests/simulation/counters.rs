@@ -3,10 +3,13 @@
 
 mod conserved;
 
-use leasehold::{CountError, Engine, EngineConfig};
+use leasehold::{CountError, Engine, EngineConfig, transport::ErrorKind};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation, Restart};
+use leasehold_tests::conservation::Numbers;
 
-use crate::fixture::{breathe, engine, fixture, millis, now, pass, seconds, settles_within, timed, until};
+use crate::fixture::{
+    breathe, engine, fixture, ground_with, millis, now, pass, seconds, settles_within, timed, until,
+};
 
 #[tokio::test(start_paused = true)]
 async fn callers_get_permits_in_their_order_as_they_become_free() {
@@ -308,6 +311,31 @@ async fn a_limit_of_waiting_callers_is_a_limit_of_theirs_too() {
     assert_eq!(engine.snapshot().waiting, 2);
     waiting.iter().for_each(|waiting| waiting.abort());
     settles_within(&engine, seconds(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_and_every_command_is_counted_once() {
+    let fixture = ground_with(|builder| builder.metrics()).await;
+    let (permits, latch) = (fixture.engine.semaphore("a"), fixture.engine.latch("b"));
+    permits.try_set(1).await.unwrap();
+    permits.acquire(1).await.unwrap();
+    assert!(!permits.try_acquire(1).await.unwrap());
+    permits.clone().wait(millis(10)).acquire(1).await.unwrap_err();
+    let waiting = tokio::spawn(permits.acquire(1));
+    breathe().await;
+    waiting.abort();
+    latch.opened().await.unwrap();
+    fixture.faults.on(Operation::Count).inject(Fault::Refuse(ErrorKind::Denied));
+    permits.release(1).await.unwrap_err();
+    breathe().await;
+    let numbers = Numbers::of(&fixture.engine);
+    let calls = |counter, outcome| numbers.one("leasehold_counter_calls_total", &[counter, outcome]);
+    let ended = ["done", "busy", "timeout", "cancelled", "error"].map(|outcome| calls("semaphore", outcome));
+    assert_eq!((ended, calls("latch", "done")), ([2.0, 1.0, 1.0, 1.0, 1.0], 1.0));
+    let command = |result| numbers.one("leasehold_backend_command_seconds", &["memory", "count", result]);
+    assert!(command("ok") >= 7.0 && command("error") == 1.0, "{} {}", command("ok"), command("error"));
+    assert_eq!(numbers.one("leasehold_backend_errors_total", &["memory", "count", "denied"]), 1.0);
+    assert_eq!(fixture.engine.snapshot().granted, 0, "they are no leases");
 }
 
 #[tokio::test(start_paused = true)]

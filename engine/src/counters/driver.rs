@@ -17,6 +17,7 @@ use crate::{
     inner::Inner,
     key::LockKey,
     log,
+    metrics::{EngineEvent, Operation},
     transport::{Counter, CounterCall, CounterReply, ServerTime, TransportError},
 };
 
@@ -56,6 +57,9 @@ impl Driver {
         let mut ahead = None;
         loop {
             let delta = cursor.as_mut().map_or(WatchDelta::default(), WatchCursor::observe);
+            if delta.gaps {
+                self.inner.events.record_engine(EngineEvent::SubscriptionGap);
+            }
             match self.next(delta, &mut ahead) {
                 Todo::Send(command) => match self.exchange(command).await {
                     After::Work(told) => ahead = told.or(ahead),
@@ -145,11 +149,19 @@ impl Driver {
         let (inner, key, counter) = (self.inner.clone(), self.key.clone(), self.counter);
         let (client, remember) = (inner.mint.client(), inner.config.counter_memory());
         async move {
-            let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
-            let call = CounterCall { key, counter, client, number, op, execute_by, remember };
-            let reply = lane.count(call).await?;
-            inner.check_present(reply.at())?;
-            Ok(reply)
+            let sent = inner.clock.now();
+            let reply = async {
+                let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
+                let call = CounterCall { key, counter, client, number, op, execute_by, remember };
+                let reply = lane.count(call).await?;
+                inner.check_present(reply.at())?;
+                Ok(reply)
+            }
+            .await;
+            let (operation, took) = (Operation::Count, inner.clock.now() - sent);
+            let last_error = reply.as_ref().err();
+            inner.events.record_engine(EngineEvent::Answered { operation, took, last_error });
+            reply
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
     error::{InspectError, Invalid},
     inner::Inner,
     key::{LockKey, NameFault},
+    metrics::{CountOutcome, EngineEvent},
     transport::{Counter, CounterCall, CounterOp, CounterReply, ErrorKind, TransportError},
 };
 
@@ -93,8 +94,13 @@ impl CounterHandle {
 
     async fn outcome(&self, call: Call) -> Result<Option<Counted>, CountError> {
         let inner = self.handle.inner();
-        let answered = call::join(inner, &call)?.outcome().await;
-        told(answered, inner.clock.now() - call.joined)
+        let mut ending = Ending { inner, call: &call, outcome: CountOutcome::Cancelled };
+        let outcome = match call::join(inner, &call) {
+            Ok(queued) => told(queued.outcome().await, inner.clock.now() - call.joined),
+            Err(error) => Err(error),
+        };
+        ending.outcome = ended(&outcome);
+        outcome
     }
 
     /// Reads the number, without waiting for other calls of this engine.
@@ -132,6 +138,31 @@ async fn read(inner: &Inner, key: Arc<LockKey>, counter: Counter) -> Result<i64,
             let detail = "the read reached the server too late";
             Err(TransportError::without_effect(ErrorKind::TimedOut, Some(at.clock.node), detail))
         }
+    }
+}
+
+/// Records the end of a call, also if its future is dropped.
+struct Ending<'a> {
+    inner: &'a Inner,
+    call: &'a Call,
+    outcome: CountOutcome,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let (counter, outcome) = (self.call.counter, self.outcome);
+        let waited = self.inner.clock.now() - self.call.joined;
+        self.inner.events.record_engine(EngineEvent::CounterCall { counter, outcome, waited });
+    }
+}
+
+fn ended(outcome: &Result<Option<Counted>, CountError>) -> CountOutcome {
+    match outcome {
+        Ok(Some(_)) => CountOutcome::Done,
+        Ok(None) => CountOutcome::Busy,
+        Err(CountError::TimedOut { .. }) => CountOutcome::TimedOut,
+        Err(CountError::Unknown { .. }) => CountOutcome::Unknown,
+        Err(_) => CountOutcome::Failed,
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Snapshot {
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
     pub jeopardy: u64,
-    /// Callers that are queued now.
+    /// Callers that are queued now, those of semaphores and latches included.
     pub waiting: u64,
     /// Keys that a caller of this engine holds, waits for or releases now, semaphores and latches included.
     pub entries: u64,
