@@ -204,7 +204,7 @@ impl World {
             Event::LoseAnswer => {
                 self.left.lost -= 1;
                 let command = self.sending.clone().expect("on its way");
-                drop(self.execute(&command));
+                let _ = self.execute(&command);
                 self.fail(true);
             }
             Event::Late => {
@@ -218,7 +218,7 @@ impl World {
             }
             Event::Copy(copy) => {
                 let command = self.copies.remove(copy);
-                drop(self.execute(&command));
+                let _ = self.execute(&command);
             }
             Event::Failover => {
                 self.left.failovers -= 1;

@@ -131,7 +131,9 @@ fn one_take_carries_all_wants_and_serves_a_prefix() {
 #[test]
 fn at_most_64_wants_go_into_one_take() {
     let mut bench = Bench::new(Counter::Semaphore);
-    (0..70).for_each(|_| drop(bench.waits("a", take(1))));
+    for _ in 0..70 {
+        bench.waits("a", take(1));
+    }
     assert_eq!(bench.sent().1, CounterOp::Take(vec![permits(1); 64]));
     bench.done(64, 100);
     assert_eq!(bench.sent().1, CounterOp::Take(vec![permits(1); 6]));
