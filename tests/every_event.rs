@@ -44,6 +44,8 @@ fn engine_event(event: &EngineEvent<'_>) -> &'static str {
         EngineEvent::Answered { operation: Operation::Acquire, .. } => "answered acquire",
         EngineEvent::Answered { operation: Operation::Release, .. } => "answered release",
         EngineEvent::Answered { operation: Operation::Renew, .. } => "answered renew",
+        EngineEvent::Answered { operation: Operation::Count, .. } => "answered count",
+        EngineEvent::CounterCall { .. } => "counter_call",
         EngineEvent::RenewalBatch { .. } => "renewed",
         EngineEvent::RenewalLate { .. } => "renewal_late",
         EngineEvent::NoExpiry => "no_expiry",

@@ -42,6 +42,10 @@ pub struct EngineConfig {
     /// A name of the servers of this engine, the same in every process. [`MultiLock`](crate::MultiLock) orders members
     /// with equal names by it, and needs it as soon as two engines take part. Default: empty, no name.
     pub id: String,
+    /// For how long a server remembers the last operation of this engine on a semaphore or a latch, so that an operation
+    /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
+    /// 300,000 ms; at least 120,000 ms.
+    pub counter_memory_ms: u64,
     /// How many parts the renewal scheduler has. Each part serves some of the slots, and has an inbox and a timer
     /// wheel. The more parts, the fewer leases are visited when a slot moves. All parts share one queue of due renewals
     /// for each node, so the number of parts changes neither the order of the renewals (the earliest deadline first)
@@ -85,6 +89,7 @@ impl Default for EngineConfig {
             command_timeout_ms: 1_000,
             restart_grace_ms: None,
             id: String::new(),
+            counter_memory_ms: 300_000,
             shards: 8,
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
@@ -115,6 +120,11 @@ impl EngineConfig {
     /// `restart_grace_ms` as a duration; zero if it is not set.
     pub fn restart_grace(&self) -> Duration {
         Duration::from_millis(self.restart_grace_ms.unwrap_or(0))
+    }
+
+    /// `counter_memory_ms` as a duration.
+    pub fn counter_memory(&self) -> Duration {
+        Duration::from_millis(self.counter_memory_ms)
     }
 
     /// How long a request of a lease with this ttl may stay unanswered: `command_timeout_ms`, and at most a sixth of
@@ -178,6 +188,10 @@ impl EngineConfig {
             );
             return Err(Invalid::new("command_timeout_ms", self.command_timeout_ms, remedy));
         }
+        if self.counter_memory_ms < COUNTER_MEMORY_MIN_MS {
+            let remedy = format!("must be at least {COUNTER_MEMORY_MIN_MS}, two minutes");
+            return Err(Invalid::new("counter_memory_ms", self.counter_memory_ms, remedy));
+        }
         if !self.restart_grace().is_zero() && !transport.uptime {
             let remedy = format!(
                 "the transport {} cannot tell since when a server is up; leave it at 0",
@@ -221,6 +235,7 @@ impl EngineConfig {
 }
 
 const SHARDS_MAX: usize = 16_384;
+const COUNTER_MEMORY_MIN_MS: u64 = 120_000;
 
 #[cfg(test)]
 mod tests {

@@ -78,6 +78,18 @@ fn losing_a_lease() {
 }
 
 #[test]
+fn semaphore() {
+    let said = ["runs beside 1 other", "2 permits are available afterwards", "three at once: false"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_semaphore"), &said);
+}
+
+#[test]
+fn latch() {
+    let said = ["it is set: true", "open at once: false", "is ready, 0 to come", "every worker is ready"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_latch"), &said);
+}
+
+#[test]
 fn a_misplaced_argument_shows_the_usage_and_no_secret() {
     let ended = run(env!("CARGO_BIN_EXE_quickstart"), &["redis://:hunter2@h"]).expect_code(2);
     assert!(ended.stderr.contains("--url") && !ended.stderr.contains("hunter2"), "{}", ended.stderr);

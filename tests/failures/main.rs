@@ -14,6 +14,7 @@ mod audits;
 mod bad_access;
 mod closing;
 mod conservation;
+mod counters;
 mod counts;
 mod holders;
 mod interrupted_scripts;

@@ -12,6 +12,7 @@ mod building;
 mod clock_steps;
 mod closing;
 mod conservation;
+mod counters;
 mod crowds;
 mod engines;
 mod experiments;

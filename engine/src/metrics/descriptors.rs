@@ -193,6 +193,8 @@ pub const ALL: &[Descriptor] = &[
     OWNERS_CLOSING,
     TTL_SURPRISES,
     PEERS_WITHOUT_EXPIRY,
+    COUNTER_CALLS,
+    COUNTER_WAIT,
     SUBSCRIPTIONS,
     SUBSCRIPTION_GAPS,
     BACKEND_COMMAND,
@@ -382,6 +384,21 @@ pub(crate) const TTL_SURPRISES: Descriptor = counter(
 pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor =
     counter("leasehold_peers_without_expiry_total", &[], "Locks of other clients found without expiry.");
 
+// --- semaphores and latches ---
+
+pub(crate) const COUNTER_CALLS: Descriptor = counter(
+    "leasehold_counter_calls_total",
+    &[COUNTER, COUNT_OUTCOME],
+    "Calls on semaphores and latches ended, by outcome: done, busy (try_acquire found too few permits), timeout (the \
+     wait ended in vain), error (it did not count), unknown (it may have counted), cancelled (the future was dropped).",
+);
+pub(crate) const COUNTER_WAIT: Descriptor = seconds(
+    "leasehold_counter_wait_seconds",
+    &[COUNTER],
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0],
+    "Time of a call on a semaphore or a latch that was done, from the call to its end.",
+);
+
 // --- the servers ---
 
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
@@ -486,6 +503,11 @@ pub const VERSION: Label = label("version", &[]);
 /// How an acquire call ended.
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
+/// What a call was made on.
+pub const COUNTER: Label = label("counter", &["semaphore", "latch"]);
+/// How a call on a semaphore or a latch ended.
+pub const COUNT_OUTCOME: Label =
+    label("outcome", &["done", "busy", "timeout", "cancelled", "unknown", "error"]);
 /// How a wait ended.
 pub const WAIT_OUTCOME: Label = label("outcome", &["acquired", "timeout"]);
 /// The answer to a release.
@@ -522,7 +544,7 @@ pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAM
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
-pub const OPERATION: Label = label("operation", &["acquire", "release", "renew"]);
+pub const OPERATION: Label = label("operation", &["acquire", "release", "renew", "count"]);
 /// Why a request went to another node.
 pub const REDIRECT: Label = label("type", &["moved", "ask"]);
 /// The kind of error.

@@ -19,6 +19,7 @@ use leasehold::{
 use tokio::sync::watch;
 
 use crate::{
+    counters::Counters,
     table::{Moment, Table},
     watchers::{Watchers, count_gap},
 };
@@ -35,6 +36,7 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) table: Table,
+    pub(crate) counters: Counters,
     pub(crate) watchers: Watchers,
     pub(crate) clock: ServerClock,
     /// The clock of all lanes. The first lane that is opened sets it.
@@ -103,6 +105,7 @@ impl Server {
         let mut state = self.lock();
         if restart == Restart::DataLost {
             state.table.lose_all();
+            state.counters.lose_all();
         }
         state.clock.epoch += 1;
         state.up_since = state.lanes.map(Clock::now);

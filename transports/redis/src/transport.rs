@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
+use leasehold::transport::{
+    BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError,
+};
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
@@ -44,7 +46,10 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime()
+        Capabilities::new("redis", TTL_MAX)
+            .with_notices()
+            .with_uptime()
+            .with_kinds(Kinds::EXCLUSIVE | Kinds::SEMAPHORE | Kinds::LATCH)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

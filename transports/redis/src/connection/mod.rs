@@ -5,6 +5,7 @@ pub(crate) mod batching;
 mod call_error;
 mod calls;
 pub(crate) mod connect;
+mod counting;
 mod deadline;
 pub(crate) mod features;
 mod files;
@@ -25,6 +26,7 @@ pub(crate) mod watchdog;
 
 pub(crate) use batching::Batches;
 pub(crate) use call_error::CallError;
+pub(crate) use counting::channel as counter_channel;
 pub(crate) use node_connection::{Connection, Terms};
 pub(crate) use renewal::{answer_all, is_about_the_batch, is_passing};
 pub(crate) use script_call::Asking;

@@ -9,13 +9,13 @@ use leasehold::{
     clock::Instant,
     key::LockKey,
     routing::{slot::Slot, topology::ClockId},
-    transport::{ErrorKind, TransportError},
+    transport::{Counter, ErrorKind, TransportError},
 };
 
 use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
-    connection::{Asking, CallError, Connection},
+    connection::{Asking, CallError, Connection, counter_channel},
     wire::{names::lock_channel, redirect::RedirectKind},
 };
 
@@ -113,16 +113,27 @@ impl Nodes {
     /// # Errors
     /// `Misconfigured` if the two slots differ.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
+        self.must_share_slot(key, "lock", &lock_channel(key.on_server()))
+    }
+
+    /// Checks the same for a counter.
+    ///
+    /// # Errors
+    /// As [`must_fit`](Self::must_fit).
+    pub(crate) fn must_fit_counter(&self, key: &LockKey, counter: Counter) -> Result<(), TransportError> {
+        self.must_share_slot(key, counter.as_str(), &counter_channel(key.on_server(), counter))
+    }
+
+    fn must_share_slot(&self, key: &LockKey, what: &str, channel: &str) -> Result<(), TransportError> {
         if self.deployment().config.topology != RedisTopology::Cluster {
             return Ok(());
         }
-        let channel = lock_channel(key.on_server());
         let (own, other) = (key.slot().number(), Slot::of(channel.as_bytes()).number());
         if own == other {
             return Ok(());
         }
         let detail = format!(
-            "the lock {:?} falls into slot {own} and its channel {channel:?} into slot {other}, which cannot work on a \
+            "the {what} {:?} falls into slot {own} and its channel {channel:?} into slot {other}, which cannot work on a \
              cluster; use a name without braces, or with one pair of braces around its hash tag",
             key.on_server()
         );

@@ -16,6 +16,9 @@ pub(crate) enum Script {
     RenewAcrossSlots,
     Inspect,
     ForceRelease,
+    Semaphore,
+    Latch,
+    Count,
     /// For the audit. It is only sent as text.
     Rights,
 }
@@ -31,13 +34,16 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 7] = [
+    const ALL: [Script; 10] = [
         Script::Acquire,
         Script::Release,
         Script::Renew,
         Script::RenewAcrossSlots,
         Script::Inspect,
         Script::ForceRelease,
+        Script::Semaphore,
+        Script::Latch,
+        Script::Count,
         Script::Rights,
     ];
 
@@ -65,6 +71,9 @@ impl Script {
             Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),
             Script::Inspect => include_str!("../../scripts/inspect.lua"),
             Script::ForceRelease => include_str!("../../scripts/force_release.lua"),
+            Script::Semaphore => include_str!("../../scripts/semaphore.lua"),
+            Script::Latch => include_str!("../../scripts/latch.lua"),
+            Script::Count => include_str!("../../scripts/count.lua"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
         }
     }

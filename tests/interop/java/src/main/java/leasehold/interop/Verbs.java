@@ -24,9 +24,12 @@ final class Verbs {
     /** Clients of further servers. */
     private final List<RedissonClient> others;
 
+    private final CounterVerbs counters;
+
     Verbs(RedissonClient redisson, List<RedissonClient> others) {
         this.redisson = redisson;
         this.others = others;
+        this.counters = new CounterVerbs(redisson);
     }
 
     /** {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. Else the plain lock. */
@@ -63,6 +66,9 @@ final class Verbs {
             case "locked" -> onLock(c, lock -> "" + lock.isLocked());
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
+                    "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
+                    counters.bind(c);
             case "increment" -> increment(c);
             case "contend" -> contend(c);
             case "get" -> get(c);
