@@ -90,6 +90,12 @@ fn latch() {
 }
 
 #[test]
+fn read_write() {
+    let said = ["writing with token", "reader 2 reads, beside the others", "while this process reads: true"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_read_write"), &said);
+}
+
+#[test]
 fn a_misplaced_argument_shows_the_usage_and_no_secret() {
     let ended = run(env!("CARGO_BIN_EXE_quickstart"), &["redis://:hunter2@h"]).expect_code(2);
     assert!(ended.stderr.contains("--url") && !ended.stderr.contains("hunter2"), "{}", ended.stderr);

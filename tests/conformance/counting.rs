@@ -116,7 +116,7 @@ pub fn is_not_done(reply: &Result<CounterReply, TransportError>) -> bool {
 }
 
 /// Runs all of these at once; their results in the order of their ends.
-pub async fn together<F: Future>(works: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(super) async fn together<F: Future>(works: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut open: Vec<Pin<Box<F>>> = works.into_iter().map(Box::pin).collect();
     let mut ended = Vec::new();
     poll_fn(|context| {

@@ -7,6 +7,7 @@
 //! | [`losing`] | What happens when a lease is lost, and what has the holder to do? |
 //! | [`reentry`] | How does a function lock what its caller has locked? |
 //! | [`waiting`] | How long does a caller wait, and in which order are callers served? |
+//! | [`sharing`] | How do many callers read what one caller changes? |
 //! | [`counting`] | How do processes share a number of permits, and how do they wait for each other? |
 //! | [`many`] | How are many locks acquired in one call? |
 //! | [`multi`] | How are several locks held all together? |
@@ -29,6 +30,9 @@ pub mod reentry {}
 
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
+
+#[doc = include_str!("sharing.md")]
+pub mod sharing {}
 
 #[doc = include_str!("counting.md")]
 pub mod counting {}
