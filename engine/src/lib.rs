@@ -36,6 +36,7 @@ mod pending_tasks;
 mod release;
 mod renewal;
 pub mod routing;
+mod shared_threads;
 mod span;
 mod supervisor;
 mod threads;

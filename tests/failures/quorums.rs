@@ -21,10 +21,15 @@ fn servers(count: usize) -> Vec<RedisServer> {
     (0..count).map(|_| RedisServer::builder().append_only().start().expect("a server")).collect()
 }
 
+/// On two threads together.
 async fn engines(servers: &[RedisServer], grace: Duration) -> Vec<Engine> {
-    let mut engines = Vec::new();
+    let mut engines: Vec<Engine> = Vec::new();
     for server in servers {
         let builder = builder(&server.url()).restart_grace(grace).ttl(6 * SECOND).command_timeout(SECOND / 2);
+        let builder = match engines.first() {
+            Some(first) => builder.threads_of(first),
+            None => builder,
+        };
         engines.push(builder.build().await.expect("an engine"));
     }
     engines

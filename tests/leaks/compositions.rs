@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Engine, MultiLock, Quorum};
+use leasehold::{BuildError, Engine, MultiLock, Quorum};
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::harness::polling::holds_within;
 
@@ -96,4 +96,39 @@ fn l7_when_the_last_handle_is_gone_the_members_are_given_back() {
         let ended = block_on(async { tokio::time::timeout(PATIENCE, losses.next()).await });
         assert!(matches!(ended, Ok(None)), "{ended:?}");
     }
+}
+
+/// The host ends first, the last one goes on, and then the threads end.
+#[test]
+fn l6_engines_share_two_threads_that_end_with_the_last_of_them() {
+    let servers = servers();
+    block_on(async {
+        let first = Engine::builder(servers[0].clone()).build().await.expect("an engine");
+        let second = Engine::builder(servers[1].clone()).threads_of(&first).build().await.expect("an engine");
+        let third = Engine::builder(servers[2].clone()).threads_of(&second).build().await.expect("an engine");
+        let kept = third.lock("a").ttl(Duration::from_secs(1)).acquire().await.expect("free");
+        drop(first.lock("a").acquire().await.expect("free"));
+        assert_eq!(first.shutdown(PATIENCE).await.unconfirmed, Vec::<String>::new());
+        drop((first, second));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(kept.is_held(), "renewed three times without its host");
+        let fourth = Engine::builder(servers[0].clone()).threads_of(&third).build().await.expect("an engine");
+        fourth.lock("b").acquire().await.expect("free").release().await.expect("held to the end");
+        let mut losses = third.losses();
+        drop((third, fourth, kept));
+        let ended = tokio::time::timeout(PATIENCE, losses.next()).await;
+        assert!(matches!(ended, Ok(None)), "{ended:?}");
+    });
+    assert!(holds_within(PATIENCE, || are_free(&servers)));
+}
+
+#[test]
+fn threads_of_an_engine_that_has_ended_are_refused() {
+    block_on(async {
+        let ended = Engine::builder(MemoryTransport::new()).build().await.expect("an engine");
+        ended.shutdown(PATIENCE).await;
+        let refused = || Engine::builder(MemoryTransport::new()).threads_of(&ended).connect_later();
+        let is_refused = || matches!(refused(), Err(BuildError::Invalid(told)) if told.field == "threads_of");
+        assert!(holds_within(PATIENCE, is_refused));
+    });
 }

@@ -28,7 +28,8 @@ use crate::{
 /// A distributed lock engine. The engine acquires locks, renews the leases that it holds, and reports every lease that
 /// it loses.
 ///
-/// A clone is a cheap handle of the same engine. The engine has two threads of its own. The threads live while a handle
+/// A clone is a cheap handle of the same engine. The engine has two threads of its own, or
+/// [shares](crate::EngineBuilder::threads_of) those of another engine. The threads live while a handle
 /// of the engine lives: an `Engine`, a [`Lock`], a [`Lease`](crate::Lease) or a [`ReentryScope`]. After the last handle
 /// is dropped, the threads send what is queued, for at most one `command_timeout` (default 1 s), and end. No caller
 /// waits for them. So a program that ends right after a drop leaves the key on the server until its ttl is over. Call
