@@ -4,6 +4,7 @@
 //! a cluster.
 
 mod blocked;
+mod dropped_counts;
 mod dropped_futures;
 mod dropped_leases;
 mod fixture;
