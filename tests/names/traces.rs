@@ -83,7 +83,8 @@ fn every_name_that_redisson_derived_is_wrapped_as_ours() {
 
 #[test]
 fn every_notice_of_redissons_counters_came_on_our_channel() {
-    let of_counters: [(&str, fn(&str) -> String); 4] = [
+    type Channel = fn(&str) -> String;
+    let of_counters: [(&str, Channel); 4] = [
         (include_str!("traces/semaphore-3.27.2.json"), semaphore_channel),
         (include_str!("traces/semaphore-4.7.0.json"), semaphore_channel),
         (include_str!("traces/latch-3.27.2.json"), latch_channel),
