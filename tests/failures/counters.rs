@@ -114,6 +114,33 @@ async fn a_call_that_lacks_a_right_changes_nothing_before_redis_7_either() {
 }
 
 #[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let server = RedisServer::start().expect("a server");
+    let readme = include_str!("../../transports/redis/README.md");
+    let first = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER leasehold ")).expect("a rule");
+    let more = readme.lines().find(|line| line.starts_with("~{locks:* ")).expect("what counters need");
+    let rule = [first, more].join(" ").replace(">secret", ">hunter2-word");
+    let rule: Vec<_> = ["ACL", "SETUSER", "leasehold"].into_iter().chain(rule.split_whitespace()).collect();
+    assert!(server.client().expect("a connection").command(&rule).expect("a reply").is_ok());
+    let mut config = RedisConfig::single("127.0.0.1", server.port());
+    config.username = Some("leasehold".to_owned());
+    config.password = Some(Password::Value(Secret::new("hunter2-word")));
+    let engine = Engine::builder(RedisTransport::new(config)).build().await.expect("an engine");
+    let (permits, latch) = (engine.semaphore("locks:s"), engine.latch("locks:l"));
+    let waiting = tokio::spawn(permits.acquire(2));
+    permits.release(3).await.expect("granted");
+    waiting.await.expect("no panic").expect("granted");
+    assert_eq!(permits.add(4).await.expect("granted"), 5);
+    assert_eq!(permits.drain().await.expect("granted"), 5);
+    assert_eq!(permits.available().await.expect("granted"), 0);
+    assert!(latch.try_set(2).await.expect("granted"));
+    assert_eq!(latch.count_down().await.expect("granted"), 1);
+    assert_eq!(latch.count_down().await.expect("granted"), 0);
+    assert!(latch.try_set(2).await.expect("granted") && latch.delete().await.expect("granted"));
+    latch.opened().await.expect("granted");
+}
+
+#[tokio::test]
 async fn out_of_memory_what_gives_back_works_and_what_takes_waits() {
     let fixture = Fixture::new();
     let engine = fixture.builder().unavailable_after(30 * SECOND).build().await.expect("an engine");

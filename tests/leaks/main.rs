@@ -5,6 +5,7 @@
 
 mod blocked;
 mod compositions;
+mod dropped_counts;
 mod dropped_futures;
 mod dropped_leases;
 mod fixture;

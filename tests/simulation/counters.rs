@@ -8,7 +8,7 @@ use leasehold_memory::{Cut, Fault, MemoryTransport, Operation, Restart};
 use leasehold_tests::conservation::Numbers;
 
 use crate::fixture::{
-    breathe, engine, fixture, ground_with, millis, now, pass, seconds, settles_within, timed, until,
+    Cluster, breathe, engine, fixture, ground_with, millis, now, pass, seconds, settles_within, timed, until,
 };
 
 #[tokio::test(start_paused = true)]
@@ -311,6 +311,37 @@ async fn a_limit_of_waiting_callers_is_a_limit_of_theirs_too() {
     assert_eq!(engine.snapshot().waiting, 2);
     waiting.iter().for_each(|waiting| waiting.abort());
     settles_within(&engine, seconds(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_transport_does_not_keep_is_refused_at_the_call() {
+    let engine = engine(&Cluster::new(1)).await;
+    let refused = engine.semaphore("a").acquire(1).await.unwrap_err();
+    assert!(
+        matches!(refused, CountError::Unsupported { kind: "semaphore", transport: "memory" }),
+        "{refused}"
+    );
+    let refused = engine.latch("a").count_down().await.unwrap_err();
+    assert!(matches!(refused, CountError::Unsupported { kind: "latch", .. }), "{refused}");
+}
+
+/// As those of locks: a server that has just come back is not flooded.
+#[tokio::test(start_paused = true)]
+async fn the_retries_of_many_names_share_a_rate() {
+    let fixture = fixture().await;
+    fixture.faults.cut(Cut::Refused);
+    let calls: Vec<_> = (0..3_000)
+        .map(|number| tokio::spawn(fixture.engine.semaphore(format!("name {number}")).release(1)))
+        .collect();
+    pass(seconds(3)).await;
+    fixture.faults.heal();
+    let before = now();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let took = now() - before;
+    assert!(took >= millis(500), "5,000 a second: {took:?}");
+    assert!(took < seconds(3), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

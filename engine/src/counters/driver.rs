@@ -13,6 +13,7 @@ use super::{
 use crate::{
     acquire::watch_cursor::{WatchCursor, WatchDelta},
     clock::Instant,
+    dispatch::retry_rate::RetryPermit,
     guard,
     inner::Inner,
     key::LockKey,
@@ -39,6 +40,8 @@ struct Driver {
 /// What the driver does next, after the table is unlocked.
 enum Todo {
     Send(Command),
+    /// Retries of all names of a node share a rate.
+    AwaitPermit(Instant, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
     Rest,
@@ -54,17 +57,26 @@ enum After {
 impl Driver {
     async fn drive(mut self) {
         let mut cursor: Option<WatchCursor> = None;
-        let mut ahead = None;
+        let (mut ahead, mut is_permitted) = (None, false);
+        let mut retry: Option<RetryPermit> = None;
         loop {
             let delta = cursor.as_mut().map_or(WatchDelta::default(), WatchCursor::observe);
             if delta.gaps {
                 self.inner.events.record_engine(EngineEvent::SubscriptionGap);
             }
-            match self.next(delta, &mut ahead) {
+            let todo = self.next(delta, &mut ahead, std::mem::take(&mut is_permitted));
+            if !matches!(todo, Todo::AwaitPermit(..)) {
+                retry = None;
+            }
+            match todo {
                 Todo::Send(command) => match self.exchange(command).await {
                     After::Work(told) => ahead = told.or(ahead),
                     After::Rest => return self.armed = false,
                 },
+                Todo::AwaitPermit(since, until, poke) => {
+                    let permit = retry.get_or_insert_with(|| self.permit(since));
+                    is_permitted = self.wait_for_permit(permit, until, &poke, cursor.as_mut()).await;
+                }
                 Todo::Listen => cursor = self.listen(),
                 Todo::Wait(until, poke) => self.wait(until, &poke, cursor.as_mut()).await,
                 Todo::Rest => return self.armed = false,
@@ -72,7 +84,7 @@ impl Driver {
         }
     }
 
-    fn next(&self, delta: WatchDelta, ahead: &mut Option<i64>) -> Todo {
+    fn next(&self, delta: WatchDelta, ahead: &mut Option<i64>, is_permitted: bool) -> Todo {
         let (inner, now, pace) = (&self.inner, self.inner.clock.now(), self.pace());
         let step = inner.counters.with_known(&self.key, |slot| {
             if delta.notices > 0 || delta.resync {
@@ -82,12 +94,16 @@ impl Driver {
                 *ahead = self.clock_of_server().or(*ahead);
             }
             slot.entry.handle_time(now, &pace);
-            let step = slot.entry.take_step(now, &pace, *ahead, &mut || inner.next_id());
-            let todo = match step {
-                Step::Send(command) => Todo::Send(command),
-                Step::Wait { watch: true, .. } if !delta.listening && inner.calls.is_open() => Todo::Listen,
-                Step::Wait { until, .. } => Todo::Wait(until, slot.poke.clone()),
-                Step::Rest => Todo::Rest,
+            let todo = match slot.entry.retry_since(now).filter(|_| !is_permitted) {
+                Some(since) => Todo::AwaitPermit(since, slot.entry.next_leave(&pace), slot.poke.clone()),
+                None => match slot.entry.take_step(now, &pace, *ahead, &mut || inner.next_id()) {
+                    Step::Send(command) => Todo::Send(command),
+                    Step::Wait { watch: true, .. } if !delta.listening && inner.calls.is_open() => {
+                        Todo::Listen
+                    }
+                    Step::Wait { until, .. } => Todo::Wait(until, slot.poke.clone()),
+                    Step::Rest => Todo::Rest,
+                },
             };
             slot.driven = !matches!(todo, Todo::Rest);
             (todo, slot.entry.take_leaving(), slot.entry.take_given_up())
@@ -100,6 +116,25 @@ impl Driver {
 
     fn listen(&self) -> Option<WatchCursor> {
         self.inner.calls.lane().map(|lane| WatchCursor::new(lane.watch_counter(&self.key, self.counter)))
+    }
+
+    fn permit(&self, since: Instant) -> RetryPermit {
+        self.inner.retry_rate.permit(&self.inner.core, self.key.slot(), since)
+    }
+
+    // Whether the permit was granted; otherwise something else has happened before.
+    async fn wait_for_permit(
+        &self,
+        permit: &mut RetryPermit,
+        until: Option<Instant>,
+        poke: &Notify,
+        cursor: Option<&mut WatchCursor>,
+    ) -> bool {
+        tokio::select! {
+            biased;
+            () = permit.granted() => true,
+            () = self.wait(until, poke, cursor) => false,
+        }
     }
 
     async fn wait(&self, until: Option<Instant>, poke: &Notify, cursor: Option<&mut WatchCursor>) {

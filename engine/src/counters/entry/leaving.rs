@@ -12,6 +12,7 @@ use crate::{clock::Instant, transport::CounterOp};
 impl<R> Entry<R> {
     /// Dismisses the callers whose time is over at `now`.
     pub(crate) fn handle_time(&mut self, now: Instant, pace: &Pace) {
+        self.retry_at = self.retry_at.filter(|at| *at > now);
         self.dismiss_late(now, pace);
         if let Some(since) = self.unclear_since.filter(|since| *since + pace.unavailable_after <= now) {
             self.dismiss_unavailable(since, now, pace);
@@ -20,14 +21,13 @@ impl<R> Entry<R> {
 
     /// When the next caller may leave by the clock.
     pub(crate) fn next_leave(&self, pace: &Pace) -> Option<Instant> {
-        let left = if self.retry_at.is_some() { Duration::ZERO } else { pace.command_timeout };
-        let deadline = self.waiting.first_deadline().map(|deadline| deadline + left);
+        let deadline = self.waiting.first_deadline().map(|deadline| deadline + self.patience_left(pace));
         [deadline, self.next_unavailable(pace)].into_iter().flatten().min()
     }
 
     // A caller whose deadline has passed waits for the answer to its last look, unless nothing can be sent.
-    fn patience_left(&self, now: Instant, pace: &Pace) -> Duration {
-        if self.retry_at.is_some_and(|at| at > now) { Duration::ZERO } else { pace.command_timeout }
+    fn patience_left(&self, pace: &Pace) -> Duration {
+        if self.retry_at.is_some() { Duration::ZERO } else { pace.command_timeout }
     }
 
     fn next_unavailable(&self, pace: &Pace) -> Option<Instant> {
@@ -44,7 +44,7 @@ impl<R> Entry<R> {
     }
 
     fn dismiss_late(&mut self, now: Instant, pace: &Pace) {
-        let limit = now.before(self.patience_left(now, pace));
+        let limit = now.before(self.patience_left(pace));
         for id in self.waiting.due_by(limit).collect::<Vec<_>>() {
             if let Some(caller) = self.waiting.remove(id) {
                 let outcome = self.late_outcome(&caller, now);

@@ -156,6 +156,14 @@ impl<R> Entry<R> {
         self.unclear_since.is_some()
     }
 
+    /// Since when no definite answer came, if the next send is due now and would be a retry.
+    pub(crate) fn retry_since(&self, now: Instant) -> Option<Instant> {
+        let in_flight = self.flight.as_ref().map(|flight| flight.sending);
+        let is_due = in_flight == Some(false)
+            || in_flight.is_none() && (self.is_look_due(now) || !self.writes.is_empty());
+        self.unclear_since.filter(|_| is_due && self.retry_at.is_none_or(|at| at <= now))
+    }
+
     /// What to do now. `mint` gives a number above every earlier one. `ahead`: how far the server's clock is ahead, if
     /// that is known.
     pub(crate) fn take_step(
