@@ -48,6 +48,7 @@ SOURCE = {
     "turn": "super-light-green",
     "expiry": QUIET,
     "safety_poll": "yellow",
+    "poll": "light-blue",
     "resync": LATE,
     "retry": BAD,
 }

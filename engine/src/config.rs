@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Invalid, lease::state::TTL_MIN, transport::Capabilities};
+use crate::{error::Invalid, fencing::FencingMode, lease::state::TTL_MIN, transport::Capabilities};
 
 /// The settings of an engine. Every field has a default. A field whose name ends in `_ms` is a time in milliseconds.
 ///
@@ -74,6 +74,9 @@ pub struct EngineConfig {
     /// still or gets no processor time. The engine then begins nothing new, so that its memory stays bounded: a call
     /// gets `LimitReached`. Default 100,000.
     pub inbox_max: usize,
+    /// How the token counter of a [fenced lock](crate::Engine::fenced_lock) moves: `"hybrid"` or `"counter"`. Default:
+    /// hybrid.
+    pub fencing: FencingMode,
     /// Which class a lock counts as in metrics, by the beginning of its name, without `name_prefix`. The longest
     /// beginning that fits decides. For example `"orders:" = "orders"`. Default: empty; every lock has the class
     /// `default`.
@@ -96,6 +99,7 @@ impl Default for EngineConfig {
             leases_max: 1_000_000,
             waiters_max: 100_000,
             inbox_max: 100_000,
+            fencing: FencingMode::default(),
             classes: BTreeMap::new(),
         }
     }

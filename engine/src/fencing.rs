@@ -1,11 +1,16 @@
 //! Fencing tokens: numbers that rise with each grant of a lock, so that a resource can refuse an earlier holder.
 //!
 //! The token of [`Engine::lock`](crate::Engine::lock) is the server's time of the grant in microseconds, times 1,024.
-//! It rises strictly on one server whose clock does not step back. The idea is from Kleppmann ("How to do distributed
+//! It rises strictly on one server whose clock does not step back. The token of
+//! [`Engine::fenced_lock`](crate::Engine::fenced_lock) comes from a counter that the server keeps beside the lock, so it
+//! rises strictly whatever the clock does; [`FencingMode`] says how. It is about a thousandth of the other token, or
+//! less. So tokens of the two kinds of locks must not be compared, not even for one name. The idea is from Kleppmann ("How to do distributed
 //! locking", 2016) and Chubby's sequencer (Burrows, OSDI 2006): the lock service only gives out numbers, and the
 //! *resource* compares them. The [guide](crate::guide::fencing) shows how.
 
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// A number that is higher than the number of every earlier holder of the same lock.
 ///
@@ -34,6 +39,11 @@ impl FencingToken {
         Self((micros << HANDOFF_BITS) as i64)
     }
 
+    /// The token of a grant that moved the lock's counter to this number. At most `i64::MAX`. For transports.
+    pub const fn of_counter(number: u64) -> Self {
+        Self(if number > i64::MAX as u64 { i64::MAX } else { number as i64 })
+    }
+
     /// The number to store beside the data. It fits a signed 64-bit column, and is positive.
     ///
     /// # Examples
@@ -54,6 +64,50 @@ impl FencingToken {
     /// ```
     pub const fn as_i64(self) -> i64 {
         self.0
+    }
+}
+
+/// How the counter of a [fenced lock](crate::Engine::fenced_lock) moves with each grant. One setting for the engine:
+/// [`EngineConfig::fencing`](crate::EngineConfig::fencing). Engines with different modes may share a lock: each grant
+/// has a higher token than the one before, whatever the modes.
+///
+/// # Examples
+/// ```
+/// use leasehold::{EngineConfig, FencingMode};
+///
+/// let mut config = EngineConfig::default();
+/// assert_eq!(config.fencing, FencingMode::Hybrid);
+/// config.fencing = FencingMode::Counter;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FencingMode {
+    /// One more than the token before, as Redisson counts. The first token is 1. If the counter is lost, with the data
+    /// of its server or by Redisson's `delete()`, tokens begin at 1 again, and a resource refuses them.
+    Counter,
+    /// One more than the token before, and at least the server's time in microseconds. A lost counter is made up for:
+    /// the next token is higher than all before it, unless the server's clock stepped back too.
+    #[default]
+    Hybrid,
+}
+
+impl FencingMode {
+    /// The token that follows `last` at this server time, in microseconds. For transports.
+    pub const fn next(self, last: u64, micros: u64) -> u64 {
+        let next = last.saturating_add(1);
+        match self {
+            FencingMode::Hybrid if micros > next => micros,
+            FencingMode::Hybrid | FencingMode::Counter => next,
+        }
+    }
+
+    /// The word for the mode in settings: `counter`, `hybrid`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FencingMode::Counter => "counter",
+            FencingMode::Hybrid => "hybrid",
+        }
     }
 }
 
@@ -80,5 +134,15 @@ mod tests {
         let now = 1_800_000_000_000_000;
         assert!(FencingToken::at_server_micros(now + 1) > FencingToken::at_server_micros(now));
         assert!(FencingToken::at_server_micros(now).as_i64() > 0);
+    }
+
+    #[test]
+    fn a_counter_moves_by_one_and_in_hybrid_mode_to_the_time_at_least() {
+        assert_eq!((FencingMode::Counter.next(0, 700), FencingMode::Counter.next(7, 700)), (1, 8));
+        assert_eq!((FencingMode::Hybrid.next(0, 700), FencingMode::Hybrid.next(7, 700)), (700, 700));
+        assert_eq!(FencingMode::Hybrid.next(700, 700), 701, "two grants in one microsecond");
+        assert_eq!(FencingMode::Hybrid.next(900, 700), 901, "the clock stepped back");
+        assert!(FencingToken::of_counter(701) > FencingToken::of_counter(700));
+        assert_eq!(FencingToken::of_counter(u64::MAX).as_i64(), i64::MAX);
     }
 }

@@ -97,11 +97,12 @@ impl Inner {
         let contended = self.contended_beside(slot);
         // In nanoseconds: every call runs this several times, and sums of `Duration` cost more than all the rest of it.
         let poll = SAFETY_POLL_MIN_NANOS.max(contended.saturating_mul(SAFETY_POLL_SHARE_NANOS));
-        let jitter = poll / 2_560 * self.jitter();
+        let jitter = self.jitter();
         Pace {
             unavailable_after: self.config.unavailable_after(),
             command_timeout: self.config.command_timeout(),
-            safety_poll: Duration::from_nanos(poll.saturating_add(jitter)),
+            safety_poll: Duration::from_nanos(poll.saturating_add(poll / 2_560 * jitter)),
+            jitter,
             round_trip: self.round_trip(),
         }
     }

@@ -48,7 +48,7 @@ pub use count_error::CountError;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
 };
-pub use fencing::FencingToken;
+pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
     AcquireAll, AuditReport, BulkAcquire, DowngradeError, Engine, EngineBuilder, Holder, Latch, Lease, Lock,
     ReentryScope, RwLock, Semaphore, ShutdownReport, Snapshot,

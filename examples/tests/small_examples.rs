@@ -31,6 +31,18 @@ fn fenced_write() {
 }
 
 #[test]
+fn fenced() {
+    let said = ["the resource has seen 3 tokens, each higher than the one before", "the oldest is refused"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_fenced"), &said);
+}
+
+#[test]
+fn spin() {
+    let said = ["4 workers have counted to 100", "asked the server"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_spin"), &said);
+}
+
+#[test]
 fn leader() {
     let said =
         ["ada has retired", "ben has retired", "cleo has retired", "'s log: lost \"leader of reports\""];

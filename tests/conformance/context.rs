@@ -25,6 +25,7 @@ pub struct Context {
     /// A lane for renewals.
     pub renewals: Arc<dyn Lane>,
     clock: Clock,
+    kind: HoldKind,
     mint: OwnerMint,
     prefix: String,
 }
@@ -45,7 +46,7 @@ impl Context {
         let mint = OwnerMint::new();
         // An owner is unlike every other, so a prefix made of one keeps tests on one server apart.
         let prefix = format!("conformance:{}:", mint.mint());
-        Context { calls, others, renewals, clock: G::CLOCK, mint, prefix }
+        Context { calls, others, renewals, clock: G::CLOCK, kind: G::KIND, mint, prefix }
     }
 
     /// The key of the lock with this name.
@@ -84,7 +85,7 @@ impl Context {
     }
 
     fn call(&self, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
-        Call::new(key.clone(), HoldKind::Exclusive, op, owner, self.now() + TIMEOUT)
+        Call::new(key.clone(), self.kind, op, owner, self.now() + TIMEOUT)
     }
 
     /// Acquires over the calls lane.
@@ -183,6 +184,12 @@ impl Context {
         let clock = self.clock;
         async move { clock.sleep_until(clock.now() + time).await }
     }
+}
+
+/// The same call for a hold of another kind.
+pub fn of_kind(kind: HoldKind, mut call: Call) -> Call {
+    call.kind = kind;
+    call
 }
 
 /// The token of a grant.

@@ -1,6 +1,11 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
-use leasehold::{clock::Clock, key::LockKey, transport::Transport};
+use leasehold::{
+    FencingMode,
+    clock::Clock,
+    key::LockKey,
+    transport::{HoldKind, Transport},
+};
 
 /// A server, or what plays one, and a transport to it.
 pub trait Fixture: Sized {
@@ -11,6 +16,9 @@ pub trait Fixture: Sized {
     /// Whether every valid name can be a lock. A cluster refuses names whose related keys fall into other slots, as
     /// `Misconfigured`, without effect.
     const EVERY_NAME: bool = true;
+
+    /// The kind of the holds that the tests take.
+    const KIND: HoldKind = HoldKind::Exclusive;
 
     /// A ground for one test. Locks that other tests left behind do not matter: each test uses names of its own.
     fn fresh() -> impl Future<Output = Self>;
@@ -44,6 +52,84 @@ pub trait OtherDataGround: Fixture {
 pub trait RestartGround: Fixture {
     /// Restarts it; returns when the new run accepts connections. Data may be lost or kept.
     fn restart(&self) -> impl Future<Output = ()>;
+}
+
+/// A ground on which the token counter of a fenced lock can be changed.
+pub trait FencedGround: Fixture {
+    /// Sets the counter, or removes it for `None`.
+    fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) -> impl Future<Output = ()>;
+}
+
+/// A kind of hold, as a type.
+pub trait Kind {
+    /// The kind.
+    const KIND: HoldKind;
+}
+
+/// Fenced locks whose tokens count grants.
+pub struct FencedCounter;
+
+/// Fenced locks whose tokens are at least the server's time.
+pub struct FencedHybrid;
+
+/// Spin locks.
+pub struct Spin;
+
+impl Kind for FencedCounter {
+    const KIND: HoldKind = HoldKind::Fenced(FencingMode::Counter);
+}
+
+impl Kind for FencedHybrid {
+    const KIND: HoldKind = HoldKind::Fenced(FencingMode::Hybrid);
+}
+
+impl Kind for Spin {
+    const KIND: HoldKind = HoldKind::Spin;
+}
+
+/// The ground `G` for tests whose holds have the kind `K`.
+pub struct OfKind<G, K>(G, PhantomData<K>);
+
+impl<G: Fixture, K: Kind> Fixture for OfKind<G, K> {
+    const CLOCK: Clock = G::CLOCK;
+    const EVERY_NAME: bool = G::EVERY_NAME;
+    const KIND: HoldKind = K::KIND;
+
+    async fn fresh() -> Self {
+        Self(G::fresh().await, PhantomData)
+    }
+
+    fn transport(&self) -> Arc<dyn Transport> {
+        self.0.transport()
+    }
+}
+
+impl<G: PeerGround, K: Kind> PeerGround for OfKind<G, K> {
+    async fn put_peer_hold(&self, key: &Arc<LockKey>, owner: &str, count: u64, ttl: Option<Duration>) {
+        self.0.put_peer_hold(key, owner, count, ttl).await;
+    }
+}
+
+impl<G: OtherDataGround, K: Kind> OtherDataGround for OfKind<G, K> {
+    async fn put_other_data(&self, key: &Arc<LockKey>) {
+        self.0.put_other_data(key).await;
+    }
+
+    async fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> bool {
+        self.0.other_data_is_unchanged(key).await
+    }
+}
+
+impl<G: RestartGround, K: Kind> RestartGround for OfKind<G, K> {
+    async fn restart(&self) {
+        self.0.restart().await;
+    }
+}
+
+impl<G: FencedGround, K: Kind> FencedGround for OfKind<G, K> {
+    async fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) {
+        self.0.put_token_counter(key, counter).await;
+    }
 }
 
 /// Runs one behaviour on a fresh ground, for at most a minute.

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
 use leasehold_memory::{MemoryTransport, PeerHold, Restart};
-use leasehold_tests::conformance::{Fixture, PeerGround, RestartGround};
+use leasehold_tests::conformance::{
+    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, PeerGround, RestartGround, Spin,
+};
 
 struct Memory(MemoryTransport);
 
@@ -26,6 +28,12 @@ impl PeerGround for Memory {
     }
 }
 
+impl FencedGround for Memory {
+    async fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) {
+        self.0.put_token_counter(key, counter);
+    }
+}
+
 impl RestartGround for Memory {
     async fn restart(&self) {
         self.0.restart(Restart::DataLost);
@@ -33,3 +41,18 @@ impl RestartGround for Memory {
 }
 
 leasehold_tests::conformance!(Memory: every, notices, every_counter, semaphore, latch, peers, restarts);
+
+mod fenced_counter {
+    use super::*;
+    leasehold_tests::conformance!(OfKind<Memory, FencedCounter>: every, notices, peers, restarts, fenced);
+}
+
+mod fenced_hybrid {
+    use super::*;
+    leasehold_tests::conformance!(OfKind<Memory, FencedHybrid>: every, notices, peers, restarts, fenced);
+}
+
+mod spin {
+    use super::*;
+    leasehold_tests::conformance!(OfKind<Memory, Spin>: every, peers, spin);
+}

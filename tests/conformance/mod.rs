@@ -28,7 +28,8 @@
 //! ```
 //! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
 //! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]); `every_counter` with `semaphore` and `latch`, and `no_counters` ([`OtherDataGround`]).
+//! ([`RestartGround`]); `every_counter` with `semaphore` and `latch`, and `no_counters` ([`OtherDataGround`]); `fenced`
+//! ([`FencedGround`]), `spin`. The tests take plain locks; [`OfKind`] makes the same ground for another kind.
 //!
 //! What is tested is the contract in `leasehold::transport`, nothing of the engine. On servers time is real: what
 //! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
@@ -39,6 +40,7 @@ mod fixture;
 
 pub mod acquire;
 pub mod every_counter;
+pub mod fenced;
 pub mod inspection;
 pub mod latch;
 pub mod names;
@@ -50,11 +52,15 @@ pub mod release;
 pub mod renewal;
 pub mod restarts;
 pub mod semaphore;
+pub mod spin;
 pub mod time;
 pub mod topology;
 
-pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late};
-pub use fixture::{Fixture, OtherDataGround, PeerGround, RestartGround, run};
+pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late, of_kind};
+pub use fixture::{
+    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OtherDataGround, PeerGround, RestartGround,
+    Spin, run,
+};
 
 /// Makes one `#[test]` of each behaviour of the named groups, for one [`Fixture`].
 #[macro_export]
@@ -200,6 +206,22 @@ macro_rules! conformance {
         $crate::conformance!(@tests $fixture, restarts:
             a_restarted_node_has_a_new_clock,
             a_restart_leaves_a_gap_in_every_watch,
+        );
+    };
+    (@fenced $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, fenced:
+            a_repeat_has_the_token_of_its_grant,
+            a_token_is_what_its_mode_says,
+            nothing_but_a_grant_moves_the_counter,
+            tokens_rise_over_both_modes_and_a_peers_counter,
+            a_repeat_without_its_counter_is_an_error,
+            a_deleted_counter_is_made_up_for_by_the_time,
+            holds_of_other_kinds_exclude_and_leave_the_counter,
+        );
+    };
+    (@spin $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, spin:
+            a_spin_release_gives_no_notice,
         );
     };
     (@tests $fixture:ty, $subject:ident: $($behaviour:ident,)+) => {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
 use leasehold_redis::{RedisConfig, RedisTransport};
 use leasehold_tests::{
-    conformance::{Fixture, OtherDataGround, PeerGround, RestartGround},
+    conformance::{FencedGround, Fixture, OtherDataGround, PeerGround, RestartGround},
     harness::{resp::Value, server_version::ServerVersion},
 };
 
@@ -73,6 +73,16 @@ impl<D: Deployment> OtherDataGround for Redis<D> {
     async fn other_data_is_unchanged(&self, key: &Arc<LockKey>) -> bool {
         let ask = |command| self.deployment.command(key, &[command, key.on_server()]);
         ask("GET").text().as_deref() == Some(OTHER_DATA) && ask("PTTL").integer() == Some(-1)
+    }
+}
+
+impl<D: Deployment> FencedGround for Redis<D> {
+    async fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) {
+        let name = format!("redisson_lock_token:{{{}}}", key.on_server());
+        match counter {
+            Some(counter) => self.deployment.command(key, &["SET", &name, &counter.to_string()]),
+            None => self.deployment.command(key, &["DEL", &name]),
+        };
     }
 }
 

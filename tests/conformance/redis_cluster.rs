@@ -7,6 +7,7 @@ use leasehold::key::LockKey;
 use leasehold_redis::{Address, RedisConfig};
 use leasehold_tests::{
     conformance,
+    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
     harness::{cluster::RedisCluster, resp::Value, server_version::ServerVersion},
 };
 
@@ -95,4 +96,39 @@ mod redis_8_2 {
 mod valkey_9_1 {
     use super::*;
     conformance!(Redis<Cluster<Valkey91>>: every, notices, peers, other_data, every_counter, semaphore, latch, no_counters);
+}
+
+mod debian_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Debian>>, FencedHybrid>: every, notices, peers, other_data, fenced);
+}
+
+mod debian_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Debian>>, FencedCounter>: fenced);
+}
+
+mod redis_6_2_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Redis62>>, FencedHybrid>: peers, fenced);
+}
+
+mod redis_6_2_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Redis62>>, FencedCounter>: fenced);
+}
+
+mod valkey_9_1_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Valkey91>>, FencedHybrid>: peers, fenced);
+}
+
+mod valkey_9_1_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Valkey91>>, FencedCounter>: fenced);
+}
+
+mod debian_spin {
+    use super::*;
+    conformance!(OfKind<Redis<Cluster<Debian>>, Spin>: every, spin);
 }

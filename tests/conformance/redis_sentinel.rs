@@ -7,6 +7,7 @@ use leasehold::key::LockKey;
 use leasehold_redis::RedisConfig;
 use leasehold_tests::{
     conformance,
+    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
     harness::{
         resp::Value,
         sentinel::{RedisSentinel, RedisSentinelBuilder, SERVICE},
@@ -83,4 +84,19 @@ mod debian_restarted {
 mod redis_6_2 {
     use super::*;
     conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data, every_counter, semaphore, latch, no_counters);
+}
+
+mod debian_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Sentinel<Debian>>, FencedHybrid>: every, notices, peers, other_data, fenced);
+}
+
+mod debian_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Sentinel<Debian>>, FencedCounter>: fenced);
+}
+
+mod debian_spin {
+    use super::*;
+    conformance!(OfKind<Redis<Sentinel<Debian>>, Spin>: every, spin);
 }

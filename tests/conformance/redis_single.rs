@@ -6,6 +6,7 @@ use leasehold::key::LockKey;
 use leasehold_redis::RedisConfig;
 use leasehold_tests::{
     conformance,
+    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
     harness::{redis_server::RedisServer, resp::Value},
 };
 
@@ -56,4 +57,39 @@ mod redis_8_2 {
 mod valkey_9_1 {
     use super::*;
     conformance!(Redis<Single<Valkey91>>: every, notices, peers, other_data, every_counter, semaphore, latch, no_counters, restarts);
+}
+
+mod debian_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Debian>>, FencedHybrid>: every, notices, peers, other_data, fenced);
+}
+
+mod debian_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Debian>>, FencedCounter>: fenced);
+}
+
+mod redis_6_2_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Redis62>>, FencedHybrid>: peers, fenced);
+}
+
+mod redis_6_2_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Redis62>>, FencedCounter>: fenced);
+}
+
+mod valkey_9_1_fenced_hybrid {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Valkey91>>, FencedHybrid>: peers, fenced);
+}
+
+mod valkey_9_1_fenced_counter {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Valkey91>>, FencedCounter>: fenced);
+}
+
+mod debian_spin {
+    use super::*;
+    conformance!(OfKind<Redis<Single<Debian>>, Spin>: every, spin);
 }

@@ -33,6 +33,12 @@ fn documented(user: &str) -> Vec<Vec<String>> {
     rules
 }
 
+/// The same for servers that are no cluster: for all, and for fenced locks.
+fn documented_without_cluster() -> Vec<String> {
+    let rules = documented("leasehold");
+    [&rules[0][..], &rules[2]].concat()
+}
+
 /// Connections to all servers of a kind, as somebody who may do everything.
 struct Admin(Vec<RawClient>);
 
@@ -111,9 +117,13 @@ async fn said_at_start(config: RedisConfig) -> (usize, String) {
         Err(error) => (0, error.to_string()),
         Ok(engine) => {
             let report = engine.audit().await;
-            let faults = report.findings().iter().filter(|finding| finding.level == AuditLevel::Error);
-            let found: Vec<String> =
-                faults.filter(|fault| fault.subject == "rights").map(|fault| fault.found.clone()).collect();
+            let is_it = |subject, level| match subject {
+                "rights" => level == AuditLevel::Error,
+                "fenced locks" => level == AuditLevel::Warn,
+                _ => false,
+            };
+            let faults = report.findings().iter().filter(|finding| is_it(finding.subject, finding.level));
+            let found: Vec<String> = faults.map(|fault| fault.found.clone()).collect();
             assert!(!found.is_empty(), "{report}");
             (1, found.join("; "))
         }
@@ -125,7 +135,7 @@ async fn the_documented_rights_are_enough_on_a_single_server() {
     for version in ServerVersion::ALL {
         let server = RedisServer::builder().version(version).start().expect("a server");
         let mut admin = Admin(vec![server.client().expect("a connection")]);
-        admin.grant("leasehold", &documented("leasehold")[0]);
+        admin.grant("leasehold", &documented_without_cluster());
         tour(&logged_in(RedisConfig::single("127.0.0.1", server.port()))).await;
         admin.has_denied_nothing_but_settings();
     }
@@ -137,7 +147,7 @@ async fn each_right_that_is_missing_on_a_single_server_is_named_at_start() {
     let mut admin = Admin(vec![server.client().expect("a connection")]);
     let config = logged_in(RedisConfig::single("127.0.0.1", server.port()));
     let login = |user: &str| changed(config.clone(), |new| new.username = Some(user.into()));
-    each_missing_is_named(&mut admin, &documented("leasehold")[0], login).await;
+    each_missing_is_named(&mut admin, &documented_without_cluster(), login).await;
 }
 
 /// Users of the same rights on servers and sentinels.
@@ -145,7 +155,7 @@ async fn each_right_that_is_missing_on_a_single_server_is_named_at_start() {
 async fn the_documented_rights_are_enough_with_sentinels_and_each_missing_is_named_at_start() {
     let deployment = RedisSentinel::start().expect("servers");
     let (mut servers, mut sentinels) = (Admin::of(deployment.servers()), Admin::of(deployment.sentinels()));
-    let (of_servers, of_sentinels) = (&documented("leasehold")[0], &documented("sentinel")[0]);
+    let (of_servers, of_sentinels) = (&documented_without_cluster(), &documented("sentinel")[0]);
     servers.grant("leasehold", of_servers);
     sentinels.grant("sentinel", of_sentinels);
     let addresses = deployment.sentinel_addresses();

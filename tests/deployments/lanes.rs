@@ -26,25 +26,34 @@ impl Lanes {
 
     /// A hold to ask for, of an owner of its own.
     pub(crate) fn wish(&self, name: &str) -> Call {
+        self.wish_of(HoldKind::Exclusive, name)
+    }
+
+    /// A hold of this kind to ask for.
+    pub(crate) fn wish_of(&self, kind: HoldKind, name: &str) -> Call {
         let key = LockKey::new("", name).expect("a name");
-        call(&key, Op::Acquire { ttl: TTL }, self.mint.mint())
+        call(&key, kind, Op::Acquire { ttl: TTL }, self.mint.mint())
     }
 
     /// Asks for it now.
     pub(crate) async fn acquire(&self, wish: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&wish.key, wish.op, wish.owner)).await.into_result()
+        self.calls.call_one(call(&wish.key, wish.kind, wish.op, wish.owner)).await.into_result()
     }
 
     /// A hold that was granted.
     pub(crate) async fn held(&self, name: &str) -> Call {
-        let wish = self.wish(name);
+        self.granted(self.wish(name)).await
+    }
+
+    /// The same of any kind.
+    pub(crate) async fn granted(&self, wish: Call) -> Call {
         let reply = self.acquire(&wish).await;
-        assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{name}: {reply:?}");
+        assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{}: {reply:?}", wish.key.name());
         wish
     }
 
     pub(crate) async fn release(&self, hold: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&hold.key, Op::Release, hold.owner)).await.into_result()
+        self.calls.call_one(call(&hold.key, hold.kind, Op::Release, hold.owner)).await.into_result()
     }
 
     pub(crate) async fn is_released(&self, hold: &Call) -> bool {
@@ -92,11 +101,11 @@ pub(crate) async fn open(
 }
 
 fn renewal(hold: &Call, ticket: u64) -> Call {
-    call(&hold.key, Op::Renew { ttl: 2 * TTL }, hold.owner).with_ticket(ticket)
+    call(&hold.key, hold.kind, Op::Renew { ttl: 2 * TTL }, hold.owner).with_ticket(ticket)
 }
 
-fn call(key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
-    Call::new(key.clone(), HoldKind::Exclusive, op, owner, Clock::Boot.now() + TIMEOUT)
+fn call(key: &Arc<LockKey>, kind: HoldKind, op: Op, owner: Owner) -> Call {
+    Call::new(key.clone(), kind, op, owner, Clock::Boot.now() + TIMEOUT)
 }
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);

@@ -20,14 +20,14 @@ use leasehold_tests::harness::{
 use crate::lanes::{Lanes, open};
 
 /// One server with two users: ours, whose rights the test takes away, and the default one.
-struct Single {
+pub(crate) struct Single {
     server: RedisServer,
-    lanes: Lanes,
+    pub(crate) lanes: Lanes,
     held: Call,
 }
 
 impl Single {
-    async fn start(version: ServerVersion) -> Self {
+    pub(crate) async fn start(version: ServerVersion) -> Self {
         let server = RedisServer::builder()
             .version(version)
             .option("--lua-time-limit", "20")
@@ -42,11 +42,11 @@ impl Single {
         Self { server, lanes, held }
     }
 
-    fn command(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Value {
         self.server.client().expect("a connection").command(arguments).expect("a reply")
     }
 
-    fn set(&self, name: &str, value: &str) {
+    pub(crate) fn set(&self, name: &str, value: &str) {
         let set = self.command(&["CONFIG", "SET", name, value]);
         assert!(set.is_ok(), "{name} {value}: {set:?}");
     }
@@ -79,7 +79,7 @@ impl Single {
     }
 
     /// What happens while our user lacks these rights.
-    async fn without<T>(&self, rights: &[&str], happens: impl AsyncFnOnce() -> T) -> T {
+    pub(crate) async fn without<T>(&self, rights: &[&str], happens: impl AsyncFnOnce() -> T) -> T {
         assert!(self.command(&[&["ACL", "SETUSER", "ours"], rights].concat()).is_ok(), "{rights:?}");
         let result = happens().await;
         assert!(self.command(&["ACL", "SETUSER", "ours", "+@all", "~*"]).is_ok());
@@ -92,7 +92,7 @@ impl Single {
     }
 }
 
-fn is_refused(error: &TransportError, kind: ErrorKind, word: &str) {
+pub(crate) fn is_refused(error: &TransportError, kind: ErrorKind, word: &str) {
     println!("{error}");
     assert_eq!((error.kind, error.effect), (kind, Effect::None), "{word}: {error:?}");
     assert!(error.detail.contains(word), "{word}: {error}");
@@ -105,7 +105,7 @@ fn of_renewal(mut answers: Vec<Outcome>) -> TransportError {
     }
 }
 
-async fn on_each_version<F: Future<Output = ()>>(check: impl Fn(ServerVersion) -> F) {
+pub(crate) async fn on_each_version<F: Future<Output = ()>>(check: impl Fn(ServerVersion) -> F) {
     for version in ServerVersion::ALL {
         println!("{version:?}");
         check(version).await;

@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use leasehold::{
-    AuditLevel, Engine, Lease,
+    AuditLevel, Engine, FencingMode, Lease,
     transport::{Call, Outcome, Watch},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
@@ -19,6 +19,7 @@ pub(crate) async fn tour(config: &RedisConfig) {
     over_lanes(&lanes).await;
     let [first, second] = [built(config).await, built(config).await];
     from_hand_to_hand(&first, &second).await;
+    fenced_by_both_modes(config, &first).await;
     let report = first.audit().await;
     assert!(report.worst() < Some(AuditLevel::Error), "{report}");
 }
@@ -63,6 +64,19 @@ pub(crate) async fn from_hand_to_hand(first: &Engine, second: &Engine) {
     let next = next.await.expect("no panic").expect("a lease");
     assert!(second.lock("hand").is_locked().await.expect("an answer"));
     next.release().await.expect("released");
+}
+
+/// A fenced lock is granted in both modes with a token that rises.
+async fn fenced_by_both_modes(config: &RedisConfig, hybrid: &Engine) {
+    let builder = Engine::builder(RedisTransport::new(config.clone())).fencing(FencingMode::Counter);
+    let counts = builder.name_prefix(PREFIX).ttl(TTL).build().await.expect("an engine");
+    let mut last = None;
+    for engine in [hybrid, &counts, hybrid] {
+        let lease = engine.fenced_lock("fenced").acquire().await.expect("a lease");
+        assert!(Some(lease.fencing_token()) > last, "{last:?}");
+        last = Some(lease.fencing_token());
+        lease.release().await.expect("released");
+    }
 }
 
 async fn renewed(lease: &Lease) {

@@ -19,6 +19,7 @@ mod counter_traces;
 mod deaths;
 mod field;
 mod handover;
+mod kinds;
 mod lost_unlocks;
 mod renewal;
 mod semaphores;

@@ -133,7 +133,7 @@ HOLDS = [
 WAKEUPS = [
     lines(
         "Asks behind the first, by cause",
-        "notice: the lock was released. turn: this process released the lock just before. expiry: the ttl of the holder ended. safety_poll and resync: notices may be missing. retry: no answer before.",
+        "notice: the lock was released. turn: this process released the lock just before. expiry: the ttl of the holder ended. poll: a spin lock was held at the last poll. safety_poll and resync: notices may be missing. retry: no answer before.",
         [series("sum by (source) (rate(leasehold_wakeups_total{@lock}[@rate]))", "{{source}}")],
         unit="ops",
         colours=colours.SOURCE,

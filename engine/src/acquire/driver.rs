@@ -163,7 +163,7 @@ async fn wait(
 /// moment.
 fn is_paced(cause: Cause) -> bool {
     match cause {
-        Cause::Resync | Cause::Retry | Cause::SafetyPoll => true,
+        Cause::Resync | Cause::Retry | Cause::SafetyPoll | Cause::Poll => true,
         Cause::Arrival | Cause::Notice | Cause::Turn | Cause::Expiry => false,
     }
 }

@@ -147,15 +147,13 @@ enum Admitted {
 fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
-            check_kind(call.terms.kind, lease.kind())?;
-            call.asked.check_against(lease.terms())?;
+            call.check_against(lease.terms())?;
             lease.add_hold(call.terms.kind);
             Ok(Admitted::Share(lease))
         }
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
-            check_kind(call.terms.kind, terms.kind)?;
-            call.asked.check_against(terms)?;
+            call.check_against(terms)?;
             inner.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
@@ -175,10 +173,22 @@ fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, A
     inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))
 }
 
-// A writer waits until no other owner reads, so a scope that reads would wait for itself.
-fn check_kind(wanted: HoldKind, outer: HoldKind) -> Result<(), AcquireError> {
-    let waits_for_itself = (wanted, outer) == (HoldKind::Write, HoldKind::Read);
-    if waits_for_itself { Err(AcquireError::WouldDeadlock) } else { Ok(()) }
+impl Call {
+    // A writer may read, with its own hold. A writer waits until no other owner reads, so a scope that reads would wait
+    // for itself. A share of any other kind's hold would have a token that the resource cannot compare.
+    fn check_against(&self, outer: Terms) -> Result<(), AcquireError> {
+        match (self.terms.kind, outer.kind) {
+            (HoldKind::Write, HoldKind::Read) => return Err(AcquireError::WouldDeadlock),
+            (HoldKind::Read, HoldKind::Write) => return self.asked.check_against(outer),
+            (wanted, held) if wanted == held => return self.asked.check_against(outer),
+            _ => {}
+        }
+        let remedy = format!(
+            "this scope holds or wants the lock with kind = {}; use the same kind in one scope, or another name",
+            outer.kind
+        );
+        Err(Invalid::new("kind", self.terms.kind, remedy).into())
+    }
 }
 
 impl ExplicitTerms {

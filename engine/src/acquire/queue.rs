@@ -88,10 +88,16 @@ impl<S> Queue<S> {
         self.take_alone(|caller| caller.id == id).or_else(|| self.take_from_index(|index| index.take(id))?)
     }
 
-    /// Removes the first caller with this kind and this ttl.
+    /// Removes the first caller with this kind and ttl.
     pub(crate) fn take_first(&mut self, kind: HoldKind, ttl: Duration) -> Option<Caller<S>> {
-        self.take_alone(|caller| (caller.terms.kind, caller.terms.ttl) == (kind, ttl))
-            .or_else(|| self.take_from_index(|index| index.take_first(kind, ttl))?)
+        let is_it = |caller: &Caller<S>| (caller.terms.kind, caller.terms.ttl) == (kind, ttl);
+        self.take_alone(is_it).or_else(|| self.take_from_index(|index| index.take_first(is_it))?)
+    }
+
+    /// Removes every caller of this kind, in order.
+    pub(crate) fn take_kind(&mut self, kind: HoldKind) -> Vec<Caller<S>> {
+        let is_it = |caller: &Caller<S>| caller.terms.kind == kind;
+        self.take_several(is_it, |index| std::iter::from_fn(|| index.take_first(is_it)).collect())
     }
 
     /// Removes, in order, the readers that may share one lease with these terms: those outside of any scope before the

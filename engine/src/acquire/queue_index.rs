@@ -88,9 +88,8 @@ impl<S> Index<S> {
         self.take_at(place)
     }
 
-    /// Removes the first caller with this kind and this ttl.
-    pub(crate) fn take_first(&mut self, kind: HoldKind, ttl: Duration) -> Option<Caller<S>> {
-        let is_it = |caller: &Caller<S>| (caller.terms.kind, caller.terms.ttl) == (kind, ttl);
+    /// Removes the first caller that `is_it` picks.
+    pub(crate) fn take_first(&mut self, is_it: impl Fn(&Caller<S>) -> bool) -> Option<Caller<S>> {
         let mut callers = self.callers.iter().inspect(|_| self.note_look());
         let place = *callers.find(|(_, queued)| is_it(&queued.caller))?.0;
         drop(callers);

@@ -10,6 +10,7 @@ use crate::{
     config::EngineConfig,
     core::Core,
     error::{BuildError, Invalid},
+    fencing::FencingMode,
     inner::Inner,
     metrics::{Classes, Events, Numbers, Recorder},
     threads::Threads,
@@ -193,6 +194,29 @@ impl EngineBuilder {
     /// ```
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.config.id = id.into();
+        self
+    }
+
+    /// Sets how the token counters of fenced locks move with each grant. Default:
+    /// [`FencingMode::Hybrid`](crate::FencingMode::Hybrid).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use leasehold::FencingMode;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).fencing(FencingMode::Counter).build().await?;
+    /// let lease = engine.fenced_lock("orders:42").acquire().await?;
+    /// assert_eq!(lease.fencing_token().as_i64(), 1); // the first grant of this name
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fencing(mut self, mode: FencingMode) -> Self {
+        self.config.fencing = mode;
         self
     }
 

@@ -126,6 +126,64 @@ impl Engine {
         Lock::new(self.handle.clone(), name.as_ref(), HoldKind::Exclusive)
     }
 
+    /// Returns a handle of the lock with this name, with fencing tokens from a counter that the server keeps beside the
+    /// lock. The tokens of a name rise with each grant, also if the server's clock steps back, and also across Java
+    /// clients that take the lock with Redisson's `getFencedLock`. [`EngineConfig::fencing`](crate::EngineConfig::fencing)
+    /// says how the counter moves. All else is as with [`lock`](Self::lock), and the two exclude each other.
+    ///
+    /// Compare a token only with tokens of the same name from `fenced_lock`. A token of [`lock`](Self::lock) is a much
+    /// larger number. A lease that another lease of its scope shares has the token of the first one.
+    ///
+    /// On a cluster no fenced lock that is free is granted while its slot is moved: its two keys are at different nodes
+    /// for a moment. The call waits until the move is over.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let lock = engine.fenced_lock("orders:42");
+    /// let first = lock.acquire().await?;
+    /// let token = first.fencing_token(); // store it beside the data
+    /// first.release().await?;
+    /// assert!(lock.acquire().await?.fencing_token() > token);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fenced_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.handle.clone(), name.as_ref(), HoldKind::Fenced(self.inner().config.fencing))
+    }
+
+    /// Returns a handle of the lock with this name whose callers poll: nothing is subscribed and nothing is published,
+    /// as with Redisson's `getSpinLock`. The pause between two polls is 1 ms at first, and doubles up to 128 ms. One
+    /// engine sends the polls of one caller for each name, and at most 5,000 polls and other retries a second to a
+    /// node. All else is as with [`lock`](Self::lock), and the two exclude each other.
+    ///
+    /// Use it for locks that are rarely contended and held for milliseconds, where messages to all subscribers cost more
+    /// than polls. A caller of [`lock`](Self::lock) in another process that waits for the same name gets no notice of the
+    /// release and finds it by its next regular check, after about 1 s; a Java `RLock` sleeps until the ttl is over. So use one
+    /// kind for one name.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lease = engine.spin_lock("counter:7").wait(Duration::from_millis(500)).acquire().await?;
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.handle.clone(), name.as_ref(), HoldKind::Spin)
+    }
+
     /// Returns the read/write lock with this name: many callers read, or one writes. A read/write lock and a lock made by
     /// [`lock`](Self::lock) need different names.
     ///

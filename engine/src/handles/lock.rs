@@ -1,4 +1,5 @@
-//! The lock: exclusive, re-entrant by scope, renewed until it is released.
+//! The lock: exclusive, re-entrant by scope, renewed until it is released. Its kind says which token it has, and how its
+//! callers wait.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -21,10 +22,11 @@ use crate::{
 };
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
-/// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock) makes it.
+/// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock),
+/// [`Engine::fenced_lock`](crate::Engine::fenced_lock) and [`Engine::spin_lock`](crate::Engine::spin_lock) make it.
 ///
-/// Two calls with handles of the same name exclude each other, also within one task. Calls with the same
-/// [`reentry`](Self::reentry) scope do not.
+/// Two calls with handles of the same name exclude each other, whatever the kinds of the locks, also within one task.
+/// Calls with the same [`reentry`](Self::reentry) scope do not.
 ///
 /// # Examples
 /// ```
@@ -224,7 +226,8 @@ impl Lock {
     }
 
     /// Shares one hold with the other calls of this scope. An inner lease has the deadline, the renewal and the
-    /// `max_hold` of the outer lease. An inner call that sets a different ttl, renewal or `max_hold` is an error.
+    /// `max_hold` of the outer lease. An inner call that sets a different ttl, renewal or `max_hold` is an error. So is
+    /// an inner call with another kind of lock: the token of the outer lease is not one of that kind.
     ///
     /// # Examples
     /// ```
@@ -668,7 +671,7 @@ impl From<Invalid> for InspectError {
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lock({:?}, {:?})", self.key, self.asked)
+        write!(f, "Lock({:?}, {}, {:?})", self.key, self.kind, self.asked)
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
 pub(crate) fn renewal_ttl(kind: HoldKind, ttl: Duration) -> Duration {
     match kind {
         HoldKind::Read => ttl.min(READ_TTL_MAX),
-        HoldKind::Exclusive | HoldKind::Write => ttl,
+        _ => ttl,
     }
 }
 

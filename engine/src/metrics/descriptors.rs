@@ -290,8 +290,8 @@ pub(crate) const WAKEUPS: Descriptor = counter(
     "leasehold_wakeups_total",
     &[CLASS, KIND, WAKEUP_SOURCE, WAKEUP_RESULT],
     "Asks after the first ask of a wait, by source: notice (the lock was released), turn (this process released \
-     it just before), expiry (the ttl of the holder ended), safety_poll (a regular check), resync (notices may \
-     have been missed), retry (no answer before); and by result: acquired, lost_race (another owner was faster, \
+     it just before), expiry (the ttl of the holder ended), safety_poll (a regular check), poll (the next poll of \
+     a spin lock), resync (notices may have been missed), retry (no answer before); and by result: acquired, lost_race (another owner was faster, \
      or the lock was still held), unanswered.",
 );
 pub(crate) const WAKEUP_TO_ACQUIRE: Descriptor = seconds(
@@ -518,7 +518,7 @@ pub const LOSS_REASON: Label =
     label("reason", &["expired", "not_ours", "max_hold", "shutdown", "renewal_stopped"]);
 /// The cause of an ask.
 pub const WAKEUP_SOURCE: Label =
-    label("source", &["notice", "turn", "expiry", "safety_poll", "resync", "retry"]);
+    label("source", &["notice", "turn", "expiry", "safety_poll", "poll", "resync", "retry"]);
 /// The result of an ask.
 pub const WAKEUP_RESULT: Label = label("result", &["acquired", "lost_race", "unanswered"]);
 /// The result of a renewal.

@@ -215,6 +215,8 @@ pub enum AskCause {
     Expiry,
     /// A notice may have been lost.
     SafetyPoll,
+    /// The lock was held at the last poll, and the caller polls: it wants a spin lock.
+    Poll,
     /// The subscription was interrupted.
     Resync,
     /// The last ask had no answer, or the server could not serve it at that moment.

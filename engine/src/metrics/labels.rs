@@ -9,6 +9,10 @@ use crate::transport::HoldKind;
 pub enum LockKind {
     /// At most one owner holds the lock.
     Exclusive,
+    /// An exclusive lock with a token from a counter of its own.
+    Fenced,
+    /// An exclusive lock whose callers poll.
+    Spin,
     /// The read side of a read/write lock.
     Read,
     /// The write side of a read/write lock.
@@ -34,7 +38,7 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: &[Self] = &[Self::Exclusive, Self::Read, Self::Write];
+    pub const ALL: &[Self] = &[Self::Exclusive, Self::Fenced, Self::Spin, Self::Read, Self::Write];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -50,6 +54,8 @@ impl LockKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
+            Self::Fenced => "fenced",
+            Self::Spin => "spin",
             Self::Read => "read",
             Self::Write => "write",
         }
@@ -72,6 +78,8 @@ impl LabelSet {
     pub(crate) const fn of(kind: HoldKind, class: ClassId) -> Self {
         let kind = match kind {
             HoldKind::Exclusive => LockKind::Exclusive,
+            HoldKind::Fenced(_) => LockKind::Fenced,
+            HoldKind::Spin => LockKind::Spin,
             HoldKind::Read => LockKind::Read,
             HoldKind::Write => LockKind::Write,
         };

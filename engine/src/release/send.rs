@@ -28,7 +28,7 @@ pub(crate) async fn send(
     let told = retry::send(inner, &release).await;
     let reply = &told.reply;
     let (published, listeners) = match reply {
-        Ok(Outcome::Released { listeners, .. }) => (true, *listeners),
+        Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
         Ok(_not_yours) => (false, None),
         Err(_) => (false, None),
     };

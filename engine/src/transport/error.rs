@@ -31,7 +31,7 @@ pub enum ErrorKind {
     NotReady,
     /// The server refuses this client: wrong password, missing right.
     Denied,
-    /// The key holds a value that is no lock. The value was not changed.
+    /// The key holds a value that is no lock, or the token counter of a fenced lock holds none. Nothing was changed.
     WrongType,
     /// The request or the configuration cannot work on this topology.
     Misconfigured,

@@ -17,8 +17,10 @@ pub struct Kinds(u8);
 impl Kinds {
     /// No kind at all.
     pub const NONE: Self = Self(0);
-    /// Locks with one holder.
+    /// Locks with one holder. Spin locks need nothing else.
     pub const EXCLUSIVE: Self = Self(1);
+    /// Locks with one holder and a token counter.
+    pub const FENCED: Self = Self(1 << 1);
     /// Locks with many readers or one writer.
     pub const READ_WRITE: Self = Self(1 << 3);
     /// Semaphores: a shared number of permits without owners.
@@ -45,7 +47,8 @@ impl HoldKind {
     /// The kind that a transport must have to keep such a hold.
     pub const fn needs(self) -> Kinds {
         match self {
-            HoldKind::Exclusive => Kinds::EXCLUSIVE,
+            HoldKind::Exclusive | HoldKind::Spin => Kinds::EXCLUSIVE,
+            HoldKind::Fenced(_) => Kinds::FENCED,
             HoldKind::Read | HoldKind::Write => Kinds::READ_WRITE,
         }
     }
@@ -72,8 +75,9 @@ impl fmt::Debug for Kinds {
     }
 }
 
-const NAMES: [(Kinds, &str); 4] = [
+const NAMES: [(Kinds, &str); 5] = [
     (Kinds::EXCLUSIVE, "exclusive"),
+    (Kinds::FENCED, "fenced"),
     (Kinds::READ_WRITE, "read_write"),
     (Kinds::SEMAPHORE, "semaphore"),
     (Kinds::LATCH, "latch"),
@@ -89,5 +93,9 @@ mod tests {
         assert_eq!(Kinds::NONE.to_string(), "none");
         assert!(!Kinds::NONE.contains(HoldKind::Exclusive.needs()));
         assert!(Kinds::EXCLUSIVE.contains(HoldKind::Exclusive.needs()));
+        assert!(Kinds::EXCLUSIVE.contains(HoldKind::Spin.needs()));
+        let fenced = HoldKind::Fenced(Default::default()).needs();
+        assert!(!Kinds::EXCLUSIVE.contains(fenced) && (Kinds::EXCLUSIVE | Kinds::FENCED).contains(fenced));
+        assert_eq!((Kinds::EXCLUSIVE | Kinds::FENCED).to_string(), "exclusive, fenced");
     }
 }

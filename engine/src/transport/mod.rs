@@ -14,7 +14,13 @@
 //! request without one: within the command timeout), give or take a timer's slack.
 //!
 //! **Kinds.** A transport says in [`Capabilities::kinds`] which kinds of locks it keeps. The engine refuses any other
-//! kind before anything is sent.
+//! kind before anything is sent. Holds of the kinds [`Exclusive`](HoldKind::Exclusive), [`Spin`](HoldKind::Spin) and
+//! [`Fenced`](HoldKind::Fenced) of one key exclude each other: on the server they are the same hold.
+//!
+//! **Tokens of fenced locks.** A fenced lock has a token counter beside its hold. The counter has no expiry, and no
+//! operation of this contract removes it. A grant to an owner that does not hold the lock moves the counter as the
+//! [`FencingMode`](crate::FencingMode) says. A grant to the holder returns the counter as it is, and is an error if the
+//! counter is gone. The hold, its expiry and the counter change together or not at all.
 //!
 //! **Never late.** An acquire or renewal carries `execute_by`, a moment on the engine's clock. The server must not
 //! execute the request later. The transport chooses the means: a server time that a script compares, a lease that is

@@ -1,6 +1,6 @@
 use std::{fmt, time::Duration};
 
-use crate::key::Family;
+use crate::{fencing::FencingMode, key::Family};
 
 /// What a hold allows to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -8,6 +8,11 @@ use crate::key::Family;
 pub enum HoldKind {
     /// One owner holds the lock, and nobody else does.
     Exclusive,
+    /// The same hold on the server, and the same token, but its release publishes no notice. Callers poll.
+    Spin,
+    /// The same hold on the server, with a token from the lock's own counter. Renewals and releases are those of an
+    /// exclusive hold.
+    Fenced(FencingMode),
     /// Many owners hold a read/write lock for reading, and nobody holds it for writing.
     Read,
     /// One owner holds a read/write lock for writing, and nobody else holds it.
@@ -34,7 +39,7 @@ pub enum Op {
         /// The read hold lasts at least this long from the moment of execution.
         ttl: Duration,
     },
-    /// End the owner's hold and notify the watchers of the key.
+    /// End the owner's hold, and notify the watchers of the key if the kind [notifies](HoldKind::notifies).
     Release,
 }
 
@@ -57,9 +62,14 @@ impl HoldKind {
     /// The family of the key of such a hold.
     pub const fn family(self) -> Family {
         match self {
-            HoldKind::Exclusive => Family::Exclusive,
+            HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_) => Family::Exclusive,
             HoldKind::Read | HoldKind::Write => Family::ReadWrite,
         }
+    }
+
+    /// Whether the end of such a hold is published to the watchers of the key.
+    pub const fn notifies(self) -> bool {
+        !matches!(self, HoldKind::Spin)
     }
 }
 
@@ -67,6 +77,8 @@ impl fmt::Display for HoldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HoldKind::Exclusive => "exclusive",
+            HoldKind::Spin => "spin",
+            HoldKind::Fenced(_) => "fenced",
             HoldKind::Read => "read",
             HoldKind::Write => "write",
         })

@@ -11,7 +11,8 @@ pub enum Outcome {
     Pending,
     /// To an acquire: the owner holds the lock, for at least the ttl from `at`.
     Granted {
-        /// Higher than the token of every earlier grant of this lock.
+        /// Higher than the token of every earlier grant of a lock of this kind and name. A repeat by the holder of a
+        /// fenced lock has the token of its grant.
         token: FencingToken,
         /// The server time of the answer.
         at: ServerTime,

@@ -17,6 +17,8 @@ pub struct Client {
     pub process: u32,
     pub history: History,
     pub rng: StdRng,
+    /// Whether the lock of this round is a fenced one.
+    pub fenced: bool,
 }
 
 impl Client {
@@ -36,7 +38,7 @@ impl Client {
     fn lock(&mut self) -> (Lock, Side) {
         let side = *SIDES.choose(&mut self.rng).expect("some");
         let mut lock = match side {
-            Side::Exclusive => self.engine.lock(NAMES[self.rng.random_range(0..NAMES.len())]),
+            Side::Exclusive => self.lock_of_a_kind(),
             Side::Read => self.engine.rw_lock(SHARED).read(),
             Side::Write => self.engine.rw_lock(SHARED).write(),
         };
@@ -49,6 +51,22 @@ impl Client {
             lock = lock.max_hold(millis(self.rng.random_range(1..4_000)));
         }
         (lock, side)
+    }
+
+    fn lock_of_a_kind(&mut self) -> Lock {
+        let name = NAMES[self.rng.random_range(0..NAMES.len())];
+        let kind = match name {
+            "ledger" => 1,
+            "nightly" => 2 * self.rng.random_range(0..2),
+            "mixed" => self.rng.random_range(0..3),
+            _ => 0,
+        };
+        self.fenced = kind == 1;
+        match kind {
+            0 => self.engine.lock(name),
+            1 => self.engine.fenced_lock(name),
+            _ => self.engine.spin_lock(name),
+        }
     }
 
     async fn acquire(&mut self, lock: &Lock, side: Side) {
@@ -86,6 +104,12 @@ impl Client {
 
     async fn hold(&mut self, lease: Lease, side: Side) {
         let from = now();
+        // A token from a counter is below 2^53, and a server's time times 1,024 is above.
+        assert_eq!(
+            self.fenced,
+            lease.fencing_token().as_i64() < 1 << 53,
+            "{lease:?}: a token of another kind"
+        );
         self.history.count(|totals| totals.leases += 1);
         let longest = *[2, 5, 20, 200, 2_000, 6_000].choose(&mut self.rng).expect("some");
         for _ in 0..self.rng.random_range(1..4) {

@@ -1,6 +1,6 @@
 //! One run: builds the world, lets it go wrong, heals it, and judges what is left.
 
-use leasehold::Engine;
+use leasehold::{Engine, FencingMode};
 use leasehold_memory::{Faults, Faulty};
 use leasehold_tests::conservation::assert_balanced;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -16,7 +16,8 @@ use crate::fixture::{
     Cluster, Data, builder, engine, millis, now, pass, seconds, settles_within, timed, until,
 };
 
-pub const NAMES: [&str; 3] = ["orders", "ledger", "nightly"];
+/// Plain, fenced, plain or spin, and any of the three.
+pub const NAMES: [&str; 4] = ["orders", "ledger", "nightly", "mixed"];
 /// The read/write lock.
 pub const SHARED: &str = "prices";
 
@@ -80,10 +81,16 @@ impl World {
         let cluster = Cluster::new(rng.random_range(1..4));
         let kind = Kind::any(&mut rng);
         let mut processes = vec![];
-        for _ in 0..rng.random_range(2..5) {
+        for number in 0..rng.random_range(2..5) {
+            let fencing = if number % 2 == 0 { FencingMode::Hybrid } else { FencingMode::Counter };
             let transport = Faulty::new(cluster.clone());
-            let engine =
-                builder(&transport).unavailable_after(seconds(4)).metrics().build().await.expect("an engine");
+            let engine = builder(&transport)
+                .fencing(fencing)
+                .unavailable_after(seconds(4))
+                .metrics()
+                .build()
+                .await
+                .expect("an engine");
             processes.push(Process { engine, faults: transport.faults() });
         }
         Self { cluster, processes, history: History::default(), kind, rng }
@@ -137,7 +144,7 @@ impl World {
     fn client(&mut self, process: usize) -> Client {
         let engine = self.processes[process].engine.clone();
         let (scope, history, rng) = (engine.reentry(), self.history.clone(), self.fork());
-        Client { engine, scope, process: process as u32, history, rng }
+        Client { engine, scope, process: process as u32, history, rng, fenced: false }
     }
 
     // In every fourth run an engine is shut down in the middle.

@@ -42,7 +42,8 @@ impl MemoryLane {
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
             if listeners(&mut call.outcome).is_some() {
-                ended.push((place, state.watchers.of(&call.key, None).cloned()));
+                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies()).cloned();
+                ended.push((place, watches));
             }
         }
         drop(state);

@@ -78,6 +78,12 @@ impl MemoryTransport {
         state.table.put_peer(key.clone(), peer, at);
     }
 
+    /// Sets the token counter of a fenced lock, or removes it for `None`. For tests of counters that another client has
+    /// set or deleted.
+    pub fn put_token_counter(&self, key: &Arc<LockKey>, counter: Option<u64>) {
+        self.server.lock().table.put_counter(key.clone(), counter);
+    }
+
     /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
@@ -108,8 +114,7 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        let kinds = Kinds::EXCLUSIVE | Kinds::READ_WRITE | Kinds::SEMAPHORE | Kinds::LATCH;
-        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(kinds)
+        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
@@ -125,6 +130,9 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     );
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
+
+const KINDS: Kinds =
+    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
 
 /// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

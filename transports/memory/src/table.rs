@@ -6,15 +6,15 @@
 //!   map would grow.
 //! - No acquire and no renewal shortens a hold. Nothing is executed after its `execute_by`.
 //! - Tokens rise strictly over the whole table, also within one microsecond, and when the server's clock steps
-//!   back.
+//!   back. Tokens of fenced locks come from a counter of each key instead, which is never removed.
 
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    FencingToken,
+    FencingMode, FencingToken,
     clock::Instant,
     key::{Family, LockKey},
-    transport::{Call, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime},
+    transport::{Call, ErrorKind, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime, TransportError},
 };
 
 use crate::{
@@ -37,6 +37,8 @@ pub(crate) struct Moment {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     holds: ByKey<Hold>,
+    /// The token counters of fenced locks.
+    counters: ByKey<u64>,
     last_token_micros: u64,
     /// How many holds the last sweep has left. The next sweep is due at twice as many, plus `LEFTOVERS_MAX`.
     swept: usize,
@@ -54,14 +56,15 @@ impl Table {
             return Outcome::TooLate { at };
         }
         match (call.kind, call.op) {
-            (HoldKind::Exclusive, Op::Acquire { ttl }) => self.acquire(call, ttl, at),
-            (HoldKind::Exclusive, Op::Renew { ttl }) => self.renew(call, ttl, at),
-            (HoldKind::Exclusive, Op::Release) => self.release(call, at),
+            (HoldKind::Exclusive | HoldKind::Spin, Op::Acquire { ttl }) => self.acquire(call, ttl, at),
+            (HoldKind::Fenced(mode), Op::Acquire { ttl }) => self.acquire_fenced(call, mode, ttl, at),
             (HoldKind::Read | HoldKind::Write, Op::Acquire { ttl }) => {
                 let answer = self.read_write.acquire(call, ttl, at);
                 self.granted_or_busy(answer, at)
             }
             (HoldKind::Read | HoldKind::Write, _) => self.read_write.execute(call, at),
+            (_, Op::Renew { ttl }) if is_kept(call.kind) => self.renew(call, ttl, at),
+            (_, Op::Release) if is_kept(call.kind) => self.release(call, at),
             _ => call.unsupported(NAME),
         }
     }
@@ -86,6 +89,21 @@ impl Table {
             Ok(()) => Outcome::Granted { token: self.next_token(at), at },
             Err(remaining) => Outcome::Busy { remaining, at },
         }
+    }
+
+    // The counter moves with a grant to an owner that did not hold the lock, and only then.
+    fn acquire_fenced(&mut self, call: &Call, mode: FencingMode, ttl: Duration, at: ServerTime) -> Outcome {
+        let is_repeat = self.live_of(call, at).is_some();
+        if is_repeat && !self.counters.contains_key(&call.key) {
+            return Outcome::Failed(counter_is_gone());
+        }
+        let outcome = self.acquire(call, ttl, at);
+        let Outcome::Granted { .. } = outcome else { return outcome };
+        let counter = self.counters.entry(call.key.clone()).or_insert(0);
+        if !is_repeat {
+            *counter = mode.next(*counter, at.micros);
+        }
+        Outcome::Granted { token: FencingToken::of_counter(*counter), at }
     }
 
     fn renew(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
@@ -131,9 +149,17 @@ impl Table {
         self.insert(key, hold, at);
     }
 
-    /// Forgets every hold, like a server without persistence. Tokens continue to rise.
+    /// Sets or removes the token counter of a key, as another client may do.
+    pub(crate) fn put_counter(&mut self, key: Arc<LockKey>, counter: Option<u64>) {
+        match counter {
+            Some(counter) => self.counters.insert(key, counter),
+            None => self.counters.remove(&key),
+        };
+    }
+
+    /// Forgets every hold and token counter, like a server without persistence. Other tokens continue to rise.
     pub(crate) fn lose_all(&mut self) {
-        self.holds = ByKey::default();
+        (self.holds, self.counters) = (ByKey::default(), ByKey::default());
         self.swept = 0;
         self.read_write = ReadWriteLocks::default();
     }
@@ -171,6 +197,15 @@ impl Table {
     }
 }
 
+/// Holds of these kinds are one and the same on a server.
+fn is_kept(kind: HoldKind) -> bool {
+    matches!(kind, HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_))
+}
+
+fn counter_is_gone() -> TransportError {
+    let detail = "the lock is held, but its token counter is gone; acquire the lock again";
+    TransportError::without_effect(ErrorKind::WrongType, None, detail)
+}
 #[cfg(test)]
 #[path = "table_tests.rs"]
 mod tests;

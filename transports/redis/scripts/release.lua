@@ -3,9 +3,9 @@
 -- KEYS[1]  the lock
 -- ARGV[1]  owner
 -- ARGV[2]  the lock's channel
--- ARGV[3]  how to tell: publish, spublish or both
+-- ARGV[3]  how to tell: publish, spublish, both or none
 --
--- {1, listeners, now}  released; `listeners` clients got the notice, -1: it could not be published
+-- {1, listeners, now}  released; `listeners` clients got the notice, -1: it was not or could not be published
 -- {0, now}             not held by this owner, nothing was done
 -- error                nothing was done
 --
@@ -32,6 +32,8 @@ local listeners
 if ARGV[3] == 'both' then
   local sharded, classic = publish('spublish'), publish('publish')
   listeners = (sharded < 0 or classic < 0) and -1 or sharded + classic
+elseif ARGV[3] == 'none' then
+  listeners = -1
 else
   listeners = publish(ARGV[3])
 end

@@ -5,8 +5,10 @@
 -- ARGV[2]      its channel
 -- ARGV[3]      how notices are told: publish, spublish or both
 -- ARGV[4]      1: the server is a node of a cluster
+-- ARGV[5]      the token counter of the lock, if it were a fenced one
 --
--- {missing_1, ...}  as ACL SETUSER spells them; a right to a key or channel is named with it
+-- {missing_1, ...}  as ACL SETUSER spells them; a right to a key or channel is named with it; those that only fenced
+--                   locks need follow the word "fenced"
 -- 0                 the server cannot tell (before Redis 7)
 --
 -- Safe to run twice: it only asks.
@@ -50,4 +52,9 @@ if ARGV[4] == '1' then
   need('cluster|slots', 'cluster', 'slots')
   need('pubsub|shardnumsub', 'pubsub', 'shardnumsub')
 end
+missing[#missing + 1] = 'fenced'
+local counter = ARGV[5]
+need('get ~' .. counter, 'get', counter)
+need('set ~' .. counter, 'set', counter, '1')
+need('incr ~' .. counter, 'incr', counter)
 return missing

@@ -46,10 +46,7 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("redis", TTL_MAX)
-            .with_notices()
-            .with_uptime()
-            .with_kinds(Kinds::EXCLUSIVE | Kinds::SEMAPHORE | Kinds::LATCH)
+        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
@@ -96,6 +93,8 @@ impl fmt::Debug for RedisTransport {
 fn misconfigured(error: ConfigError) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string())
 }
+
+const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
 
 // `PEXPIRE` accepts far longer times. The limit exists because a lease is renewed: a hold that must last longer
 // than a month is a record, not a lease. A wrong unit (µs instead of ms) should be an error, not a lock that no

@@ -78,7 +78,7 @@ impl<S> Entry<S> {
     }
 
     fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
-        self.last_held = None;
+        (self.last_held, self.spin_pause) = (None, Default::default());
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
         let receiver = if in_time { self.callers.take_first(attempt.kind, attempt.ttl) } else { None };
@@ -122,6 +122,7 @@ impl<S> Entry<S> {
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.warned_no_expiry;
         self.warned_no_expiry |= remaining == Remaining::NoExpiry;
         match remaining {
+            _ if self.head_spins() => self.poll_next(now, pace),
             Remaining::For(left) if left.saturating_add(PAST_EXPIRY) <= pace.safety_poll => {
                 self.ask_next(now + left + PAST_EXPIRY, Cause::Expiry)
             }
@@ -156,9 +157,18 @@ impl<S> Entry<S> {
         }
         if error.kind.is_final() {
             self.unclear = None;
-            verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
+            let attempt = self.attempt.take();
+            // The server may refuse one kind and grant another one: the token counter of a fenced lock may be spoilt.
+            let refused = match &attempt {
+                Some(attempt) => self.callers.take_kind(attempt.kind),
+                None => self.depart_all(),
+            };
             let leaving = |caller| Leaving { caller, refusal: Refusal::Failed(error.clone()) };
-            verdict.leaving = self.depart_all().into_iter().map(leaving).collect();
+            verdict.leaving = refused.into_iter().map(leaving).collect();
+            verdict.closing = attempt.and_then(Attempt::into_closing);
+            if !self.callers.is_empty() {
+                self.ask_next(now, Cause::Retry);
+            }
             return;
         }
         self.ask_next(now + backoff(self.failures), Cause::Retry);

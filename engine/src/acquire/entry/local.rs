@@ -33,9 +33,7 @@ impl<S> Entry<S> {
         }
         let turn = match lease.kind() {
             HoldKind::Read => Precedence::AtOnce, // readers of all processes share, so none stands back
-            HoldKind::Exclusive | HoldKind::Write => {
-                self.fairness.handle_release(now, lease.ttl(), subscribed)
-            }
+            _ => self.fairness.handle_release(now, lease.ttl(), subscribed),
         };
         self.take_turn(turn, now, pace);
     }
@@ -46,7 +44,7 @@ impl<S> Entry<S> {
         self.remember_lost(&lost);
         let turn = match lease.kind() {
             HoldKind::Read => Precedence::AtOnce,
-            HoldKind::Exclusive | HoldKind::Write => self.fairness.handle_loss(now, lease.ttl()),
+            _ => self.fairness.handle_loss(now, lease.ttl()),
         };
         self.take_turn(turn, now, pace);
     }

@@ -1,8 +1,9 @@
 //! The entry of a key: its callers, the one attempt to acquire it, and when to ask the server. Pure.
 //!
 //! Rules.
-//! - The attempt belongs to the key. It has the ttl of the caller that is at the head when the attempt starts. Its
-//!   grant goes to the first queued caller with that ttl. A caller that leaves changes nothing for the others.
+//! - The attempt belongs to the key. It has the kind and the ttl of the caller that is at the head when the attempt
+//!   starts. Its grant goes to the first queued caller with that kind and ttl. A caller that leaves changes nothing for
+//!   the others. A caller of another kind never gets the grant: its token or its release would be wrong.
 //! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy).
 //! - An unanswered ask is repeated with the same owner for half a ttl. Then its owner is closed and a new attempt
 //!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
@@ -22,6 +23,7 @@ mod grants;
 mod local;
 mod notices;
 mod pace;
+mod spin;
 mod step;
 mod timeouts;
 
@@ -40,6 +42,8 @@ use crate::{
     lease::shared::{LeaseCore, Terms},
     transport::{HoldKind, TransportError},
 };
+
+use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};
 pub(crate) use grants::HeldGrant;
@@ -85,6 +89,7 @@ pub(crate) struct Entry<S> {
     follow_up: Option<Cause>,
     unclear: Option<Unclear>,
     failures: u32,
+    spin_pause: SpinPause,
     fairness: Fairness,
 }
 
@@ -113,6 +118,7 @@ impl<S> Default for Entry<S> {
             follow_up: None,
             unclear: None,
             failures: 0,
+            spin_pause: SpinPause::default(),
             fairness: Fairness::default(),
         }
     }

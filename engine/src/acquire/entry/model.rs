@@ -21,15 +21,17 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::{Owner, OwnerMint},
     routing::topology::{ClockId, NodeId},
-    transport::{ErrorKind, Outcome, Remaining, ServerTime, WatchState},
+    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime, WatchState},
 };
 
 const TTL: Duration = Duration::from_secs(30);
+const FENCED: HoldKind = HoldKind::Fenced(crate::FencingMode::Hybrid);
 const START: Instant = Instant::from_nanos(1_000_000_000);
 const PACE: Pace = Pace {
     unavailable_after: Duration::from_secs(10),
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
+    jitter: 0,
     round_trip: Duration::from_millis(1),
 };
 
@@ -55,6 +57,12 @@ struct Bounds {
     jeopardy: bool,
     /// How often this engine's hold is deleted, without a notice.
     deletions: u32,
+    /// Every second caller wants a fenced lock. The others want a plain one.
+    two_kinds: bool,
+    /// How often the server refuses an ask for a fenced lock for good.
+    refusals: u32,
+    /// A fault: the entry takes all callers for callers of one kind.
+    ignores_kinds: bool,
 }
 
 const SMALL: Bounds = Bounds {
@@ -70,6 +78,9 @@ const SMALL: Bounds = Bounds {
     stands_back: false,
     jeopardy: false,
     deletions: 0,
+    two_kinds: false,
+    refusals: 0,
+    ignores_kinds: false,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +122,7 @@ enum Action {
     ServerTakesCommand,
     AnswerArrives,
     AskTimesOut,
+    AskIsRefused,
     ForeignReleases,
     ForeignTakes,
     SubscriptionTakesEffect,
@@ -161,6 +173,8 @@ struct World {
     seen: Option<WatchState>,
     driver: Driver,
     owners: Vec<Owner>,
+    /// The kind that each of these owners has asked for.
+    kinds: Vec<HoldKind>,
     asks: u64,
     hints: u64,
     asks_by_hint: u64,
@@ -187,6 +201,7 @@ impl World {
             seen: None,
             driver: Driver::Resting,
             owners: Vec::new(),
+            kinds: Vec::new(),
             asks: 0,
             hints: 0,
             asks_by_hint: 0,
@@ -204,7 +219,11 @@ impl World {
     fn join(&mut self, patience: Patience) {
         self.next_caller += 1;
         let terms = Terms {
-            kind: HoldKind::Exclusive,
+            kind: if self.bounds.ignores_kinds {
+                HoldKind::Exclusive
+            } else {
+                self.kind_of(self.next_caller)
+            },
             ttl: TTL,
             renewed: true,
             max_hold: None,
@@ -217,12 +236,31 @@ impl World {
         );
     }
 
+    /// The kind that this caller wants.
+    fn kind_of(&self, caller: u64) -> HoldKind {
+        if self.bounds.two_kinds && caller % 2 == 0 { FENCED } else { HoldKind::Exclusive }
+    }
+
+    fn kind_of_owner(&self, owner: Owner) -> HoldKind {
+        self.kinds[self.owners.iter().position(|known| *known == owner).unwrap()]
+    }
+
+    /// The ask that waits for its answer asks for a fenced lock and has not reached the server.
+    fn asks_fenced(&self) -> bool {
+        let is_fenced = |command: &Command| {
+            matches!(command, Command::Ask(owner, ask)
+                if self.driver == Driver::InFlight(*ask) && self.kind_of_owner(*owner) == FENCED)
+        };
+        self.commands.front().is_some_and(is_fenced)
+    }
+
     fn actions(&self) -> Vec<Action> {
         let may = |action: &Action| match action {
             Action::CloserSends => !self.closings.is_empty(),
             Action::ServerTakesCommand => !self.commands.is_empty(),
             Action::AnswerArrives => !self.answers.is_empty(),
             Action::AskTimesOut => matches!(self.driver, Driver::InFlight(_)) && self.bounds.timeouts > 0,
+            Action::AskIsRefused => self.bounds.refusals > 0 && self.asks_fenced(),
             Action::ForeignReleases => self.hold == Hold::Foreign,
             Action::ForeignTakes => self.hold == Hold::Free && self.bounds.foreign_takes > 0,
             Action::SubscriptionTakesEffect => self.subscription == Subscription::Requested,
@@ -257,6 +295,7 @@ impl World {
             Action::ServerTakesCommand => self.execute(),
             Action::AnswerArrives => self.receive(),
             Action::AskTimesOut => self.time_out(),
+            Action::AskIsRefused => self.refuse(),
             Action::ForeignReleases => self.free(),
             Action::ForeignTakes => {
                 self.bounds.foreign_takes -= 1;
@@ -355,12 +394,26 @@ impl World {
         self.answered(Err(TransportError::unknown(ErrorKind::TimedOut, server(), "no answer")));
     }
 
+    fn refuse(&mut self) {
+        self.bounds.refusals -= 1;
+        self.commands.pop_front();
+        self.answered(Err(TransportError::without_effect(ErrorKind::WrongType, None, "no counter")));
+    }
+
     fn answered(&mut self, answer: Result<Outcome, TransportError>) {
         self.driver = Driver::Waiting(None);
         self.note_answer(&answer);
         let execute_by = self.now + Duration::from_secs(1);
         let verdict = self.entry.handle_answer(answer, self.now, execute_by, self.now, &PACE);
         self.close(verdict.closing);
+        for Leaving { caller, refusal } in verdict.leaving {
+            let is_fenced = self.kind_of(caller.id.0) == FENCED;
+            assert!(
+                is_fenced || !matches!(refusal, Refusal::Failed(_)),
+                "a refusal of another kind: {caller:?}"
+            );
+            self.zero_waits.retain(|zero| zero.id != caller.id);
+        }
         if let Some(grant) = verdict.grant {
             self.zero_waits.retain(|caller| caller.id != grant.receiver.id);
             self.install(grant);
@@ -395,6 +448,8 @@ impl World {
 
     fn install(&mut self, grant: Grant<()>) {
         let key = LockKey::new("", "a").unwrap();
+        let (wanted, kind) = (self.kind_of(grant.receiver.id.0), self.kind_of_owner(grant.granted.owner));
+        assert_eq!(wanted, kind, "a grant of another kind: {:?}", grant.receiver);
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, 1);
         let lease = Arc::new(lease);
         if self.bounds.jeopardy {
@@ -458,7 +513,9 @@ impl World {
         }
         if !self.owners.contains(&ask.owner) {
             self.owners.push(ask.owner);
+            self.kinds.push(self.kind_of(self.entry.callers.head().unwrap().id.0));
         }
+        assert!(self.bounds.ignores_kinds || ask.kind == self.kind_of_owner(ask.owner), "{ask:?}");
         self.entry.note_sent(self.now);
         self.commands.push_back(Command::Ask(ask.owner, self.asks));
         self.driver = Driver::InFlight(self.asks);
@@ -559,7 +616,10 @@ impl World {
             (
                 (callers.iter().map(|caller| caller.id.0).collect::<Vec<_>>(), next_ask, cause, last_held),
                 (standing_back, follow_up, unclear.is_some(), failures, fairness),
-                (attempt.as_ref().map(|it| name(it.owner)), grants.only().map(|it| name(it.lease.owner))),
+                (
+                    attempt.as_ref().map(|it| (name(it.owner), it.kind)),
+                    grants.only().map(|it| name(it.lease.owner))
+                ),
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
                 (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
@@ -570,11 +630,12 @@ impl World {
     }
 }
 
-const ACTIONS: [Action; 16] = [
+const ACTIONS: [Action; 17] = [
     Action::CloserSends,
     Action::ServerTakesCommand,
     Action::AnswerArrives,
     Action::AskTimesOut,
+    Action::AskIsRefused,
     Action::ForeignReleases,
     Action::ForeignTakes,
     Action::SubscriptionTakesEffect,
@@ -638,6 +699,27 @@ fn l2_nor_when_asks_are_not_answered() {
 #[test]
 fn l2_nor_when_callers_leave() {
     explore_habits(Bounds { departures: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn a_grant_goes_to_a_caller_of_its_kind_whatever_the_order_of_events() {
+    let two_kinds = Bounds { two_kinds: true, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { callers: 3, departures: 1, foreign_takes: 0, ..two_kinds });
+    explore_habits(Bounds { departures: 1, timeouts: 1, foreign_takes: 0, ..two_kinds });
+}
+
+#[test]
+fn a_refusal_of_one_kind_ends_no_caller_of_the_other_and_strands_none() {
+    let refused = Bounds { two_kinds: true, refusals: 1, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { callers: 3, ..refused });
+    explore_habits(Bounds { departures: 1, ..refused });
+}
+
+#[test]
+#[should_panic(expected = "two_kinds: true")]
+fn an_entry_that_ignores_the_kind_is_found() {
+    let departures = Bounds { two_kinds: true, departures: 1, cuts: 0, foreign_takes: 0, ..SMALL };
+    explore(Bounds { ignores_kinds: true, ..departures });
 }
 
 #[test]

@@ -30,6 +30,7 @@ const PACE: Pace = Pace {
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
     round_trip: Duration::from_millis(1),
+    jitter: 0,
 };
 
 /// Which events may happen, and how often.

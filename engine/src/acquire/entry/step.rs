@@ -46,21 +46,18 @@ impl<S> Entry<S> {
         mint: &OwnerMint,
         pace: &Pace,
     ) -> (Step, Option<UnconfirmedOwner>) {
-        let Some(head) = self.callers.head() else {
+        let Some(Terms { kind, ttl, labels, .. }) = self.callers.head().map(|head| head.terms) else {
             return (Step::Rest, self.rest(now));
         };
         if self.leaves_it_to_local() {
             let closing = self.stop_asking();
             return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
+        self.hurry_for_spin(now, pace);
         if now < self.next_ask {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
-            return (
-                Step::Wait { until: Some(until), watch: self.last_held.is_some() || self.standing_back },
-                None,
-            );
+            return (Step::Wait { until: Some(until), watch: self.wants_watch() }, None);
         }
-        let Terms { kind, ttl, labels, .. } = head.terms;
         let closing = self.give_up_attempt(now);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), kind, ttl));
         attempt.aim(kind, ttl);
@@ -77,6 +74,10 @@ impl<S> Entry<S> {
         };
         (self.follow_up, self.standing_back) = (None, false);
         (Step::Ask(ask), closing)
+    }
+
+    fn wants_watch(&self) -> bool {
+        (self.last_held.is_some() || self.standing_back) && !self.head_spins()
     }
 
     // Without a watch, `last_held` may be stale by the next arrival, so it is forgotten.

@@ -10,7 +10,7 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::OwnerMint,
     routing::topology::{ClockId, NodeId},
-    transport::{ErrorKind, Outcome, Remaining, ServerTime},
+    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime},
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -22,12 +22,15 @@ const TERMS: Terms = Terms {
     labels: crate::metrics::LabelSet::DEFAULT,
 };
 const OTHER_TTL: Terms = Terms { ttl: Duration::from_secs(20), ..TERMS };
+const FENCED: Terms = Terms { kind: HoldKind::Fenced(crate::FencingMode::Hybrid), ..TERMS };
+const SPIN: Terms = Terms { kind: HoldKind::Spin, ..TERMS };
 const POLL: u64 = 1_000;
 const ROUND_TRIP: u64 = 1;
 const PACE: Pace = Pace {
     unavailable_after: Duration::from_secs(10),
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_millis(POLL),
+    jitter: 0,
     round_trip: Duration::from_millis(ROUND_TRIP),
 };
 const FOREVER: Patience = Patience::Wait(None);
@@ -213,6 +216,97 @@ fn a_grant_goes_to_the_first_caller_with_the_ttl_that_was_asked_for() {
     assert_eq!(ground.ask(0).ttl, TTL);
     assert!(ground.entry.depart(head).is_some() && ground.entry.depart(head).is_none());
     assert_eq!(ground.answer(granted(), 0, 1).grant.unwrap().receiver.id, second);
+}
+
+#[test]
+fn a_grant_goes_to_the_first_caller_of_its_kind() {
+    let mut ground = Ground::new();
+    let head = ground.join(FOREVER, 0, FENCED, None);
+    ground.caller(FOREVER, 1);
+    let second = ground.join(FOREVER, 2, FENCED, None);
+    assert_eq!(ground.ask(0).kind, FENCED.kind);
+    ground.entry.depart(head);
+    assert_eq!(ground.answer(granted(), 0, 1).grant.unwrap().receiver.id, second);
+}
+
+#[test]
+fn a_grant_of_a_kind_that_nobody_wants_is_given_back() {
+    let mut ground = Ground::new();
+    let head = ground.join(FOREVER, 0, FENCED, None);
+    ground.ask(0);
+    ground.entry.depart(head);
+    ground.caller(FOREVER, 1);
+    let verdict = ground.answer(granted(), 0, 5);
+    assert!(verdict.grant.is_none() && verdict.closing.unwrap().kind == FENCED.kind);
+    assert_eq!(ground.ask(5).kind, HoldKind::Exclusive);
+}
+
+#[test]
+fn a_final_refusal_ends_the_callers_of_its_kind_and_closes_its_owner() {
+    let mut ground = Ground::new();
+    ground.join(FOREVER, 0, FENCED, None);
+    let plain = ground.caller(FOREVER, 1);
+    ground.join(FOREVER, 2, FENCED, None);
+    let owner = ground.ask(0).owner;
+    ground.answer(unknown(1_000), 0, 1_000);
+    ground.ask(1_010);
+    let verdict = ground.answer(failed(ErrorKind::WrongType), 1_010, 1_011);
+    assert_eq!(names(verdict.leaving), [(1, "failed"), (3, "failed")]);
+    assert_eq!(verdict.closing.unwrap().owner, owner);
+    assert_eq!(ground.ask(1_011).kind, HoldKind::Exclusive);
+    assert_eq!(ground.answer(granted(), 1_011, 1_012).grant.unwrap().receiver.id, plain);
+}
+
+// Spin locks.
+
+#[test]
+fn a_spin_caller_polls_without_a_watch_and_ever_more_slowly() {
+    let mut ground = Ground::new();
+    ground.join(FOREVER, 0, SPIN, None);
+    let (mut ms, mut pauses) = (0, Vec::new());
+    for round in 0..9 {
+        let ask = ground.ask(ms);
+        assert_eq!(ask.cause, if round == 0 { Cause::Arrival } else { Cause::Poll });
+        ground.answer(held(10_000), ms, ms);
+        let (next, watch) = ground.wait(ms);
+        assert!(!watch);
+        pauses.push(next.unwrap() - ms);
+        ms = next.unwrap();
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 128]);
+    ground.ask(ms);
+    let lease = ground.granted(ms, ms);
+    ground.join(FOREVER, ms, SPIN, None);
+    ground.release(&lease, ms);
+    ground.ask(ms);
+    ground.answer(held(10_000), ms, ms);
+    assert_eq!(ground.wait(ms).0, Some(ms + 1), "the next wait begins with short pauses");
+}
+
+#[test]
+fn a_spin_caller_does_not_wait_for_the_poll_of_the_caller_before_it() {
+    let mut ground = Ground::waiting(10_000);
+    let plain = CallerId(1);
+    assert_eq!(ground.wait(1), (Some(1 + POLL), true));
+    ground.join(FOREVER, 2, SPIN, None);
+    assert_eq!(ground.wait(2), (Some(1 + POLL), true), "the head decides");
+    ground.entry.depart(plain);
+    assert_eq!(ground.wait(3), (Some(4), false));
+}
+
+#[test]
+fn a_plain_caller_behind_a_spin_caller_watches_once_it_is_the_head() {
+    let mut ground = Ground::new();
+    let spin = ground.join(FOREVER, 0, SPIN, None);
+    ground.caller(FOREVER, 0);
+    ground.ask(0);
+    ground.answer(held(10_000), 0, 1);
+    assert!(!ground.wait(1).1);
+    ground.entry.depart(spin);
+    assert_eq!(ground.wait(1), (Some(2), true));
+    ground.ask(2);
+    ground.answer(held(10_000), 2, 3);
+    assert_eq!(ground.wait(3), (Some(3 + POLL), true));
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn wakeup_source(cause: AskCause) -> Option<usize> {
         AskCause::Turn => const { at(WAKEUP_SOURCE, "turn") },
         AskCause::Expiry => const { at(WAKEUP_SOURCE, "expiry") },
         AskCause::SafetyPoll => const { at(WAKEUP_SOURCE, "safety_poll") },
+        AskCause::Poll => const { at(WAKEUP_SOURCE, "poll") },
         AskCause::Resync => const { at(WAKEUP_SOURCE, "resync") },
         AskCause::Retry => const { at(WAKEUP_SOURCE, "retry") },
     })

@@ -15,6 +15,8 @@ pub(crate) struct Facts {
     pub(super) settings: Vec<String>,
     /// Missing rights, according to the audit's script. `None`: the server cannot report them.
     pub(crate) missing_rights: Option<Vec<String>>,
+    /// Missing rights that only fenced locks need.
+    pub(crate) missing_fenced_rights: Vec<String>,
     /// How far the server's clock is ahead of ours, in µs, as a lower bound.
     pub(crate) offset_micros: Option<i64>,
     /// The same for its replicas. `None`: the replica could not be asked.

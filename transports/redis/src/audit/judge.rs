@@ -27,6 +27,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
     ];
     findings.extend(replica_clocks(facts, terms));
     findings.extend(regions(facts));
+    findings.extend(fenced_locks(facts));
     findings.into_iter().map(|finding| finding.of(&facts.server)).collect()
 }
 
@@ -172,6 +173,13 @@ fn rights(facts: &Facts) -> Finding {
             warn("rights", "the server cannot be asked (before Redis 7)", "try with an acquire and a release")
         }
     }
+}
+
+// A fleet without fenced locks does not need these rights.
+fn fenced_locks(facts: &Facts) -> Option<Finding> {
+    let missing = facts.missing_fenced_rights.join(", ");
+    let remedy = "grant them if fenced locks are used; the README of leasehold-redis lists all";
+    (!missing.is_empty()).then(|| warn("fenced locks", format!("missing: {missing}"), remedy))
 }
 
 // A database that several regions write to does not report that.
@@ -411,6 +419,19 @@ mod tests {
         let findings = judge_server(&poor, &config(), &terms());
         let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
         assert_eq!((rights.level, rights.found.as_str()), (AuditLevel::Error, "missing: +pexpire, +hdel"));
+    }
+
+    #[test]
+    fn rights_that_only_fenced_locks_need_are_a_warning() {
+        let mut poor = facts(GOOD, &[]);
+        poor.missing_fenced_rights = vec!["+incr ~redisson_lock_token:{a}".into()];
+        let findings = judge_server(&poor, &config(), &terms());
+        assert_eq!(level(&findings, "fenced locks"), AuditLevel::Warn);
+        assert!(
+            judge_server(&facts(GOOD, &[]), &config(), &terms())
+                .iter()
+                .all(|one| one.subject != "fenced locks")
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::{
     discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::nodes::Nodes,
     wire::{
-        names::lock_channel,
+        names::{lock_channel, token_counter},
         reply,
         scripts::Script,
         sentinel::{SentinelSettings, quorum},
@@ -78,7 +78,7 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
     let mut facts = Facts::new(connection.address().to_string(), info, settings);
-    facts.missing_rights = rights;
+    (facts.missing_rights, facts.missing_fenced_rights) = rights.map_or((None, Vec::new()), by_kind);
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
     facts.batches = match connection.batches() {
@@ -111,7 +111,7 @@ async fn missing_rights(
     step: Duration,
 ) -> Option<Vec<String>> {
     let lock = format!("{}leasehold:audit", terms.name_prefix);
-    let channel = lock_channel(&lock);
+    let (channel, counter) = (lock_channel(&lock), token_counter(&lock));
     let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
     let text = |text: String| Value::String(Str::from(text));
     let args = vec![
@@ -121,6 +121,7 @@ async fn missing_rights(
         text(channel),
         literal(connection.publishes()),
         in_cluster,
+        text(counter),
     ];
     match connection.link().request("EVAL", 0, args, step).await {
         Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
@@ -128,6 +129,13 @@ async fn missing_rights(
         Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),
         Err(_) => None,
     }
+}
+
+// The rights behind the word are those of fenced locks.
+fn by_kind(mut missing: Vec<String>) -> (Option<Vec<String>>, Vec<String>) {
+    let word = missing.iter().position(|right| right == "fenced").unwrap_or(missing.len());
+    let fenced = missing.split_off(word).into_iter().skip(1).collect();
+    (Some(missing), fenced)
 }
 
 async fn replica_offsets(

@@ -90,3 +90,5 @@ pub(crate) fn text(text: &str) -> Value {
 const END_OF_HOLD: &str = "0";
 /// The number of keys.
 pub(super) const ONE: Value = Value::Integer(1);
+/// The number of keys of a fenced lock.
+pub(super) const TWO: Value = Value::Integer(2);

@@ -72,7 +72,7 @@ impl RedisLane {
         let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
         let outcome =
             route.run(|connection, asking| async move { connection.call(call, asking).await }).await?;
-        Ok(publish_everywhere(outcome, &route, &call.key).await)
+        Ok(publish_everywhere(outcome, &route, call).await)
     }
 
     // The deadline of requests that carry no `execute_by` of their own.
@@ -167,9 +167,9 @@ fn is_renewal(call: &Call) -> bool {
 
 // After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
 // unknown.
-async fn publish_everywhere(outcome: Outcome, route: &Route<'_>, key: &LockKey) -> Outcome {
+async fn publish_everywhere(outcome: Outcome, route: &Route<'_>, call: &Call) -> Outcome {
     match outcome {
-        Outcome::Released { at, .. } if route.publish_behind_ask(key).await => {
+        Outcome::Released { at, .. } if call.kind.notifies() && route.publish_behind_ask(&call.key).await => {
             Outcome::Released { listeners: None, at }
         }
         outcome => outcome,

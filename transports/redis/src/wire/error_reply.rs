@@ -91,6 +91,12 @@ const BY_CODE: &[Row] = &[
         ErrorKind::Denied,
         "the server is in protected mode: give it a password, or bind it to other addresses",
     ),
+    (
+        "WRONGTOKEN",
+        ErrorKind::WrongType,
+        "the key of the lock's token counter holds something else; delete that key or use another name",
+    ),
+    ("NOTOKEN", ErrorKind::WrongType, "ask again; and let nobody delete the token counter of a fenced lock"),
     ("WRONGTYPE", ErrorKind::WrongType, "the key holds something that is no lock; use another name"),
 ];
 
@@ -215,6 +221,8 @@ mod tests {
             ),
             ("-DENIED Redis is running in protected mode", ErrorKind::Denied),
             ("WRONGTYPE Operation against a key holding the wrong kind of value", ErrorKind::WrongType),
+            ("WRONGTOKEN the token counter holds \"x\", which cannot be counted up", ErrorKind::WrongType),
+            ("NOTOKEN the lock is held, but its token counter is gone", ErrorKind::WrongType),
             ("ERR unknown command 'EVALSHA', with args beginning with: ", ErrorKind::Misconfigured),
             ("ERR DB index is out of range", ErrorKind::Misconfigured),
             ("ERR This instance has cluster support disabled", ErrorKind::Misconfigured),

@@ -32,6 +32,13 @@ pub fn latch_channel(latch: &str) -> String {
 pub fn marker(counter: &str, client: &str) -> String {
     suffix(counter, &["leasehold_op:", client].concat())
 }
+/// Returns the key of the token counter of a fenced lock.
+pub fn token_counter(lock: &str) -> String {
+    prefix(TOKEN_COUNTER, lock)
+}
+
+/// The first part of every token counter's key. For ACL rules: `~redisson_lock_token:*`.
+pub const TOKEN_COUNTER: &str = "redisson_lock_token";
 
 /// The first part of every lock's channel. For ACL rules: `&redisson_lock__channel:*`.
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
@@ -58,7 +65,8 @@ mod tests {
     fn the_table_of_the_wire_protocol() {
         assert_eq!(prefix("redisson_rwlock", "L"), "redisson_rwlock:{L}");
         assert_eq!(prefix("redisson_sc", "{t}L"), "redisson_sc:{t}L");
-        assert_eq!(prefix("redisson_lock_token", "L"), "redisson_lock_token:{L}");
+        assert_eq!(token_counter("L"), "redisson_lock_token:{L}");
+        assert_eq!(token_counter("{t}L"), "redisson_lock_token:{t}L");
         assert_eq!(prefix("redisson_lock_queue", "L"), "redisson_lock_queue:{L}");
         assert_eq!(prefix("redisson_lock_timeout", "L"), "redisson_lock_timeout:{L}");
         assert_eq!(suffix("L", "leasehold_alive"), "{L}:leasehold_alive");

@@ -8,12 +8,21 @@ use leasehold::transport::{Hold, Remaining};
 
 use super::msgpack::{Item, unpack};
 
-/// The reply to acquire, with the server time in µs.
+/// The reply to acquire and fenced_acquire, with the server time in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    Granted { now: u64 },
-    Held { remaining: Remaining, now: u64 },
-    TooLate { now: u64 },
+    /// `counter`: the token of a fenced lock.
+    Granted {
+        counter: Option<u64>,
+        now: u64,
+    },
+    Held {
+        remaining: Remaining,
+        now: u64,
+    },
+    TooLate {
+        now: u64,
+    },
 }
 
 /// The reply to release and force_release.
@@ -58,7 +67,23 @@ pub(crate) struct Seen {
 impl Acquired {
     pub(crate) fn read(frame: &Frame) -> Option<Self> {
         match array(frame)? {
-            [code, now] if number(code)? == 1 => Some(Self::Granted { now: micros(now)? }),
+            [code, now] if number(code)? == 1 => Some(Self::Granted { counter: None, now: micros(now)? }),
+            refused => Self::read_refused(refused),
+        }
+    }
+
+    pub(crate) fn read_fenced(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, token, now] if number(code)? == 1 => {
+                let token = u64::try_from(number(token)?).ok().filter(|token| *token > 0)?;
+                Some(Self::Granted { counter: Some(token), now: micros(now)? })
+            }
+            refused => Self::read_refused(refused),
+        }
+    }
+
+    fn read_refused(parts: &[Frame]) -> Option<Self> {
+        match parts {
             [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
             [code, left, now] if number(code)? == 0 => {
                 Some(Self::Held { remaining: remaining(number(left)?)?, now: micros(now)? })
@@ -69,7 +94,7 @@ impl Acquired {
 
     pub(crate) fn now(&self) -> u64 {
         match *self {
-            Self::Granted { now } | Self::Held { now, .. } | Self::TooLate { now } => now,
+            Self::Granted { now, .. } | Self::Held { now, .. } | Self::TooLate { now } => now,
         }
     }
 }
@@ -247,7 +272,7 @@ mod tests {
     #[test]
     fn acquire_has_three_shapes_and_no_other() {
         let read = |frame| Acquired::read(&frame);
-        assert_eq!(read(a(vec![n(1), n(7)])), Some(Acquired::Granted { now: 7 }));
+        assert_eq!(read(a(vec![n(1), n(7)])), Some(Acquired::Granted { counter: None, now: 7 }));
         assert_eq!(read(a(vec![n(2), n(7)])), Some(Acquired::TooLate { now: 7 }));
         let held = |remaining| Some(Acquired::Held { remaining, now: 7 });
         assert_eq!(read(a(vec![n(0), n(1500), n(7)])), held(Remaining::For(Duration::from_millis(1500))));
@@ -266,6 +291,19 @@ mod tests {
             Frame::Null,
         ] {
             assert_eq!(Acquired::read(&wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_fenced_grant_has_a_token_of_at_least_1() {
+        let read = |frame| Acquired::read_fenced(&frame);
+        let granted = Some(Acquired::Granted { counter: Some(5), now: 7 });
+        assert_eq!(read(a(vec![n(1), n(5), n(7)])), granted);
+        assert_eq!(read(a(vec![n(2), n(7)])), Some(Acquired::TooLate { now: 7 }));
+        let held = Some(Acquired::Held { remaining: Remaining::NoExpiry, now: 7 });
+        assert_eq!(read(a(vec![n(0), n(-1), n(7)])), held);
+        for wrong in [a(vec![n(1), n(7)]), a(vec![n(1), n(0), n(7)]), a(vec![n(1), n(-1), n(7)]), n(1)] {
+            assert_eq!(Acquired::read_fenced(&wrong), None, "{wrong:?}");
         }
     }
 
@@ -303,7 +341,10 @@ mod tests {
             assert_eq!(Freed::read(&a(vec![n(0), n(absurd)])), None, "{absurd}");
             assert_eq!(Renewed::read(&a(vec![n(2), n(absurd)]), 1), None, "{absurd}");
         }
-        assert_eq!(Acquired::read(&a(vec![n(1), n(1 << 53)])), Some(Acquired::Granted { now: 1 << 53 }));
+        assert_eq!(
+            Acquired::read(&a(vec![n(1), n(1 << 53)])),
+            Some(Acquired::Granted { counter: None, now: 1 << 53 })
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use fred::bytes_utils::Str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Acquire,
+    FencedAcquire,
     Release,
     Renew,
     RenewAcrossSlots,
@@ -34,8 +35,9 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 10] = [
+    const ALL: [Script; 11] = [
         Script::Acquire,
+        Script::FencedAcquire,
         Script::Release,
         Script::Renew,
         Script::RenewAcrossSlots,
@@ -66,6 +68,7 @@ impl Script {
     fn text(self) -> &'static str {
         match self {
             Script::Acquire => include_str!("../../scripts/acquire.lua"),
+            Script::FencedAcquire => include_str!("../../scripts/fenced_acquire.lua"),
             Script::Release => include_str!("../../scripts/release.lua"),
             Script::Renew => include_str!("../../scripts/renew.lua"),
             Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),

@@ -9,6 +9,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 import org.redisson.api.RBucket;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -46,6 +47,17 @@ final class Verbs {
         return redisson.getLock(name);
     }
 
+    /** {@code fenced:a}: the fenced lock of a. {@code spin:a}: the spin lock of a. Else the plain lock. */
+    private RLock lockOf(String name) {
+        if (name.startsWith(FENCED)) {
+            return redisson.getFencedLock(name.substring(FENCED.length()));
+        }
+        if (name.startsWith(SPIN)) {
+            return redisson.getSpinLock(name.substring(SPIN.length()));
+        }
+        return redisson.getLock(name);
+    }
+
     /** What a command does, on its thread; its value is the result text of the answer. */
     @FunctionalInterface
     interface Work {
@@ -69,6 +81,8 @@ final class Verbs {
             case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
                     "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
                     counters.bind(c);
+            case "tokenlock" -> onLock(c, lock -> "" + ((RFencedLock) lock).lockAndGetToken());
+            case "token" -> onLock(c, lock -> "" + ((RFencedLock) lock).getToken());
             case "increment" -> increment(c);
             case "contend" -> contend(c);
             case "get" -> get(c);
@@ -203,6 +217,9 @@ final class Verbs {
     }
 
     private static final String RED = "red:";
+    private static final String FENCED = "fenced:";
+
+    private static final String SPIN = "spin:";
 
     private RBucket<String> bucket(String key) {
         return redisson.getBucket(key, StringCodec.INSTANCE);
