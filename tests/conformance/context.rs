@@ -25,6 +25,7 @@ pub struct Context {
     /// A lane for renewals.
     pub renewals: Arc<dyn Lane>,
     clock: Clock,
+    kind: HoldKind,
     mint: OwnerMint,
     prefix: String,
 }
@@ -45,12 +46,13 @@ impl Context {
         let mint = OwnerMint::new();
         // An owner is unlike every other, so a prefix made of one keeps tests on one server apart.
         let prefix = format!("conformance:{}:", mint.mint());
-        Context { calls, others, renewals, clock: G::CLOCK, mint, prefix }
+        Context { calls, others, renewals, clock: G::CLOCK, kind: G::KIND, mint, prefix }
     }
 
-    /// The key of the lock with this name.
+    /// The key of the lock with this name, of the family of the kind.
     pub fn key(&self, name: &str) -> Arc<LockKey> {
-        LockKey::new(&self.prefix, name).expect("a valid name")
+        let key = LockKey::new(&self.prefix, name).expect("a valid name");
+        key.of_family(self.kind.family())
     }
 
     /// How many bytes of a name the prefix takes.
@@ -84,7 +86,12 @@ impl Context {
     }
 
     fn call(&self, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
-        Call::new(key.clone(), HoldKind::Exclusive, op, owner, self.now() + TIMEOUT)
+        self.call_of(self.kind, key, op, owner)
+    }
+
+    /// A call of this kind that may be executed from now on for the command timeout.
+    pub fn call_of(&self, kind: HoldKind, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
+        Call::new(key.clone(), kind, op, owner, self.now() + TIMEOUT)
     }
 
     /// Acquires over the calls lane.

@@ -1,6 +1,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
-use leasehold::{clock::Clock, key::LockKey, transport::Transport};
+use leasehold::{
+    clock::Clock,
+    key::LockKey,
+    transport::{HoldKind, Transport},
+};
 
 /// A server, or what plays one, and a transport to it.
 pub trait Fixture: Sized {
@@ -11,6 +15,9 @@ pub trait Fixture: Sized {
     /// Whether every valid name can be a lock. A cluster refuses names whose related keys fall into other slots, as
     /// `Misconfigured`, without effect.
     const EVERY_NAME: bool = true;
+
+    /// The kind of the holds.
+    const KIND: HoldKind = HoldKind::Exclusive;
 
     /// A ground for one test. Locks that other tests left behind do not matter: each test uses names of its own.
     fn fresh() -> impl Future<Output = Self>;

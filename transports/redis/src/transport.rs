@@ -10,7 +10,7 @@ use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, T
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
-    connection::warn_interval::WarnInterval,
+    connection::{KINDS, warn_interval::WarnInterval},
     discovery::deployment::Deployment,
     lane::RedisLane,
 };
@@ -44,7 +44,7 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime()
+        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use leasehold::{
     clock::Instant,
-    key::LockKey,
+    key::{Family, LockKey},
+    owner::Owner,
     routing::{slot::Slot, topology::ClockId},
     transport::{ErrorKind, TransportError},
 };
@@ -16,7 +17,10 @@ use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
     connection::{Asking, CallError, Connection},
-    wire::{names::lock_channel, redirect::RedirectKind},
+    wire::{
+        names::{channel_of, read_timeout},
+        redirect::RedirectKind,
+    },
 };
 
 /// The route of one request. It starts at the node that serves the slot, and follows each redirect to the node
@@ -107,27 +111,35 @@ impl Nodes {
         })
     }
 
-    /// Checks that the lock's key and its channel are in the same slot. Outside of a cluster every name is
-    /// accepted.
+    /// Checks that the names on the server that belong to the lock are in the slot of its key. Outside of a cluster every
+    /// name is accepted.
     ///
     /// # Errors
-    /// `Misconfigured` if the two slots differ.
+    /// `Misconfigured` if a slot differs.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
         if self.deployment().config.topology != RedisTopology::Cluster {
             return Ok(());
         }
-        let channel = lock_channel(key.on_server());
-        let (own, other) = (key.slot().number(), Slot::of(channel.as_bytes()).number());
-        if own == other {
-            return Ok(());
+        must_be_in_slot_of(key, "channel", &channel_of(key))?;
+        if key.family() == Family::ReadWrite {
+            // That of any owner: owners have no braces.
+            must_be_in_slot_of(key, "timeout key", &read_timeout(key, Owner::new(Default::default(), 0)))?;
         }
-        let detail = format!(
-            "the lock {:?} falls into slot {own} and its channel {channel:?} into slot {other}, which cannot work on a \
-             cluster; use a name without braces, or with one pair of braces around its hash tag",
-            key.on_server()
-        );
-        Err(TransportError::without_effect(ErrorKind::Misconfigured, None, detail))
+        Ok(())
     }
+}
+
+fn must_be_in_slot_of(key: &LockKey, what: &str, name: &str) -> Result<(), TransportError> {
+    let (own, other) = (key.slot().number(), Slot::of(name.as_bytes()).number());
+    if own == other {
+        return Ok(());
+    }
+    let detail = format!(
+        "the lock {:?} falls into slot {own} and its {what} {name:?} into slot {other}, which cannot work on a \
+         cluster; use a name without braces, or with one pair of braces around its hash tag",
+        key.on_server()
+    );
+    Err(TransportError::without_effect(ErrorKind::Misconfigured, None, detail))
 }
 
 fn too_many_redirects(slot: Slot, clock: ClockId) -> TransportError {
