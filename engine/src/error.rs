@@ -80,6 +80,9 @@ pub enum AcquireError {
         /// The name of the transport.
         transport: &'static str,
     },
+    /// The re-entry scope reads this lock, so its writer would wait for its own reader. Nothing was sent. Release the
+    /// read lease first, or acquire for writing in the first place: a write lease may be downgraded.
+    WouldDeadlock,
     /// The engine is shutting down or has ended.
     ShuttingDown,
 }
@@ -255,6 +258,7 @@ impl AcquireError {
             | AcquireError::Lost(_)
             | AcquireError::LimitReached { .. }
             | AcquireError::Unsupported { .. }
+            | AcquireError::WouldDeadlock
             | AcquireError::ShuttingDown => None,
         }
     }
@@ -293,6 +297,9 @@ impl fmt::Display for AcquireError {
                 f,
                 "the transport {transport} cannot keep a lock of the kind {kind}; use another kind or another transport"
             ),
+            Self::WouldDeadlock => {
+                f.write_str("this scope reads the lock, so it cannot write; release its read lease first")
+            }
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
         }
     }

@@ -77,11 +77,19 @@ pub enum NameFault {
 }
 
 impl LockKey {
-    /// The key of the lock `name` under `prefix`, which may be empty.
+    /// The key of the exclusive lock `name` under `prefix`, which may be empty.
     ///
     /// # Errors
     /// [`NameFault::Empty`], or [`NameFault::TooLong`] for more than [`NAME_BYTES_MAX`] bytes with the prefix.
     pub fn new(prefix: &str, name: &str) -> Result<Arc<LockKey>, NameFault> {
+        Self::with_family(prefix, name, Family::Exclusive)
+    }
+
+    /// The key of a lock of this family.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_family(prefix: &str, name: &str, family: Family) -> Result<Arc<LockKey>, NameFault> {
         let bytes = prefix.len() + name.len();
         if name.is_empty() {
             return Err(NameFault::Empty);
@@ -89,20 +97,13 @@ impl LockKey {
         if bytes > NAME_BYTES_MAX {
             return Err(NameFault::TooLong(bytes));
         }
-        Ok(Arc::new(Self::of_text(Text::of(prefix, name), u16::try_from(prefix.len()).unwrap_or(u16::MAX))))
+        let prefix_bytes = u16::try_from(prefix.len()).unwrap_or(u16::MAX);
+        Ok(Arc::new(Self::of_text(Text::of(prefix, name), prefix_bytes, family)))
     }
 
-    /// The key of the same name for another family of locks.
-    pub fn of_family(&self, family: Family) -> Arc<LockKey> {
-        let key = Self::of_text(Text::of("", self.on_server()), self.prefix_bytes);
-        let hash =
-            if family == Family::default() { key.hash } else { HASHER.hash_one((family, key.on_server())) };
-        Arc::new(Self { family, hash, ..key })
-    }
-
-    fn of_text(text: Text, prefix_bytes: u16) -> Self {
-        let (slot, hash) = (Slot::of(text.as_str().as_bytes()), HASHER.hash_one(text.as_str()));
-        Self { text, family: Family::default(), prefix_bytes, slot, hash }
+    fn of_text(text: Text, prefix_bytes: u16, family: Family) -> Self {
+        let (slot, hash) = (Slot::of(text.as_str().as_bytes()), hash(family, text.as_str()));
+        Self { text, family, prefix_bytes, slot, hash }
     }
 
     /// The family of the locks with this key.
@@ -179,6 +180,14 @@ impl Hasher for PrehashedHasher {
     }
 }
 
+// Most keys are of exclusive locks, and hash a few bytes less.
+fn hash(family: Family, name: &str) -> u64 {
+    match family {
+        Family::Exclusive => HASHER.hash_one(name),
+        other => HASHER.hash_one((other, name)),
+    }
+}
+
 /// The longest name in bytes that is stored in the key itself, prefix included.
 const SHORT: usize = 32;
 
@@ -211,14 +220,13 @@ mod tests {
     #[test]
     fn families_of_one_name_are_two_keys_in_one_slot() {
         let key = LockKey::new("{app}:", "orders:42").unwrap();
-        let other = key.of_family(Family::ReadWrite);
+        let other = LockKey::with_family("{app}:", "orders:42", Family::ReadWrite).unwrap();
         assert_eq!(
             (other.name(), other.on_server(), other.slot()),
             (key.name(), key.on_server(), key.slot())
         );
         assert!(other != key && other.hash_value() != key.hash_value());
         assert_eq!((other.family(), key.family()), (Family::ReadWrite, Family::Exclusive));
-        assert_eq!(other.of_family(Family::Exclusive), key);
     }
 
     #[test]

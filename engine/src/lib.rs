@@ -43,7 +43,7 @@ pub use error::{
 };
 pub use fencing::FencingToken;
 pub use handles::{
-    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope,
+    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope, RwLock,
     ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};

@@ -29,6 +29,7 @@ mod node_by_node;
 mod pacing;
 mod peers;
 mod random;
+mod read_write;
 mod reentry;
 mod releasing_again;
 mod renewal_cuts;

@@ -346,7 +346,7 @@ struct Installed {
     lease: Arc<LeaseCore>,
     reply_tos: Vec<ReplyTo>,
     baseline: TtlExpectation,
-    replaced: Option<Arc<LeaseCore>>,
+    replaced: Vec<Arc<LeaseCore>>,
 }
 
 fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
@@ -354,8 +354,8 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
     let replaced = slot.entry.install(lease.clone(), receiver.scope);
-    // The server granted the lock again, so an earlier lease of this engine is lost. It ends before the new one begins.
-    let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
+    // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
+    let replaced = replaced.into_iter().filter(|earlier| earlier.lose(LossReason::NotOurs)).collect();
     let reply_tos = std::iter::once(receiver).chain(sharers).map(|caller| caller.reply_to).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
     Installed { baseline, lease, reply_tos, replaced }
@@ -363,7 +363,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
 
 fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, reply_tos, baseline, replaced } = installed;
-    if let Some(earlier) = replaced {
+    for earlier in replaced {
         loss::handle_loss(inner, &earlier, LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());

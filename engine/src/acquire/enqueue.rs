@@ -19,6 +19,7 @@ use crate::{
     inner::Inner,
     key::LockKey,
     lease::shared::{LeaseCore, Terms},
+    transport::HoldKind,
 };
 
 /// What a caller asks for.
@@ -143,23 +144,38 @@ enum Admitted {
 fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
+            check_kind(call.terms.kind, lease.kind)?;
             call.asked.check_against(lease.terms())?;
             lease.add_hold();
             Ok(Admitted::Share(lease))
         }
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
+            check_kind(call.terms.kind, terms.kind)?;
             call.asked.check_against(terms)?;
             inner.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
-        ScopeView::Absent
-            if call.patience == Patience::Try && slot.entry.is_known_held(inner.clock.now()) =>
-        {
-            Ok(Admitted::Held)
-        }
-        ScopeView::Absent => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
+        ScopeView::Absent => admit_newcomer(inner, call, slot),
     }
+}
+
+fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+    let now = inner.clock.now();
+    if let Some(lease) = slot.entry.joinable(call.terms, now).filter(|_| call.scope.is_none()) {
+        lease.add_hold();
+        return Ok(Admitted::Share(lease.clone()));
+    }
+    if call.patience == Patience::Try && slot.entry.is_known_held(call.terms.kind, now) {
+        return Ok(Admitted::Held);
+    }
+    inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))
+}
+
+// A writer waits until no other owner reads, so a scope that reads would wait for itself.
+fn check_kind(wanted: HoldKind, outer: HoldKind) -> Result<(), AcquireError> {
+    let waits_for_itself = (wanted, outer) == (HoldKind::Write, HoldKind::Read);
+    if waits_for_itself { Err(AcquireError::WouldDeadlock) } else { Ok(()) }
 }
 
 impl ExplicitTerms {

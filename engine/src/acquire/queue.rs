@@ -10,7 +10,7 @@ use super::{
     caller_deadlines::{CallerDeadlines, Coming},
     queue_index::{Index, Queued},
 };
-use crate::clock::Instant;
+use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
@@ -88,10 +88,24 @@ impl<S> Queue<S> {
         self.take_alone(|caller| caller.id == id).or_else(|| self.take_from_index(|index| index.take(id))?)
     }
 
-    /// Removes the first caller with this ttl.
-    pub(crate) fn take_first(&mut self, ttl: Duration) -> Option<Caller<S>> {
-        self.take_alone(|caller| caller.terms.ttl == ttl)
-            .or_else(|| self.take_from_index(|index| index.take_first(ttl))?)
+    /// Removes the first caller with this kind and this ttl.
+    pub(crate) fn take_first(&mut self, kind: HoldKind, ttl: Duration) -> Option<Caller<S>> {
+        self.take_alone(|caller| (caller.terms.kind, caller.terms.ttl) == (kind, ttl))
+            .or_else(|| self.take_from_index(|index| index.take_first(kind, ttl))?)
+    }
+
+    /// Removes, in order, the readers that may share one lease with these terms: those outside of any scope before the
+    /// first writer.
+    pub(crate) fn take_readers(&mut self, terms: Terms) -> Vec<Caller<S>> {
+        self.take_several(|caller| caller.may_share(terms), |index| index.take_readers(terms))
+    }
+
+    /// Whether a writer is queued.
+    pub(crate) fn has_writers(&self) -> bool {
+        match self.alone() {
+            Some(caller) => caller.terms.kind == HoldKind::Write,
+            None => self.index.as_ref().is_some_and(|index| index.has_writers()),
+        }
     }
 
     /// Removes every caller of this scope, in order.
@@ -218,7 +232,7 @@ impl<S> Queue<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{acquire::caller::Patience, lease::shared::Terms};
+    use crate::acquire::caller::Patience;
 
     const FOREVER: Patience = Patience::Wait(None);
     const STAY: Duration = Duration::from_millis(5);
@@ -263,7 +277,7 @@ mod tests {
         let mut queue = queue(&[0, 1, 2, 3, 4].map(|id| (id, FOREVER)));
         assert_eq!(queue.take(CallerId(2)).unwrap().id.0, 2);
         assert!(queue.take(CallerId(2)).is_none());
-        assert_eq!(queue.take_first(Duration::from_secs(2)).unwrap().id.0, 1);
+        assert_eq!(queue.take_first(HoldKind::Exclusive, Duration::from_secs(2)).unwrap().id.0, 1);
         let head = queue.take(CallerId(0)).unwrap();
         assert_eq!(ids(queue.iter()), [3, 4]);
         queue.push_front(head);

@@ -8,6 +8,7 @@ use super::{
     bulk::AcquireAll,
     lease::Lease,
     lock::{Lock, ReentryScope},
+    rw_lock::RwLock,
     shutdown::{self, ShutdownReport},
 };
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     losses::Losses,
     metrics::{ContendedLock, Metrics},
     release::in_progress::ReleasedBy,
+    transport::HoldKind,
 };
 
 /// A distributed lock engine. The engine acquires locks, renews the leases that it holds, and reports every lease that
@@ -118,7 +120,31 @@ impl Engine {
     /// # }
     /// ```
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.handle.clone(), name.as_ref())
+        Lock::new(self.handle.clone(), name.as_ref(), HoldKind::Exclusive)
+    }
+
+    /// Returns the read/write lock with this name: many callers read, or one writes. A read/write lock and a lock made by
+    /// [`lock`](Self::lock) need different names.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let catalogue = engine.rw_lock("catalogue");
+    /// let (one, other) = (catalogue.read().acquire().await?, catalogue.read().acquire().await?);
+    /// assert!(catalogue.write().try_acquire().await?.is_none());
+    /// (one.release().await?, other.release().await?);
+    /// let writer = catalogue.write().acquire().await?;
+    /// assert!(catalogue.read().try_acquire().await?.is_none());
+    /// # drop(writer);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.handle.clone(), name.as_ref())
     }
 
     /// Acquires many independent locks in one call. Each lock has its own outcome; see [`AcquireAll`] for the order,

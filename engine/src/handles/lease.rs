@@ -313,7 +313,7 @@ impl Lease {
                 "lock.release",
                 otel.kind = "client",
                 otel.status_code = Empty,
-                lock.class = handle.as_ref().map(|handle| handle.inner().events.labels(core.labels).class.name()),
+                lock.class = handle.as_ref().map(|handle| handle.inner().events.labels(core.labels()).class.name()),
                 lock.name = core.key.name(),
                 lock.outcome = Empty,
                 lock.fencing_token = %core.token,

@@ -47,6 +47,7 @@ use crate::{
 pub struct Lock {
     handle: Handle,
     key: Result<Arc<LockKey>, (String, NameFault)>,
+    kind: HoldKind,
     class: ClassId,
     wait: Option<Duration>,
     asked: ExplicitTerms,
@@ -99,11 +100,11 @@ impl ReentryScope {
 }
 
 impl Lock {
-    pub(crate) fn new(handle: Handle, name: &str) -> Self {
-        let key =
-            LockKey::new(&handle.inner().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
+    pub(crate) fn new(handle: Handle, name: &str, kind: HoldKind) -> Self {
+        let prefix = &handle.inner().config.name_prefix;
+        let key = LockKey::with_family(prefix, name, kind.family()).map_err(|fault| (name.to_owned(), fault));
         let class = handle.inner().events.classes.by_rule(name);
-        Self { handle, key, class, wait: None, asked: ExplicitTerms::default(), scope: None }
+        Self { handle, key, kind, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
     /// Sets the class that the lock counts as in metrics. An engine has at most 64 classes, and makes a class when it
@@ -502,7 +503,7 @@ impl Lock {
         let wait = checked_wait(self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
-        let terms = checked_terms(inner, HoldKind::Exclusive, self.asked, self.class)?;
+        let terms = checked_terms(inner, self.kind, self.asked, self.class)?;
         Ok(Call { key, terms, asked: self.asked, patience, scope: self.checked_scope()?, joined })
     }
 
@@ -609,7 +610,7 @@ pub(super) fn checked_terms(
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit").into());
     }
-    let labels = LabelSet::exclusive(class);
+    let labels = LabelSet::of(kind, class);
     Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 

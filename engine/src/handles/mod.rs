@@ -8,6 +8,7 @@ mod bulk;
 mod engine;
 mod lease;
 mod lock;
+mod rw_lock;
 mod shutdown;
 
 pub use audit::AuditReport;
@@ -16,4 +17,5 @@ pub use bulk::{AcquireAll, BulkAcquire};
 pub use engine::{Engine, Snapshot};
 pub use lease::Lease;
 pub use lock::{Holder, Lock, ReentryScope};
+pub use rw_lock::RwLock;
 pub use shutdown::ShutdownReport;

@@ -24,7 +24,7 @@ use crate::{
     fencing::FencingToken,
     guard,
     key::LockKey,
-    metrics::LabelSet,
+    metrics::{ClassId, LabelSet},
     owner::Owner,
     routing::topology::ClockId,
     span::Span,
@@ -44,6 +44,13 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     /// The labels of the lease's metrics.
     pub(crate) labels: LabelSet,
+}
+
+impl Terms {
+    /// Whether both ask for the same hold. The labels are those of the caller.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        Self { labels: other.labels, ..self } == other
+    }
 }
 
 /// A grant as the server answered it.
@@ -78,7 +85,7 @@ pub(crate) struct LeaseCore {
     pub(crate) token: FencingToken,
     ttl: Span,
     pub(crate) kind: HoldKind,
-    pub(crate) labels: LabelSet,
+    class: ClassId,
     renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
@@ -110,7 +117,7 @@ impl LeaseCore {
             token: grant.token,
             ttl: ttl.into(),
             kind,
-            labels,
+            class: labels.class,
             renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
@@ -133,10 +140,15 @@ impl LeaseCore {
         self.renewed
     }
 
+    /// The labels of the lease's metrics.
+    pub(crate) fn labels(&self) -> LabelSet {
+        LabelSet::of(self.kind, self.class)
+    }
+
     /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
-        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels }
+        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels() }
     }
 
     fn cold(&self) -> &ColdState {

@@ -1,6 +1,7 @@
 //! The labels of a lock's metrics: its class and its kind. Pure.
 
 use super::{CLASSES_MAX, ClassId, Classes, LockClass};
+use crate::transport::HoldKind;
 
 /// The kind of a lock: the label `kind` of every metric that belongs to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -8,6 +9,10 @@ use super::{CLASSES_MAX, ClassId, Classes, LockClass};
 pub enum LockKind {
     /// At most one owner holds the lock.
     Exclusive,
+    /// The read side of a read/write lock.
+    Read,
+    /// The write side of a read/write lock.
+    Write,
 }
 
 /// The class and the kind of one lock, as an event tells them.
@@ -29,7 +34,7 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: &[Self] = &[Self::Exclusive];
+    pub const ALL: &[Self] = &[Self::Exclusive, Self::Read, Self::Write];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -45,6 +50,8 @@ impl LockKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
+            Self::Read => "read",
+            Self::Write => "write",
         }
     }
 }
@@ -58,7 +65,17 @@ impl LabelSet {
 
     /// The labels of an exclusive lock of this class.
     pub(crate) const fn exclusive(class: ClassId) -> Self {
-        Self { class, kind: LockKind::Exclusive }
+        Self::of(HoldKind::Exclusive, class)
+    }
+
+    /// The labels of a lock of this class that is held in this way.
+    pub(crate) const fn of(kind: HoldKind, class: ClassId) -> Self {
+        let kind = match kind {
+            HoldKind::Exclusive => LockKind::Exclusive,
+            HoldKind::Read => LockKind::Read,
+            HoldKind::Write => LockKind::Write,
+        };
+        Self { class, kind }
     }
 
     /// The number of this combination, below [`COUNT`](Self::COUNT).

@@ -331,7 +331,7 @@ impl Driver {
         match event {
             Event::Lost(lease, reason) => loss::handle_loss(&self.inner, &lease, reason),
             Event::Jeopardy(lease) => {
-                self.inner.events.record_lock(lease.labels, LockEvent::Jeopardy);
+                self.inner.events.record_lock(lease.labels(), LockEvent::Jeopardy);
                 log::line(Level::DEBUG, move || {
                     tracing::debug!(
                         lock = lease.key.name(),
@@ -341,7 +341,7 @@ impl Driver {
             }
             Event::FoundTtl { lease, found, expected: (least, most), clock } => {
                 let found_ttl = LockEvent::FoundTtl { found, least, most };
-                self.inner.events.record_lock(lease.labels, found_ttl);
+                self.inner.events.record_lock(lease.labels(), found_ttl);
                 if self.stepped.insert(clock) {
                     self.expedite(clock);
                     log::line(Level::WARN, move || {

@@ -253,7 +253,7 @@ impl Shard {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
         self.enter_jeopardy(ticket);
-        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.labels)
+        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.labels())
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {
@@ -268,7 +268,7 @@ impl Shard {
         if !lease.wants_renewal(now) {
             return due_tick(lease.deadline());
         }
-        let (slot, ttl) = (lease.key.slot(), lease.ttl());
+        let (slot, ttl) = (lease.key.slot(), state::renewal_ttl(lease.kind, lease.ttl()));
         match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
             Batching::AcrossSlots => {
                 let (due, period) =

@@ -21,7 +21,7 @@ fn moment(millis: u64) -> Moment {
 }
 
 fn key(name: &str) -> Arc<LockKey> {
-    LockKey::new("", name).unwrap().of_family(Family::ReadWrite)
+    LockKey::with_family("", name, Family::ReadWrite).unwrap()
 }
 
 fn owner(n: u64) -> Owner {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Cause, Entry, HeldGrant, Pace, Unclear};
+use super::{Cause, Entry, Pace, Unclear};
 use crate::{
     acquire::attempt::Attempt,
     clock::Instant,
@@ -55,7 +55,10 @@ impl<S> Entry<S> {
         }
         if now < self.next_ask {
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
-            return (Step::Wait { until: Some(until), watch: self.last_held || self.standing_back }, None);
+            return (
+                Step::Wait { until: Some(until), watch: self.last_held.is_some() || self.standing_back },
+                None,
+            );
         }
         let Terms { kind, ttl, labels, .. } = head.terms;
         let closing = self.give_up_attempt(now);
@@ -78,7 +81,7 @@ impl<S> Entry<S> {
 
     // Without a watch, `last_held` may be stale by the next arrival, so it is forgotten.
     fn rest(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
-        if std::mem::take(&mut self.last_held) {
+        if self.last_held.take().is_some() {
             self.ask_next(now, Cause::Arrival);
         }
         self.stop_asking()
@@ -91,8 +94,8 @@ impl<S> Entry<S> {
 
     // While the lease is in jeopardy, a caller that only tries needs an answer from the server.
     fn leaves_it_to_local(&self) -> bool {
-        let wants_word = |local: &HeldGrant| self.callers.has_tries() && local.lease.is_in_jeopardy();
-        self.local.as_ref().is_some_and(|local| !wants_word(local))
+        let is_doubtful = self.grants.iter().any(|held| held.lease.is_in_jeopardy());
+        self.is_excluded_here() && !(self.callers.has_tries() && is_doubtful)
     }
 
     fn give_up_attempt(&mut self, now: Instant) -> Option<UnconfirmedOwner> {

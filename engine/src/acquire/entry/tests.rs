@@ -15,7 +15,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 const TERMS: Terms = Terms {
-    kind: crate::transport::HoldKind::Exclusive,
+    kind: HoldKind::Exclusive,
     ttl: TTL,
     renewed: true,
     max_hold: None,
@@ -148,7 +148,7 @@ impl Ground {
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, holds);
         let lease = Arc::new(lease);
         let earlier = self.entry.install(lease.clone(), grant.receiver.scope);
-        (lease, earlier)
+        (lease, earlier.into_iter().next())
     }
 
     fn release(&mut self, lease: &Arc<LeaseCore>, ms: u64) {
@@ -566,27 +566,27 @@ fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
 #[test]
 fn a_try_needs_no_command_while_the_last_answer_was_held() {
     let mut ground = Ground::waiting(500);
-    assert!(ground.entry.is_known_held(at(2)));
-    assert!(!ground.entry.is_known_held(at(502)), "its time is over");
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(2)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(502)), "its time is over");
     ground.entry.handle_notices(1, false, at(10), &PACE);
-    assert!(!ground.entry.is_known_held(at(10)), "a notice came");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(10)), "a notice came");
     ground.ask(10);
-    assert!(!ground.entry.is_known_held(at(11)), "an ask is in flight");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(11)), "an ask is in flight");
     ground.answer(unknown(1_010), 10, 1_010);
-    assert!(!ground.entry.is_known_held(at(1_011)), "nothing definite");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(1_011)), "nothing definite");
 }
 
 #[test]
 fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
     let (mut ground, lease) = Ground::holding(None);
-    assert!(ground.entry.is_known_held(at(5)));
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(5)));
     lease.enter_jeopardy();
-    assert!(!ground.entry.is_known_held(at(5)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(5)));
     lease.confirm(at(6), TTL);
-    assert!(ground.entry.is_known_held(at(9_505)));
-    assert!(!ground.entry.is_known_held(at(9_506)), "past its deadline");
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(9_505)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(9_506)), "past its deadline");
     ground.release(&lease, 9_507);
-    assert!(!ground.entry.is_known_held(at(9_507)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(9_507)));
 }
 
 #[test]
@@ -599,7 +599,7 @@ fn what_was_known_is_forgotten_when_nobody_watches() {
     ground.answer(held(5_000), 10, 11);
     ground.entry.depart(caller);
     assert!(matches!(ground.step(12).0, Step::Rest));
-    assert!(!ground.entry.is_known_held(at(13)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(13)));
     ground.caller(Patience::Try, 13);
     ground.ask(13);
 }
@@ -616,7 +616,7 @@ fn our_own_release_ends_what_a_try_knew() {
         ground.entry.fairness.handle_grant(at(11));
     }
     ground.release(&lease, 12);
-    assert!(!ground.entry.is_known_held(at(12)), "standing back, but nobody said held");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(12)), "standing back, but nobody said held");
 }
 
 #[test]
@@ -668,7 +668,10 @@ fn in_jeopardy_a_try_is_told_what_an_earlier_one_was_told() {
     ground.caller(Patience::Try, 6);
     ground.ask(6);
     ground.answer(held(9_000), 6, 7);
-    assert!(ground.entry.is_known_held(at(8)) && !ground.entry.is_known_held(at(7 + POLL)));
+    assert!(
+        ground.entry.is_known_held(HoldKind::Exclusive, at(8))
+            && !ground.entry.is_known_held(HoldKind::Exclusive, at(7 + POLL))
+    );
 }
 
 #[test]
@@ -696,7 +699,7 @@ fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
     assert!(lease.lose(LossReason::NotOurs));
     ground.entry.handle_local_loss(&lease, at(8), &PACE);
     assert!(
-        Arc::ptr_eq(ground.entry.local().unwrap(), &new),
+        Arc::ptr_eq(ground.entry.only_lease().unwrap(), &new),
         "a late word of the earlier one changes nothing"
     );
     assert!(matches!(ground.entry.scope_view(ScopeId::new(1)), ScopeView::Lost(_)));
@@ -957,6 +960,6 @@ fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     ground.entry.handle_local_loss(&lease, at(100), &PACE);
-    assert!(ground.entry.local().is_none());
+    assert!(ground.entry.only_lease().is_none());
     ground.ask(100);
 }

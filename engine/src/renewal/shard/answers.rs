@@ -25,7 +25,7 @@ impl Shard {
     ) -> bool {
         let mut again = false;
         for member in answers {
-            counts.turn_to(self.records.get(member.ticket).map(|record| record.lease.labels));
+            counts.turn_to(self.records.get(member.ticket).map(|record| record.lease.labels()));
             again |= self.handle_answer(member, sent, now, topology, counts);
         }
         again
