@@ -3,7 +3,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use leasehold::{
     FencingToken,
     clock::{Clock, Instant},
-    key::LockKey,
+    key::{Family, LockKey},
     owner::{Owner, OwnerMint},
     transport::{Call, HoldKind, Inspection, Lane, LanePurpose, Op, OpenLane, Outcome, Remaining, Watch},
 };
@@ -51,8 +51,12 @@ impl Context {
 
     /// The key of the lock with this name, of the family of the kind.
     pub fn key(&self, name: &str) -> Arc<LockKey> {
-        let key = LockKey::new(&self.prefix, name).expect("a valid name");
-        key.of_family(self.kind.family())
+        self.key_of(self.kind.family(), name)
+    }
+
+    /// The key of the lock of this family with this name.
+    pub fn key_of(&self, family: Family, name: &str) -> Arc<LockKey> {
+        LockKey::with_family(&self.prefix, name, family).expect("a valid name")
     }
 
     /// How many bytes of a name the prefix takes.

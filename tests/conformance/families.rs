@@ -23,7 +23,7 @@ pub async fn a_kind_on_a_key_of_another_family_is_refused<G: Fixture>(fixture: &
     for family in [Family::Exclusive, Family::ReadWrite] {
         let of_other = |kind: &HoldKind| kind.family() != family;
         for kind in KINDS.into_iter().filter(of_other) {
-            is_refused(&context, kind, &key.of_family(family)).await;
+            is_refused(&context, kind, &context.key_of(family, "a")).await;
         }
     }
     assert!(context.is_held_by(&key, owner).await);
@@ -34,7 +34,7 @@ pub async fn a_kind_that_is_lacking_is_refused_without_effect<G: Fixture>(fixtur
     let context = Context::open(fixture).await;
     let kinds = fixture.transport().capabilities().kinds;
     for kind in KINDS.into_iter().filter(|kind| !kinds.contains(kind.needs())) {
-        is_refused(&context, kind, &context.key("a").of_family(kind.family())).await;
+        is_refused(&context, kind, &context.key_of(kind.family(), "a")).await;
     }
     // A hold that is alone in every respect can be no reader's.
     let key = context.key("b");

@@ -22,7 +22,7 @@ struct Ground {
 impl Ground {
     async fn open<G: Fixture>(fixture: &G) -> Self {
         let context = Context::open(fixture).await;
-        let key = context.key("a").of_family(Family::ReadWrite);
+        let key = context.key_of(Family::ReadWrite, "a");
         Self { context, key }
     }
 
@@ -270,7 +270,7 @@ pub async fn a_batch_may_mix_kinds<G: Fixture>(fixture: &G) {
     let keys: Vec<_> = kinds
         .iter()
         .enumerate()
-        .map(|(n, kind)| context.key(&format!("{{t}}{n}")).of_family(kind.family()))
+        .map(|(n, kind)| context.key_of(kind.family(), &format!("{{t}}{n}")))
         .collect();
     let mut batch = Vec::new();
     for (kind, key) in kinds.iter().zip(&keys) {
@@ -382,7 +382,7 @@ pub async fn a_downgrade_gives_notice<G: Fixture>(fixture: &G) {
 /// Whoever waits for the one is not woken by the other.
 pub async fn families_of_one_name_have_notices_of_their_own<G: Fixture>(fixture: &G) {
     let ground = Ground::open(fixture).await;
-    let plain = ground.key.of_family(Family::Exclusive);
+    let plain = ground.context.key_of(Family::Exclusive, ground.key.name());
     let mut of_plain = ground.context.watch_over(&*ground.context.others, &plain).await;
     let mut of_key = ground.context.watch_over(&*ground.context.others, &ground.key).await;
     let before = (of_plain.observe().notices, of_key.observe().notices);

@@ -134,7 +134,7 @@ async fn missing_rights_of_read_write_locks(
     terms: &AuditContext,
     step: Duration,
 ) -> Option<Vec<String>> {
-    let key = LockKey::new("", &example(terms)).ok()?.of_family(Family::ReadWrite);
+    let key = LockKey::with_family("", &example(terms), Family::ReadWrite).ok()?;
     let text = |text: &str| Value::String(Str::from(text));
     let args = vec![
         Value::String(Script::ReadWriteRights.source().clone()),

@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn the_family_of_a_key_decides_its_channel() {
         let key = LockKey::new("app:", "L").unwrap();
-        let read_write = key.of_family(Family::ReadWrite);
+        let read_write = LockKey::with_family("app:", "L", Family::ReadWrite).unwrap();
         assert_eq!(channel_of(&key), "redisson_lock__channel:{app:L}");
         assert_eq!(channel_of(&read_write), "redisson_rwlock:{app:L}");
         let owner = Owner::new(Default::default(), 7);
         assert_eq!(read_timeout(&read_write, owner), format!("{{app:L}}:{owner}:rwlock_timeout:1"));
-        let tagged = LockKey::new("{app}:", "L").unwrap().of_family(Family::ReadWrite);
+        let tagged = LockKey::with_family("{app}:", "L", Family::ReadWrite).unwrap();
         assert_eq!(read_timeout(&tagged, owner), format!("{{app}}:L:{owner}:rwlock_timeout:1"));
     }
 

@@ -15,7 +15,7 @@ use crate::server::{SECOND, Server, TTL, open, renewal, soon};
 
 /// A call for the lock with this name.
 fn call(name: &str, kind: HoldKind, op: Op, owner: Owner) -> Call {
-    let key = LockKey::new("", name).unwrap().of_family(Family::ReadWrite);
+    let key = LockKey::with_family("", name, Family::ReadWrite).unwrap();
     Call::new(key, kind, op, owner, soon())
 }
 
