@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    clock::Clock,
+    clock::{Clock, Instant},
     key::LockKey,
-    owner::{Owner, OwnerMint},
+    owner::OwnerMint,
     transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport, TransportError},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
@@ -26,25 +26,35 @@ impl Lanes {
 
     /// A hold to ask for, of an owner of its own.
     pub(crate) fn wish(&self, name: &str) -> Call {
-        let key = LockKey::new("", name).expect("a name");
-        call(&key, Op::Acquire { ttl: TTL }, self.mint.mint())
+        self.wish_for(HoldKind::Exclusive, name)
+    }
+
+    /// The same, of this kind.
+    pub(crate) fn wish_for(&self, kind: HoldKind, name: &str) -> Call {
+        let key = LockKey::with_family("", name, kind.family()).expect("a name");
+        Call::new(key, kind, Op::Acquire { ttl: TTL }, self.mint.mint(), soon())
     }
 
     /// Asks for it now.
     pub(crate) async fn acquire(&self, wish: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&wish.key, wish.op, wish.owner)).await.into_result()
+        self.calls.call_one(call(wish, wish.op)).await.into_result()
     }
 
     /// A hold that was granted.
     pub(crate) async fn held(&self, name: &str) -> Call {
-        let wish = self.wish(name);
+        self.held_for(HoldKind::Exclusive, name).await
+    }
+
+    /// The same, of this kind.
+    pub(crate) async fn held_for(&self, kind: HoldKind, name: &str) -> Call {
+        let wish = self.wish_for(kind, name);
         let reply = self.acquire(&wish).await;
         assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{name}: {reply:?}");
         wish
     }
 
     pub(crate) async fn release(&self, hold: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&hold.key, Op::Release, hold.owner)).await.into_result()
+        self.calls.call_one(call(hold, Op::Release)).await.into_result()
     }
 
     pub(crate) async fn is_released(&self, hold: &Call) -> bool {
@@ -92,11 +102,16 @@ pub(crate) async fn open(
 }
 
 fn renewal(hold: &Call, ticket: u64) -> Call {
-    call(&hold.key, Op::Renew { ttl: 2 * TTL }, hold.owner).with_ticket(ticket)
+    call(hold, Op::Renew { ttl: 2 * TTL }).with_ticket(ticket)
 }
 
-fn call(key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
-    Call::new(key.clone(), HoldKind::Exclusive, op, owner, Clock::Boot.now() + TIMEOUT)
+/// Another operation on a hold.
+pub(crate) fn call(hold: &Call, op: Op) -> Call {
+    Call::new(hold.key.clone(), hold.kind, op, hold.owner, soon())
+}
+
+fn soon() -> Instant {
+    Clock::Boot.now() + TIMEOUT
 }
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);

@@ -11,4 +11,5 @@ mod connecting;
 mod encryption;
 mod foreign_hashes;
 mod proxies;
+mod read_write;
 mod refusals;
