@@ -163,7 +163,8 @@ pub enum BuildError {
     Threads(String),
 }
 
-/// Why [`Lock::run`](crate::Lock::run) failed. If several steps failed, the error is the first of this list that
+/// Why [`Lock::run`](crate::Lock::run) failed. `A` is the error of the acquire; that of
+/// [`MultiLock::run`](crate::MultiLock::run) is [`MultiError`](crate::MultiError). If several steps failed, the error is the first of this list that
 /// applies: the acquire, the work, the loss, the release.
 ///
 /// # Examples
@@ -187,9 +188,9 @@ pub enum BuildError {
 /// # }
 /// ```
 #[derive(Debug)]
-pub enum RunError<E> {
+pub enum RunError<E, A = AcquireError> {
     /// The lock was not acquired. The work did not start.
-    Acquire(AcquireError),
+    Acquire(A),
     /// The work failed.
     Work(E),
     /// The lease was lost, and the future of the work was dropped.
@@ -333,7 +334,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for RunError<E> {
+impl<E: fmt::Display, A: fmt::Display> fmt::Display for RunError<E, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire(error) => error.fmt(f),
@@ -401,7 +402,7 @@ impl Error for BuildError {
         }
     }
 }
-impl<E: Error + 'static> Error for RunError<E> {
+impl<E: Error + 'static, A: Error + 'static> Error for RunError<E, A> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Acquire(error) => error.source(),

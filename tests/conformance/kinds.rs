@@ -46,7 +46,12 @@ of_kind!(Reading, HoldKind::Read);
 of_kind!(Writing, HoldKind::Write);
 
 /// The kinds of locks that a group is about.
-const GROUPS: [(&str, Kinds); 2] = [("every", Kinds::EXCLUSIVE), ("read_write", Kinds::READ_WRITE)];
+const GROUPS: [(&str, Kinds); 4] = [
+    ("every", Kinds::EXCLUSIVE),
+    ("read_write", Kinds::READ_WRITE),
+    ("semaphore", Kinds::SEMAPHORE),
+    ("latch", Kinds::LATCH),
+];
 
 /// Checks that the groups are those of the kinds of locks that the transport says it keeps. A second ground of the same
 /// transport, for other groups alone, is not checked.

@@ -32,4 +32,4 @@ impl RestartGround for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, peers, restarts, read_write, read_write_notices);
+leasehold_tests::conformance!(Memory: every, notices, peers, restarts, read_write, read_write_notices, every_counter, semaphore, latch);

@@ -28,8 +28,8 @@
 //! ```
 //! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
 //! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]), `read_write`, `read_write_notices`, `read_write_other_data`. The groups of a transport must be those
-//! of its kinds of locks.
+//! ([`RestartGround`]); `read_write`, `read_write_notices`, `read_write_other_data`; `every_counter` with `semaphore` and
+//! `latch`, and `no_counters` ([`OtherDataGround`]). The groups of a transport must be those of its kinds of locks.
 //!
 //! What is true of holds of every kind is written once, and is run for each kind ([`Reading`], [`Writing`]).
 //!
@@ -37,12 +37,15 @@
 //! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
 
 mod context;
+mod counting;
 mod fixture;
 mod kinds;
 
 pub mod acquire;
+pub mod every_counter;
 pub mod families;
 pub mod inspection;
+pub mod latch;
 pub mod names;
 pub mod notices;
 pub mod other_data;
@@ -52,6 +55,7 @@ pub mod read_write;
 pub mod release;
 pub mod renewal;
 pub mod restarts;
+pub mod semaphore;
 pub mod time;
 pub mod topology;
 
@@ -237,6 +241,48 @@ macro_rules! conformance {
     (@other_data $fixture:ty) => {
         $crate::conformance!(@tests $fixture, other_data:
             data_of_another_kind_is_refused_and_kept,
+        );
+    };
+    (@every_counter $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, every_counter:
+            a_number_counts_once,
+            a_number_below_the_last_is_too_late,
+            an_operation_past_its_limit_is_not_executed,
+            clients_have_numbers_of_their_own,
+            a_counter_is_set_only_if_it_does_not_exist,
+            a_read_changes_nothing,
+            an_operation_is_forgotten_in_time,
+            counters_have_names_of_their_own,
+            a_counters_answer_carries_the_nodes_present_clock,
+        );
+    };
+    (@semaphore $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, semaphore:
+            a_transport_that_keeps_semaphores_says_so,
+            a_take_serves_the_longest_prefix_that_fits,
+            a_semaphore_that_does_not_exist_has_no_permits,
+            a_give_makes_the_semaphore,
+            permits_are_added_and_removed,
+            a_drain_takes_everything,
+            a_void_gives_back_what_was_taken,
+            a_void_keeps_a_take_from_ever_being_done,
+            permits_that_become_free_give_notice,
+            the_sum_of_permits_is_conserved,
+        );
+    };
+    (@latch $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, latch:
+            a_transport_that_keeps_latches_says_so,
+            a_latch_opens_exactly_at_zero,
+            a_latch_counts_no_more_than_is_left,
+            a_deleted_latch_is_open,
+            a_latch_tells_its_changes_once,
+            exactly_one_step_is_the_last,
+        );
+    };
+    (@no_counters $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, every_counter:
+            data_that_is_no_counter_is_refused_and_kept,
         );
     };
     (@restarts $fixture:ty) => {

@@ -72,7 +72,7 @@ fn started(builder: RedisSentinelBuilder) -> RedisSentinel {
 
 mod debian {
     use super::*;
-    conformance!(Redis<Sentinel<Debian>>: every, notices, peers, other_data, read_write, read_write_notices, read_write_other_data);
+    conformance!(Redis<Sentinel<Debian>>: every, notices, peers, other_data, read_write, read_write_notices, read_write_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_restarted {
@@ -82,5 +82,5 @@ mod debian_restarted {
 
 mod redis_6_2 {
     use super::*;
-    conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data, read_write, read_write_notices, read_write_other_data);
+    conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data, read_write, read_write_notices, read_write_other_data, every_counter, semaphore, latch, no_counters);
 }

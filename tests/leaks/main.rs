@@ -4,6 +4,7 @@
 //! a cluster.
 
 mod blocked;
+mod compositions;
 mod dropped_futures;
 mod dropped_leases;
 mod fixture;

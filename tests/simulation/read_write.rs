@@ -1,8 +1,8 @@
 //! Read/write locks: readers share, a writer is alone.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
-use leasehold::{AcquireError, Lock};
+use leasehold::{AcquireError, DowngradeError, Lock};
 use leasehold_memory::{Fault, MemoryTransport, Operation};
 
 use crate::fixture::{Traffic, What, breathe, engine, fixture, millis, pass, seconds, timed};
@@ -237,4 +237,143 @@ async fn a_thousand_readers_and_writers_never_meet() {
         done.unwrap();
     }
     fixture.settles_within(millis(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_lets_readers_in_and_no_writer_between() {
+    let fixture = fixture().await;
+    let (here, there) = (fixture.engine.rw_lock("a"), fixture.other().await.rw_lock("a"));
+    let writer = here.write().acquire().await.unwrap();
+    let other_writer = tokio::spawn(there.write().acquire());
+    breathe().await;
+    let (local_reader, reader) =
+        (tokio::spawn(here.read().acquire()), tokio::spawn(there.read().try_acquire()));
+    breathe().await;
+    assert!(!local_reader.is_finished() && reader.await.unwrap().unwrap().is_none());
+    let token = writer.fencing_token();
+    let (downgraded, took) = timed(writer.downgrade()).await;
+    let downgraded = downgraded.unwrap();
+    assert!(took <= millis(60) && downgraded.is_held() && downgraded.fencing_token() == token, "{took:?}");
+    assert!(local_reader.await.unwrap().unwrap().is_held());
+    assert!(fixture.other().await.rw_lock("a").read().acquire().await.unwrap().is_held());
+    breathe().await;
+    assert!(!other_writer.is_finished());
+    pass(seconds(60)).await;
+    assert!(downgraded.is_held(), "it is renewed as a reader");
+    downgraded.release().await.unwrap();
+    pass(seconds(2)).await;
+    assert!(other_writer.await.unwrap().unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_writer_is_downgraded_and_the_others_keep_their_leases() {
+    let fixture = fixture().await;
+    let plain = fixture.engine.lock("a").acquire().await.unwrap();
+    let reader = fixture.engine.rw_lock("b").read().acquire().await.unwrap();
+    for lease in [plain, reader] {
+        let refused = lease.downgrade().await.expect_err("it does not write");
+        let text = refused.to_string();
+        let DowngradeError::NotAWriteLock(lease) = refused else { panic!("{refused:?}") };
+        assert!(lease.is_held() && text.contains("is not a write lease"), "{text}");
+        lease.release().await.unwrap();
+    }
+    let writer = fixture.engine.rw_lock("b").write().acquire().await.unwrap();
+    let once = writer.downgrade().await.unwrap();
+    assert!(matches!(once.downgrade().await, Err(DowngradeError::NotAWriteLock(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_is_repeated_until_a_server_has_answered() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.rw_lock("a");
+    let writer = lock.write().acquire().await.unwrap();
+    for fault in [Fault::LoseRequest, Fault::LoseReply, Fault::Reset] {
+        fixture.faults.on(Operation::Renew).inject(fault);
+    }
+    let (reader, took) = timed(writer.downgrade()).await;
+    assert!(reader.unwrap().is_held() && took >= seconds(2) && took <= seconds(8), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_of_a_lost_lease_says_so() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.rw_lock("a");
+    let writer = lock.write().acquire().await.unwrap();
+    assert!(lock.write().force_release().await.unwrap());
+    let lost = writer.downgrade().await;
+    assert!(matches!(lost, Err(DowngradeError::Lost(leasehold::LossReason::NotOurs))), "{lost:?}");
+    let writer = lock.write().acquire().await.unwrap();
+    fixture.faults.cut(leasehold_memory::Cut::BlackHole);
+    let lost = writer.downgrade().await;
+    assert!(matches!(lost, Err(DowngradeError::Lost(_))), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_writer_of_a_scope_leaves_the_lock_to_its_readers() {
+    let fixture = fixture().await;
+    let (lock, scope) = (fixture.engine.rw_lock("a"), fixture.engine.reentry());
+    let (read, write) = (lock.read().reentry(&scope), lock.write().reentry(&scope));
+    let (outer, inner, reader) =
+        (write.acquire().await.unwrap(), write.acquire().await.unwrap(), read.acquire().await.unwrap());
+    outer.release().await.unwrap();
+    assert!(lock.read().try_acquire().await.unwrap().is_none(), "one writer is left");
+    inner.release().await.unwrap();
+    pass(millis(60)).await;
+    let other = lock.read().try_acquire().await.unwrap().expect("only readers are left");
+    assert!(reader.is_held() && lock.write().try_acquire().await.unwrap().is_none());
+    reader.release().await.unwrap();
+    assert!(other.is_held());
+    other.release().await.unwrap();
+    assert!(lock.write().try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_beside_another_writer_of_the_scope_sends_nothing() {
+    let transport: Traffic<_> = Traffic::new(MemoryTransport::new());
+    let engine = engine(&transport).await;
+    let (lock, scope) = (engine.rw_lock("a"), engine.reentry());
+    let write = lock.write().reentry(&scope);
+    let (outer, inner) = (write.acquire().await.unwrap(), write.acquire().await.unwrap());
+    let (reader, took) = timed(inner.downgrade()).await;
+    assert_eq!((took, transport.count(What::Renewal)), (millis(0), 0));
+    outer.release().await.unwrap();
+    pass(millis(60)).await;
+    assert_eq!(transport.count(What::Renewal), 1, "now the server is told");
+    reader.unwrap().release().await.unwrap();
+    assert_eq!(transport.count(What::Release), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_without_renewal_is_downgraded_too_and_not_renewed_afterwards() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.rw_lock("a");
+    let writer = lock.write().no_renewal().ttl(seconds(10)).acquire().await.unwrap();
+    fixture.faults.on(Operation::Renew).inject(Fault::Reset);
+    let reader = writer.downgrade().await.unwrap();
+    assert!(lock.read().acquire().await.unwrap().is_held());
+    pass(seconds(12)).await;
+    assert!(!reader.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_is_dropped_at_any_poll_leaves_nothing() {
+    for polls in 0..6 {
+        let fixture = fixture().await;
+        let lock = fixture.engine.rw_lock("a");
+        let writer = lock.write().acquire().await.unwrap();
+        let mut downgrade = Box::pin(writer.downgrade());
+        for _ in 0..polls {
+            let polled =
+                std::future::poll_fn(|context| std::task::Poll::Ready(downgrade.as_mut().poll(context)));
+            if polled.await.is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(downgrade);
+        pass(millis(100)).await;
+        assert!(lock.write().try_acquire().await.unwrap().is_some(), "{polls}");
+        pass(millis(100)).await;
+        fixture.settles_within(millis(5)).await;
+    }
 }

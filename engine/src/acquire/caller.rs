@@ -28,6 +28,8 @@ impl ScopeId {
 pub(crate) struct Caller<S> {
     pub(crate) id: CallerId,
     pub(crate) terms: Terms,
+    /// The kind that the caller asked for. A reader whose scope waits to write has the terms of the writer.
+    pub(crate) side: HoldKind,
     pub(crate) patience: Patience,
     pub(crate) joined: Instant,
     pub(crate) scope: Option<ScopeId>,

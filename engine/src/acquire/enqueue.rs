@@ -79,7 +79,9 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     let (reply_to, answer) = oneshot::channel();
     let id = CallerId(inner.next_id());
     match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
-        Next::Share(lease) => Ok(Enqueued::Shared(PendingGrant::new(lease, inner.clone(), false))),
+        Next::Share(lease) => {
+            Ok(Enqueued::Shared(PendingGrant::new(lease, call.terms.kind, inner.clone(), false)))
+        }
         Next::Held => Ok(Enqueued::Held),
         Next::Wait | Next::Gone => Ok(Enqueued::Queued(
             answer,
@@ -113,7 +115,8 @@ pub(crate) fn queue_up(
         };
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
-        slot.entry.join(Caller { id, terms, patience, joined, scope, reply_to }, ahead);
+        let side = call.terms.kind;
+        slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead);
         slot.poke();
         Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
     })?;
@@ -144,9 +147,9 @@ enum Admitted {
 fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
-            check_kind(call.terms.kind, lease.kind)?;
+            check_kind(call.terms.kind, lease.kind())?;
             call.asked.check_against(lease.terms())?;
-            lease.add_hold();
+            lease.add_hold(call.terms.kind);
             Ok(Admitted::Share(lease))
         }
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
@@ -163,7 +166,7 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
 fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
     let now = inner.clock.now();
     if let Some(lease) = slot.entry.joinable(call.terms, now).filter(|_| call.scope.is_none()) {
-        lease.add_hold();
+        lease.add_hold(call.terms.kind);
         return Ok(Admitted::Share(lease.clone()));
     }
     if call.patience == Patience::Try && slot.entry.is_known_held(call.terms.kind, now) {

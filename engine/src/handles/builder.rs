@@ -168,9 +168,29 @@ impl EngineBuilder {
     }
 
     /// Sets for how long after its start a server grants no lock, so that leases of its former life have run out.
-    /// Default 0: off. Recommended: the longest ttl of all clients of the server.
+    /// Default: not set, which is off, as zero. Recommended: the longest ttl of all clients of the server. A
+    /// [`Quorum`](crate::Quorum) refuses an engine in which it is not set.
     pub fn restart_grace(mut self, time: Duration) -> Self {
-        self.config.restart_grace_ms = millis(time);
+        self.config.restart_grace_ms = Some(millis(time));
+        self
+    }
+
+    /// Sets a name of the servers of this engine, the same in every process. A [`MultiLock`](crate::MultiLock) over two
+    /// engines orders members with equal names by it. Default: none.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let stock = Engine::builder(MemoryTransport::new()).id("stock").build().await?;
+    /// # drop(stock);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.config.id = id.into();
         self
     }
 

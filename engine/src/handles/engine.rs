@@ -6,9 +6,11 @@ use super::{
     alive::Handle,
     audit::{self, AuditReport},
     bulk::AcquireAll,
+    latch::Latch,
     lease::Lease,
     lock::{Lock, ReentryScope},
     rw_lock::RwLock,
+    semaphore::Semaphore,
     shutdown::{self, ShutdownReport},
 };
 use crate::{
@@ -60,9 +62,9 @@ pub struct Snapshot {
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
     pub jeopardy: u64,
-    /// Callers that are queued now.
+    /// Callers that are queued now, those of semaphores and latches included.
     pub waiting: u64,
-    /// Keys that a caller of this engine holds, waits for or releases now.
+    /// Keys that a caller of this engine holds, waits for or releases now, semaphores and latches included.
     pub entries: u64,
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
@@ -145,6 +147,48 @@ impl Engine {
     /// ```
     pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the semaphore with this name: a number of permits that all processes share. Making it sends
+    /// nothing. An invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let downloads = engine.semaphore("downloads");
+    /// downloads.try_set(2).await?;
+    /// downloads.acquire(1).await?;
+    /// downloads.release(1).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the latch with this name: it opens once it is counted down to zero. Making it sends nothing. An
+    /// invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let ready = engine.latch("workers-ready");
+    /// ready.try_set(1).await?;
+    /// ready.count_down().await?;
+    /// ready.opened().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.handle.clone(), name.as_ref())
     }
 
     /// Acquires many independent locks in one call. Each lock has its own outcome; see [`AcquireAll`] for the order,
@@ -281,7 +325,7 @@ impl Engine {
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),
-            entries: inner.table.len() as u64,
+            entries: (inner.table.len() + inner.counters.len()) as u64,
             closing: totals.closing.value(),
             oldest_waiting: seen.oldest.map(|oldest| now - oldest),
             granted: totals.granted.value(),
@@ -441,6 +485,7 @@ impl Seen {
         inner.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
         });
+        seen.oldest = [seen.oldest, inner.counters.oldest()].into_iter().flatten().min();
         inner.table.for_each_lease(|lease| {
             seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });

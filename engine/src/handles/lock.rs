@@ -492,6 +492,24 @@ impl Lock {
         }
     }
 
+    /// The engine of the lock.
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        self.handle.inner()
+    }
+
+    /// The key of the lock.
+    ///
+    /// # Errors
+    /// The name cannot be used.
+    pub(crate) fn lock_key(&self) -> Result<Arc<LockKey>, Invalid> {
+        self.checked_key()
+    }
+
+    /// The wait that the handle sets.
+    pub(crate) fn wait_limit(&self) -> Option<Duration> {
+        self.wait
+    }
+
     fn checked_key<E: From<Invalid>>(&self) -> Result<Arc<LockKey>, E> {
         self.key.clone().map_err(|(name, fault)| bad_name(&name, &fault.to_string()).into())
     }

@@ -41,7 +41,7 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
         inner.reconciler.add_lost(inner, lease, reason);
     }
     tell_loss(inner, lease, reason, now);
-    lease.tell_end();
+    lease.tell_change();
 }
 
 // A lease that no caller has accepted was never returned. Its caller is queued again and has lost nothing.

@@ -37,10 +37,13 @@
 //! may be lost or superfluous. The *possibility* of a lost notice must not be hidden: a watch that may have missed a
 //! notice counts a gap.
 //!
+//! **Counters** (semaphores, latches) are optional: see [`CounterCall`] for their contract, and [`Kinds`].
+//!
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod audit;
 mod call;
+mod counter;
 mod error;
 mod inspection;
 mod kinds;
@@ -53,6 +56,7 @@ mod watch;
 
 pub use audit::{AuditContext, AuditLevel, Finding};
 pub use call::Call;
+pub use counter::{Counter, CounterCall, CounterOp, CounterReply};
 pub use error::{Effect, ErrorKind, TransportError};
 pub use inspection::{Hold, Inspection};
 pub use kinds::Kinds;

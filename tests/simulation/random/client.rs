@@ -98,7 +98,21 @@ impl Client {
         if self.rng.random_ratio(1, 8) {
             self.enter_again().await;
         }
-        self.give_back(lease, side, from).await;
+        match side {
+            Side::Write if self.rng.random_ratio(1, 3) => self.read_on(lease, from).await,
+            _ => self.give_back(lease, side, from).await,
+        }
+    }
+
+    // The writer becomes a reader of what it wrote.
+    async fn read_on(&mut self, lease: Lease, from: leasehold::clock::Instant) {
+        self.history.add(self.process, Side::Write, &lease, from);
+        let from = now();
+        if let Ok(lease) = lease.downgrade().await {
+            self.history.count(|totals| totals.downgrades += 1);
+            self.rest(500).await;
+            self.give_back(lease, Side::Read, from).await;
+        }
     }
 
     // S2: what is not held once is not held again.

@@ -75,7 +75,7 @@ impl Hold {
     }
 }
 
-fn expiry(at: ServerTime, ttl: Duration) -> u64 {
+pub(crate) fn expiry(at: ServerTime, ttl: Duration) -> u64 {
     at.micros.saturating_add(u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX))
 }
 

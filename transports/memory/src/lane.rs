@@ -11,15 +11,15 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, AuditLevel, BoxFuture, Call, ErrorKind, Finding, Inspection, Lane, Outcome,
-        TransportError, Watch,
+        AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
+        Inspection, Lane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
     server::{NODE, Server},
-    watchers::{Watches, notify},
+    watchers::{Family, Watches, notify},
 };
 
 /// A lane of either purpose. Both purposes behave the same.
@@ -42,7 +42,7 @@ impl MemoryLane {
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
             if listeners(&mut call.outcome).is_some() {
-                ended.push((place, state.watchers.of(&call.key).cloned()));
+                ended.push((place, state.watchers.of(&call.key, None).cloned()));
             }
         }
         drop(state);
@@ -56,10 +56,25 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
         let was_held = state.table.force_release(key, at);
-        let watches = state.watchers.of(key).filter(|_| was_held).cloned();
+        let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
         was_held
+    }
+
+    fn execute_count(&self, call: &CounterCall) -> CounterReply {
+        let mut state = self.server.lock();
+        let now = state.moment(self.clock);
+        let (reply, told) = state.counters.count(call, now);
+        let watches = state.watchers.of(&call.key, Some(call.counter)).filter(|_| told).cloned();
+        drop(state);
+        notify_all(watches);
+        reply
+    }
+
+    fn watch_family(&self, key: &Arc<LockKey>, family: Family) -> Watch {
+        let state = self.server.lock().watchers.watch(key, family);
+        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
     }
 }
 
@@ -83,8 +98,15 @@ impl Lane for MemoryLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        let state = self.server.lock().watchers.watch(key);
-        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
+        self.watch_family(key, None)
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(ready(Ok(self.execute_count(&call))))
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        self.watch_family(key, Some(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod by_key;
+mod counters;
 pub mod faults;
 mod hold;
 mod lane;
@@ -83,6 +84,11 @@ impl MemoryTransport {
         self.server.lock().table.stored()
     }
 
+    /// Returns how many last operations on counters are remembered, expired ones that were not swept included.
+    pub fn stored_operations(&self) -> usize {
+        self.server.lock().counters.stored_markers()
+    }
+
     /// Returns the number of watched keys.
     pub fn watched_keys(&self) -> usize {
         self.server.lock().watchers.keys()
@@ -102,7 +108,7 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        let kinds = Kinds::EXCLUSIVE | Kinds::READ_WRITE;
+        let kinds = Kinds::EXCLUSIVE | Kinds::READ_WRITE | Kinds::SEMAPHORE | Kinds::LATCH;
         Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(kinds)
     }
 

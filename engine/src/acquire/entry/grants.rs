@@ -79,8 +79,8 @@ impl Grants {
 
     /// Adds a grant. Returns the grants that the server cannot have beside it: they are lost.
     pub(super) fn add(&mut self, grant: HeldGrant) -> Vec<HeldGrant> {
-        let kind = grant.lease.kind;
-        if self.iter().all(|held| are_compatible(held.lease.kind, kind)) {
+        let kind = grant.lease.kind();
+        if self.iter().all(|held| are_compatible(held.lease.kind(), kind)) {
             match self.first {
                 None => self.first = Some(grant),
                 Some(_) => self.more.push(grant),
@@ -102,7 +102,7 @@ impl Grants {
 
     /// Whether a hold of this kind has to wait until a lease of this engine has ended.
     pub(super) fn exclude(&self, kind: HoldKind) -> bool {
-        self.iter().any(|held| !are_compatible(held.lease.kind, kind))
+        self.iter().any(|held| !are_compatible(held.lease.kind(), kind))
     }
 
     /// The lease that a reader with these terms may hold without a command.

@@ -31,7 +31,7 @@ impl<S> Entry<S> {
         if self.remove_grant(lease).is_none() {
             return;
         }
-        let turn = match lease.kind {
+        let turn = match lease.kind() {
             HoldKind::Read => Precedence::AtOnce, // readers of all processes share, so none stands back
             HoldKind::Exclusive | HoldKind::Write => {
                 self.fairness.handle_release(now, lease.ttl(), subscribed)
@@ -44,11 +44,17 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
         let Some(lost) = self.remove_grant(lease) else { return };
         self.remember_lost(&lost);
-        let turn = match lease.kind {
+        let turn = match lease.kind() {
             HoldKind::Read => Precedence::AtOnce,
             HoldKind::Exclusive | HoldKind::Write => self.fairness.handle_loss(now, lease.ttl()),
         };
         self.take_turn(turn, now, pace);
+    }
+
+    /// A write lease of this engine is a read lease from now on, so readers may be granted.
+    pub(crate) fn handle_downgrade(&mut self, now: Instant) {
+        (self.last_held, self.follow_up) = (None, Some(Cause::Turn));
+        self.ask_next(now, Cause::Turn);
     }
 
     fn take_turn(&mut self, turn: Precedence, now: Instant, pace: &Pace) {

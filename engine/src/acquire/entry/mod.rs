@@ -156,7 +156,7 @@ impl<S> Entry<S> {
 
     /// The entry of a key that a lease of this engine holds, with nothing else to remember.
     pub(crate) fn of_held(held: HeldGrant) -> Self {
-        let fairness = Fairness::of_one_grant(held.lease.kind, held.lease.granted_at);
+        let fairness = Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
         Self { grants: held.into(), fairness, ..Self::default() }
     }
 
@@ -168,7 +168,7 @@ impl<S> Entry<S> {
             && (self.follow_up, self.failures) == (None, 0)
             && !(self.last_held.is_some() || self.standing_back || self.warned_no_expiry)
             && self.unclear.is_none()
-            && self.fairness == Fairness::of_one_grant(held.lease.kind, held.lease.granted_at);
+            && self.fairness == Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
         is_quiet.then_some(held)
     }
 

@@ -211,7 +211,10 @@ impl World {
             labels: crate::metrics::LabelSet::DEFAULT,
         };
         let id = CallerId(self.next_caller);
-        self.entry.join(Caller { id, terms, patience, joined: START, scope: None, reply_to: () }, false);
+        self.entry.join(
+            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () },
+            false,
+        );
     }
 
     fn actions(&self) -> Vec<Action> {

@@ -144,17 +144,20 @@ impl World {
         let labels = LabelSet::of(kind, ClassId::DEFAULT);
         let terms = Terms { kind, ttl: TTL, renewed: true, max_hold: None, labels };
         if let Some(lease) = self.entry.joinable(terms, self.now) {
-            assert!(kind == HoldKind::Read && lease.kind == HoldKind::Read, "only readers share");
+            assert!(kind == HoldKind::Read && lease.kind() == HoldKind::Read, "only readers share");
             assert!(
                 !self.entry.callers().any(|caller| caller.terms.kind == HoldKind::Write),
                 "it passed a writer"
             );
-            lease.add_hold();
+            lease.add_hold(kind);
             return;
         }
         self.callers += 1;
         let (id, patience) = (CallerId(self.callers), Patience::Wait(None));
-        self.entry.join(Caller { id, terms, patience, joined: self.now, scope: None, reply_to: () }, false);
+        self.entry.join(
+            Caller { id, terms, side: terms.kind, patience, joined: self.now, scope: None, reply_to: () },
+            false,
+        );
     }
 
     fn is_grantable(&self, owner: Option<Owner>, kind: HoldKind) -> bool {
@@ -342,7 +345,7 @@ impl World {
 
     fn release(&mut self, place: usize) {
         let lease = self.leases[place].clone();
-        if lease.remove_hold() == 0 {
+        if lease.remove_hold(lease.kind()) == 0 {
             assert!(lease.release());
             self.entry.handle_local_release(&lease, self.now, self.watched && self.in_force, &PACE);
             self.commands.push_back(Command::Release(lease.owner));
@@ -399,7 +402,7 @@ impl World {
         }
         if let Some(head) = self.entry.callers.head() {
             let is_excluded =
-                self.entry.leases().any(|lease| !grants::are_compatible(lease.kind, head.terms.kind));
+                self.entry.leases().any(|lease| !grants::are_compatible(lease.kind(), head.terms.kind));
             let could_have = self.is_grantable(Some(self.mint.mint()), head.terms.kind);
             assert!(is_excluded || !could_have, "a caller waits for a lock that it could have");
         }
@@ -419,7 +422,7 @@ impl World {
             Command::Ask(owner, kind, _) => (name(*owner), Some(*kind)),
             Command::Release(owner) => (name(*owner), None),
         });
-        let leases = self.entry.leases().map(|lease| (name(lease.owner), lease.kind, lease.holds()));
+        let leases = self.entry.leases().map(|lease| (name(lease.owner), lease.kind(), lease.holds()));
         let answers = self
             .answers
             .iter()

@@ -104,7 +104,10 @@ impl Ground {
         self.callers += 1;
         let id = CallerId(self.callers);
         let scope = scope.map(ScopeId::new);
-        self.entry.join(Caller { id, terms, patience, joined: at(ms), scope, reply_to: () }, false);
+        self.entry.join(
+            Caller { id, terms, side: terms.kind, patience, joined: at(ms), scope, reply_to: () },
+            false,
+        );
         id
     }
 
@@ -918,7 +921,7 @@ fn a_scope_is_a_stranger_then_queued_then_holds_and_then_a_stranger_again() {
     let lease = ground.granted(0, 1);
     assert!(matches!(view(&ground), ScopeView::Holds(held) if Arc::ptr_eq(&held, &lease)));
     assert!(matches!(ground.entry.scope_view(ScopeId::new(2)), ScopeView::Absent));
-    lease.remove_hold();
+    lease.remove_hold(HoldKind::Exclusive);
     ground.release(&lease, 5);
     assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());
 }
@@ -942,14 +945,14 @@ fn queued_callers_of_one_scope_share_one_grant() {
 #[test]
 fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
     let (mut ground, lease) = Ground::holding(Some(1));
-    lease.add_hold();
+    lease.add_hold(HoldKind::Exclusive);
     assert!(lease.lose(LossReason::NotOurs));
     let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
     assert!(matches!(view(&ground), ScopeView::Lost(_)), "also before the entry hears of it");
     ground.entry.handle_local_loss(&lease, at(5), &PACE);
     for left in [1, 0] {
         assert!(matches!(view(&ground), ScopeView::Lost(_)) && !ground.entry.is_idle());
-        assert_eq!(lease.remove_hold(), left);
+        assert_eq!(lease.remove_hold(HoldKind::Exclusive), left);
         ground.entry.forget_dropped();
     }
     assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());

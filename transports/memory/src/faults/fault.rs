@@ -17,6 +17,8 @@ pub enum Operation {
     Inspect,
     /// Ending any hold of a lock.
     ForceRelease,
+    /// One operation on a semaphore or a latch, reads included.
+    Count,
     /// A notice to one watch. Delays delay it, repetitions double it, and all other faults lose it.
     Notice,
 }

@@ -12,8 +12,9 @@ use leasehold::{
 use super::{call_error::CallError, node_connection::Connection, script_call::Asking};
 use crate::wire::reply::{Acquired, Freed};
 
-/// The kinds of locks that this transport keeps.
-pub(crate) const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::READ_WRITE);
+/// The kinds of locks and counters that this transport keeps.
+pub(crate) const KINDS: Kinds =
+    Kinds::EXCLUSIVE.with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
 
 /// The outcome of a call that this transport cannot send: of another kind, or with a key of another family.
 pub(crate) fn refusal(call: &Call) -> Option<Outcome> {

@@ -16,8 +16,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Finding, Inspection, Lane, LanePurpose, LaneStats, Op, OpenLane,
-        Outcome, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, Inspection, Lane,
+        LanePurpose, LaneStats, Op, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -128,6 +128,21 @@ impl Lane for RedisLane {
         let fits = self.nodes.must_fit(key).is_ok();
         let subscriber = self.nodes.subscriber().filter(|_| fits);
         subscriber.map_or_else(no_watch, |subscriber| subscriber.watch(key))
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(async move {
+            let call = &call;
+            self.nodes.must_fit_counter(&call.key, call.counter)?;
+            let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+            route.run(|connection, asking| async move { connection.count(call, asking).await }).await
+        })
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        let fits = self.nodes.must_fit_counter(key, counter).is_ok();
+        let subscriber = self.nodes.subscriber().filter(|_| fits);
+        subscriber.map_or_else(no_watch, |subscriber| subscriber.watch_counter(key, counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

@@ -10,13 +10,13 @@ use leasehold::{
     key::{Family, LockKey},
     owner::Owner,
     routing::{slot::Slot, topology::ClockId},
-    transport::{ErrorKind, TransportError},
+    transport::{Counter, ErrorKind, TransportError},
 };
 
 use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
-    connection::{Asking, CallError, Connection},
+    connection::{Asking, CallError, Connection, counter_channel},
     wire::{
         names::{channel_of, read_timeout},
         redirect::RedirectKind,
@@ -117,26 +117,43 @@ impl Nodes {
     /// # Errors
     /// `Misconfigured` if a slot differs.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
-        if self.deployment().config.topology != RedisTopology::Cluster {
+        if !self.is_cluster() {
             return Ok(());
         }
-        must_be_in_slot_of(key, "channel", &channel_of(key))?;
-        if key.family() == Family::ReadWrite {
-            // That of any owner: owners have no braces.
-            must_be_in_slot_of(key, "timeout key", &read_timeout(key, Owner::new(Default::default(), 0)))?;
+        must_share_slot(key, "lock", ("channel", &channel_of(key)))?;
+        if key.family() != Family::ReadWrite {
+            return Ok(());
         }
-        Ok(())
+        // That of any owner: owners have no braces.
+        let timeout_key = read_timeout(key, Owner::new(Default::default(), 0));
+        must_share_slot(key, "lock", ("timeout key", &timeout_key))
+    }
+
+    /// Checks the same for a counter.
+    ///
+    /// # Errors
+    /// As [`must_fit`](Self::must_fit).
+    pub(crate) fn must_fit_counter(&self, key: &LockKey, counter: Counter) -> Result<(), TransportError> {
+        if !self.is_cluster() {
+            return Ok(());
+        }
+        let channel = counter_channel(key.on_server(), counter);
+        must_share_slot(key, counter.as_str(), ("channel", &channel))
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.deployment().config.topology == RedisTopology::Cluster
     }
 }
 
-fn must_be_in_slot_of(key: &LockKey, what: &str, name: &str) -> Result<(), TransportError> {
+fn must_share_slot(key: &LockKey, what: &str, (part, name): (&str, &str)) -> Result<(), TransportError> {
     let (own, other) = (key.slot().number(), Slot::of(name.as_bytes()).number());
     if own == other {
         return Ok(());
     }
     let detail = format!(
-        "the lock {:?} falls into slot {own} and its {what} {name:?} into slot {other}, which cannot work on a \
-         cluster; use a name without braces, or with one pair of braces around its hash tag",
+        "the {what} {:?} falls into slot {own} and its {part} {name:?} into slot {other}, which cannot work on a \
+             cluster; use a name without braces, or with one pair of braces around its hash tag",
         key.on_server()
     );
     Err(TransportError::without_effect(ErrorKind::Misconfigured, None, detail))

@@ -20,7 +20,7 @@ use leasehold::{
     key::LockKey,
     log,
     routing::topology::NodeId,
-    transport::{OpenLane, TransportError, Watch, WatchState},
+    transport::{Counter, OpenLane, TransportError, Watch, WatchState},
 };
 use tokio::sync::{Notify, broadcast, watch};
 use tracing::Level;
@@ -30,7 +30,7 @@ use super::{
     table::{Changes, Notices},
 };
 use crate::{
-    connection::{backoff::Backoff, connect::LinkKind, link::Failure, watchdog::watch_over},
+    connection::{backoff::Backoff, connect::LinkKind, counter_channel, link::Failure, watchdog::watch_over},
     discovery::{
         Server,
         deployment::{Deployment, Routes},
@@ -63,7 +63,16 @@ impl Subscriber {
 
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
-        let channel = Str::from(channel_of(key));
+        self.watch_channel(channel_of(key), key)
+    }
+
+    /// Watches a counter's channel.
+    pub(crate) fn watch_counter(self: &Arc<Self>, key: &LockKey, counter: Counter) -> Watch {
+        self.watch_channel(counter_channel(key.on_server(), counter), key)
+    }
+
+    fn watch_channel(self: &Arc<Self>, channel: String, key: &LockKey) -> Watch {
+        let channel = Str::from(channel);
         let (state, is_new, node) = self.watch_in_table(&channel, key);
         if let (true, Some(node)) = (is_new, node) {
             self.waker(node).notify_one();

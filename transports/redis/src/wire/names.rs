@@ -36,6 +36,21 @@ pub(crate) fn read_timeout(key: &LockKey, owner: Owner) -> String {
     suffix(key.on_server(), &format!("{owner}:rwlock_timeout:1"))
 }
 
+/// Returns the channel on which new permits of a semaphore are published.
+pub fn semaphore_channel(semaphore: &str) -> String {
+    prefix("redisson_sc", semaphore)
+}
+
+/// Returns the channel on which the end of a latch is published. It is wrapped in braces in any case, as Redisson does.
+pub fn latch_channel(latch: &str) -> String {
+    ["redisson_countdownlatch__channel__{", latch, "}"].concat()
+}
+
+/// Returns the key that remembers the last operation of one client on a counter.
+pub fn marker(counter: &str, client: &str) -> String {
+    suffix(counter, &["leasehold_op:", client].concat())
+}
+
 /// The first part of every lock's channel. For ACL rules: `&redisson_lock__channel:*`.
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
 /// The first part of the channel of every read/write lock.
@@ -80,6 +95,10 @@ mod tests {
         assert_eq!(prefix("redisson_lock_timeout", "L"), "redisson_lock_timeout:{L}");
         assert_eq!(suffix("L", "leasehold_alive"), "{L}:leasehold_alive");
         assert_eq!(suffix("{t}L", "leasehold_alive"), "{t}L:leasehold_alive");
+        assert_eq!(semaphore_channel("L"), "redisson_sc:{L}");
+        assert_eq!(latch_channel("L"), "redisson_countdownlatch__channel__{L}");
+        assert_eq!(latch_channel("a:{b}"), "redisson_countdownlatch__channel__{a:{b}}");
+        assert_eq!(marker("L", "c"), "{L}:leasehold_op:c");
         assert_eq!(suffix("L", "o:1:rwlock_timeout:1"), "{L}:o:1:rwlock_timeout:1");
     }
 }

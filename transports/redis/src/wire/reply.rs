@@ -47,6 +47,13 @@ pub(crate) enum Found {
     Refused(String),
 }
 
+/// The reply to an operation on a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Done { result: i64, left: i64, now: u64 },
+    TooLate { now: u64 },
+}
+
 /// The reply to inspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -123,6 +130,24 @@ impl Renewed {
     pub(crate) fn now(&self) -> u64 {
         match *self {
             Self::Each { now, .. } | Self::TooLate { now } => now,
+        }
+    }
+}
+
+impl Counted {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
+            [code, result, left, now] if number(code)? == 1 => {
+                Some(Self::Done { result: number(result)?, left: number(left)?, now: micros(now)? })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Done { now, .. } | Self::TooLate { now } => now,
         }
     }
 }

@@ -26,6 +26,9 @@ pub(crate) enum Script {
     Downgrade,
     ReadWriteInspect,
     ReadWriteForceRelease,
+    Semaphore,
+    Latch,
+    Count,
     /// For the audit. It is only sent as text.
     Rights,
     /// As [`Rights`](Self::Rights), for read/write locks.
@@ -43,7 +46,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 18] = [
+    const ALL: [Script; 21] = [
         Script::Acquire,
         Script::Release,
         Script::Renew,
@@ -60,6 +63,9 @@ impl Script {
         Script::Downgrade,
         Script::ReadWriteInspect,
         Script::ReadWriteForceRelease,
+        Script::Semaphore,
+        Script::Latch,
+        Script::Count,
         Script::Rights,
         Script::ReadWriteRights,
     ];
@@ -98,6 +104,9 @@ impl Script {
             Script::Downgrade => include_str!("../../scripts/downgrade.lua"),
             Script::ReadWriteInspect => include_str!("../../scripts/read_write_inspect.lua"),
             Script::ReadWriteForceRelease => include_str!("../../scripts/read_write_force_release.lua"),
+            Script::Semaphore => include_str!("../../scripts/semaphore.lua"),
+            Script::Latch => include_str!("../../scripts/latch.lua"),
+            Script::Count => include_str!("../../scripts/count.lua"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
             Script::ReadWriteRights => include_str!("../../scripts/read_write_rights.lua"),
         }

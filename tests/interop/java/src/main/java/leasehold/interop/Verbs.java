@@ -1,10 +1,12 @@
 package leasehold.interop;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
@@ -19,9 +21,29 @@ import org.redisson.client.codec.StringCodec;
  */
 final class Verbs {
     private final RedissonClient redisson;
+    /** Clients of further servers. */
+    private final List<RedissonClient> others;
 
-    Verbs(RedissonClient redisson) {
+    private final CounterVerbs counters;
+
+    Verbs(RedissonClient redisson, List<RedissonClient> others) {
         this.redisson = redisson;
+        this.others = others;
+        this.counters = new CounterVerbs(redisson);
+    }
+
+    /** {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. Else the plain lock. */
+    private RLock lockOf(String name) {
+        if (name.startsWith(RED)) {
+            String member = name.substring(RED.length());
+            Stream<RedissonClient> servers = Stream.concat(Stream.of(redisson), others.stream());
+            return redisson.getRedLock(servers.map(server -> server.getLock(member)).toArray(RLock[]::new));
+        }
+        if (name.contains("+")) {
+            return redisson.getMultiLock(
+                    Arrays.stream(name.split("\\+")).map(redisson::getLock).toArray(RLock[]::new));
+        }
+        return redisson.getLock(name);
     }
 
     /** What a command does, on its thread; its value is the result text of the answer. */
@@ -44,6 +66,9 @@ final class Verbs {
             case "locked" -> onLock(c, lock -> "" + lock.isLocked());
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
+                    "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
+                    counters.bind(c);
             case "increment" -> increment(c);
             case "contend" -> contend(c);
             case "get" -> get(c);
@@ -61,7 +86,7 @@ final class Verbs {
     private Work onLock(Command c, LockCall call) throws BadCommand {
         c.expect(1, 0, "T NAME");
         String name = c.args()[1];
-        return () -> call.on(redisson.getLock(name));
+        return () -> call.on(lockOf(name));
     }
 
     private static Work onThread(Command c, Work work) throws BadCommand {
@@ -74,13 +99,13 @@ final class Verbs {
         String name = c.args()[1];
         if (!c.has(2)) {
             return () -> {
-                redisson.getLock(name).lock();
+                lockOf(name).lock();
                 return "";
             };
         }
         long leaseMs = c.number(2, "leaseMs");
         return () -> {
-            redisson.getLock(name).lock(leaseMs, TimeUnit.MILLISECONDS);
+            lockOf(name).lock(leaseMs, TimeUnit.MILLISECONDS);
             return "";
         };
     }
@@ -90,10 +115,10 @@ final class Verbs {
         String name = c.args()[1];
         long waitMs = c.number(2, "waitMs");
         if (!c.has(3)) {
-            return () -> "" + redisson.getLock(name).tryLock(waitMs, TimeUnit.MILLISECONDS);
+            return () -> "" + lockOf(name).tryLock(waitMs, TimeUnit.MILLISECONDS);
         }
         long leaseMs = c.number(3, "leaseMs");
-        return () -> "" + redisson.getLock(name).tryLock(waitMs, leaseMs, TimeUnit.MILLISECONDS);
+        return () -> "" + lockOf(name).tryLock(waitMs, leaseMs, TimeUnit.MILLISECONDS);
     }
 
     private Work increment(Command c) throws BadCommand {
@@ -117,7 +142,7 @@ final class Verbs {
 
     /** Read, wait, write: two holders at once lose an update. INCR would hide that. */
     private void incrementOnce(String name, String counter, long holdMicros) {
-        RLock lock = redisson.getLock(name);
+        RLock lock = lockOf(name);
         lock.lock();
         try {
             RBucket<String> bucket = bucket(counter);
@@ -146,7 +171,7 @@ final class Verbs {
 
     /** How long it waited for the lock, in microseconds. */
     private long holdOnce(String name, long holdMicros) {
-        RLock lock = redisson.getLock(name);
+        RLock lock = lockOf(name);
         long asked = System.nanoTime();
         lock.lock();
         try {
@@ -176,6 +201,8 @@ final class Verbs {
             return "";
         };
     }
+
+    private static final String RED = "red:";
 
     private RBucket<String> bucket(String key) {
         return redisson.getBucket(key, StringCodec.INSTANCE);

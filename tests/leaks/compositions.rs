@@ -1,0 +1,99 @@
+//! Compositions outside of any runtime, and after the last handle of their engines.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::Duration,
+};
+
+use leasehold::{Engine, MultiLock, Quorum};
+use leasehold_memory::MemoryTransport;
+use leasehold_tests::harness::polling::holds_within;
+
+use crate::fixture::{PATIENCE, block_on};
+
+struct Unparks(thread::Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Without tokio.
+fn blocked_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => thread::park_timeout(PATIENCE),
+        }
+    }
+}
+
+async fn engines(servers: &[MemoryTransport]) -> Vec<Engine> {
+    let mut engines = Vec::new();
+    for (place, server) in servers.iter().enumerate() {
+        let builder = Engine::builder(server.clone()).id(place.to_string()).restart_grace(Duration::ZERO);
+        engines.push(builder.build().await.expect("an engine"));
+    }
+    engines
+}
+
+fn servers() -> [MemoryTransport; 3] {
+    [(); 3].map(|()| MemoryTransport::new())
+}
+
+fn are_free(servers: &[MemoryTransport]) -> bool {
+    servers.iter().all(|server| server.stored_holds() + server.watched_keys() == 0)
+}
+
+#[test]
+fn compositions_need_no_runtime_of_the_caller() {
+    let servers = servers();
+    let (ours, others) = (block_on(engines(&servers)), block_on(engines(&servers)));
+    let [quorum, other] = [ours.clone(), others].map(|engines| Quorum::over(engines).expect("a quorum"));
+    let (lock, multi) = (quorum.lock("a"), MultiLock::of(ours.iter().map(|engine| engine.lock("b"))));
+    let done = thread::spawn(move || {
+        blocked_on(async move {
+            let held = other.lock("a").acquire().await.expect("free");
+            // Its pauses need a timer.
+            assert!(lock.clone().wait(Duration::from_millis(300)).acquire().await.is_err());
+            held.release().await.expect("held to the end");
+            let lease = lock.acquire().await.expect("free");
+            let both = multi.wait(PATIENCE).acquire().await.expect("free");
+            assert!(lease.is_held() && both.is_held());
+            both.release().await.expect("held to the end");
+            lease.release().await.expect("held to the end");
+        });
+    });
+    done.join().expect("no panic");
+    assert!(holds_within(PATIENCE, || are_free(&servers)));
+}
+
+#[test]
+fn l7_when_the_last_handle_is_gone_the_members_are_given_back() {
+    let servers = servers();
+    let engines = block_on(engines(&servers));
+    let losses: Vec<_> = engines.iter().map(Engine::losses).collect();
+    let (quorum, multi) = block_on(async {
+        let quorum =
+            Quorum::over(engines.clone()).expect("a quorum").lock("a").acquire().await.expect("free");
+        let multi =
+            MultiLock::of(engines.iter().map(|engine| engine.lock("b"))).acquire().await.expect("free");
+        (quorum, multi)
+    });
+    drop(engines);
+    assert!(quorum.is_held() && multi.is_held(), "a lease keeps its engines");
+    assert!(!are_free(&servers));
+    drop((quorum, multi));
+    assert!(holds_within(PATIENCE, || are_free(&servers)));
+    // The streams end with their engines: no task of a composition keeps one alive.
+    for mut losses in losses {
+        let ended = block_on(async { tokio::time::timeout(PATIENCE, losses.next()).await });
+        assert!(matches!(ended, Ok(None)), "{ended:?}");
+    }
+}
