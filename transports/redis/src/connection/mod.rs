@@ -17,6 +17,7 @@ mod offset;
 pub(crate) mod plain_error;
 mod relay;
 mod renewal;
+mod renewal_scripts;
 mod requests;
 mod script_call;
 mod tls;
@@ -26,7 +27,9 @@ pub(crate) mod watchdog;
 
 pub(crate) use batching::Batches;
 pub(crate) use call_error::CallError;
+pub(crate) use calls::{KINDS, refusal};
 pub(crate) use counting::channel as counter_channel;
 pub(crate) use node_connection::{Connection, Terms};
 pub(crate) use renewal::{answer_all, is_about_the_batch, is_passing};
+pub(crate) use renewal_scripts::{Part, is_read};
 pub(crate) use script_call::Asking;

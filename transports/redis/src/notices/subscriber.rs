@@ -35,7 +35,7 @@ use crate::{
         Server,
         deployment::{Deployment, Routes},
     },
-    wire::{names::lock_channel, shown::shown},
+    wire::{names::channel_of, shown::shown},
 };
 
 /// The watches of one lane, and the connections that serve them, one for each node.
@@ -63,7 +63,7 @@ impl Subscriber {
 
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
-        self.watch_channel(lock_channel(key.on_server()), key)
+        self.watch_channel(channel_of(key), key)
     }
 
     /// Watches a counter's channel.
@@ -138,7 +138,7 @@ impl Subscriber {
             }
             End::Refused(text) => {
                 let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
-                              &redisson_lock__channel:*; until then callers poll";
+                              the channels of the locks (&redisson_lock__channel:*, &redisson_rwlock:*); until then callers poll";
                 let text = shown(&text);
                 log::line(Level::ERROR, move || {
                     tracing::error!(%server, text, remedy, "redis refuses subscriptions");

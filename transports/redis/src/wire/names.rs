@@ -3,6 +3,11 @@
 //! Source: Redisson's `RedissonObject.prefixName` and `suffixName`. A name that contains `{` has its own hash tag
 //! (or is meant to), so it is never wrapped in braces.
 
+use leasehold::{
+    key::{Family, LockKey},
+    owner::Owner,
+};
+
 /// Returns `p:{L}`, or `p:L` if `L` contains `{`.
 pub fn prefix(p: &str, lock: &str) -> String {
     if lock.contains('{') { [p, ":", lock].concat() } else { [p, ":{", lock, "}"].concat() }
@@ -16,6 +21,19 @@ pub fn suffix(lock: &str, s: &str) -> String {
 /// Returns the channel on which the end of a hold is published.
 pub fn lock_channel(lock: &str) -> String {
     prefix(LOCK_CHANNEL, lock)
+}
+
+/// Returns the channel on which the end of a hold of this key is published.
+pub(crate) fn channel_of(key: &LockKey) -> String {
+    match key.family() {
+        Family::ReadWrite => prefix(READ_WRITE_CHANNEL, key.on_server()),
+        _ => lock_channel(key.on_server()),
+    }
+}
+
+/// Returns the key that has the expiry of one read hold.
+pub(crate) fn read_timeout(key: &LockKey, owner: Owner) -> String {
+    suffix(key.on_server(), &format!("{owner}:rwlock_timeout:1"))
 }
 
 /// Returns the channel on which new permits of a semaphore are published.
@@ -42,6 +60,8 @@ pub const TOKEN_COUNTER: &str = "redisson_lock_token";
 
 /// The first part of every lock's channel. For ACL rules: `&redisson_lock__channel:*`.
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
+/// The first part of the channel of every read/write lock.
+const READ_WRITE_CHANNEL: &str = "redisson_rwlock";
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +79,18 @@ mod tests {
         ] {
             assert_eq!(lock_channel(lock), channel, "{lock}");
         }
+    }
+
+    #[test]
+    fn the_family_of_a_key_decides_its_channel() {
+        let key = LockKey::new("app:", "L").unwrap();
+        let read_write = LockKey::with_family("app:", "L", Family::ReadWrite).unwrap();
+        assert_eq!(channel_of(&key), "redisson_lock__channel:{app:L}");
+        assert_eq!(channel_of(&read_write), "redisson_rwlock:{app:L}");
+        let owner = Owner::new(Default::default(), 7);
+        assert_eq!(read_timeout(&read_write, owner), format!("{{app:L}}:{owner}:rwlock_timeout:1"));
+        let tagged = LockKey::with_family("{app}:", "L", Family::ReadWrite).unwrap();
+        assert_eq!(read_timeout(&tagged, owner), format!("{{app}}:L:{owner}:rwlock_timeout:1"));
     }
 
     #[test]
