@@ -64,7 +64,7 @@ impl Driver {
             if delta.gaps {
                 self.inner.events.record_engine(EngineEvent::SubscriptionGap);
             }
-            let todo = self.next(delta, &mut ahead, std::mem::take(&mut is_permitted));
+            let todo = self.next(delta, ahead, std::mem::take(&mut is_permitted));
             if !matches!(todo, Todo::AwaitPermit(..)) {
                 retry = None;
             }
@@ -76,6 +76,7 @@ impl Driver {
                 Todo::AwaitPermit(since, until, poke) => {
                     let permit = retry.get_or_insert_with(|| self.permit(since));
                     is_permitted = self.wait_for_permit(permit, until, &poke, cursor.as_mut()).await;
+                    ahead = self.clock_of_server().or(ahead);
                 }
                 Todo::Listen => cursor = self.listen(),
                 Todo::Wait(until, poke) => self.wait(until, &poke, cursor.as_mut()).await,
@@ -84,19 +85,16 @@ impl Driver {
         }
     }
 
-    fn next(&self, delta: WatchDelta, ahead: &mut Option<i64>, is_permitted: bool) -> Todo {
+    fn next(&self, delta: WatchDelta, ahead: Option<i64>, is_permitted: bool) -> Todo {
         let (inner, now, pace) = (&self.inner, self.inner.clock.now(), self.pace());
         let step = inner.counters.with_known(&self.key, |slot| {
             if delta.notices > 0 || delta.resync {
                 slot.entry.handle_notice();
             }
-            if slot.entry.is_retrying() {
-                *ahead = self.clock_of_server().or(*ahead);
-            }
             slot.entry.handle_time(now, &pace);
             let todo = match slot.entry.retry_since(now).filter(|_| !is_permitted) {
                 Some(since) => Todo::AwaitPermit(since, slot.entry.next_leave(&pace), slot.poke.clone()),
-                None => match slot.entry.take_step(now, &pace, *ahead, &mut || inner.next_id()) {
+                None => match slot.entry.take_step(now, &pace, ahead, &mut || inner.next_id()) {
                     Step::Send(command) => Todo::Send(command),
                     Step::Wait { watch: true, .. } if !delta.listening && inner.calls.is_open() => {
                         Todo::Listen
@@ -243,7 +241,7 @@ impl Driver {
         }
     }
 
-    // As the lane has read it lately. Only asked after a failure.
+    // As the lane has read it lately. Only asked before a retry.
     fn clock_of_server(&self) -> Option<i64> {
         let topology = self.inner.calls.topology()?;
         let node = topology.serving(self.key.slot())?.id;

@@ -151,11 +151,6 @@ impl<R> Entry<R> {
         self.waiting.first_joined()
     }
 
-    /// Whether the next send is one after a failure.
-    pub(crate) fn is_retrying(&self) -> bool {
-        self.unclear_since.is_some()
-    }
-
     /// Since when no definite answer came, if the next send is due now and would be a retry.
     pub(crate) fn retry_since(&self, now: Instant) -> Option<Instant> {
         let in_flight = self.flight.as_ref().map(|flight| flight.sending);
