@@ -8,8 +8,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Capabilities, Finding, Inspection, Lane, LaneStats, Op, OpenLane,
-        Outcome, Transport, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Capabilities, Counter, CounterCall, CounterReply, Finding, Inspection,
+        Lane, LaneStats, Op, OpenLane, Outcome, Transport, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -31,6 +31,15 @@ pub trait Hand: Clone + Send + Sync + 'static {
     /// An engine gives a lock back.
     fn release<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
         behind.lane.call_one(request)
+    }
+
+    /// An engine counts.
+    fn count<'a>(
+        &'a self,
+        behind: &'a Behind,
+        call: CounterCall,
+    ) -> BoxFuture<'a, Result<CounterReply, TransportError>> {
+        behind.lane.count(call)
     }
 
     /// An engine renews leases of one node.
@@ -98,6 +107,14 @@ impl<H: Hand> Lane for InterposedLane<H> {
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
         self.behind.lane.watch(key)
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        self.hand.count(&self.behind, call)
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        self.behind.lane.watch_counter(key, counter)
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

@@ -10,6 +10,14 @@ ACQUIRE = {
     "cancelled": "purple",
     "error": BAD,
 }
+COUNT = {
+    "done": GOOD,
+    "busy": QUIET,
+    "timeout": LATE,
+    "cancelled": "purple",
+    "unknown": "dark-purple",
+    "error": BAD,
+}
 RELEASE = {
     "released": GOOD,
     "dropped": "super-light-green",
@@ -45,7 +53,7 @@ SOURCE = {
     "retry": BAD,
 }
 # None is good or bad: they are shown with what failed, too.
-OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple"}
+OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple", "count": "orange"}
 RESULT = {"ok": GOOD, "error": BAD}
 REDIRECT = {"moved": QUIET, "ask": LATE}
 THREAD = {"calls": QUIET, "renewal": "purple"}

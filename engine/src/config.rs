@@ -35,8 +35,17 @@ pub struct EngineConfig {
     /// this has a sixth of the ttl. Default 1,000 ms. At most `unavailable_after_ms`.
     pub command_timeout_ms: u64,
     /// For how long after its start a server grants no lock, so that leases of its former life have run out.
-    /// Recommended: the longest ttl of all clients. An acquire with a longer ttl is then refused. Default 0: off.
-    pub restart_grace_ms: u64,
+    /// Recommended: the longest ttl of all clients. An acquire with a longer ttl is then refused. Default: not set, which
+    /// is off, as 0. A [`Quorum`](crate::Quorum) refuses an engine in which it is not set. 0 then says that the server
+    /// forgets nothing at a restart: an append-only file with `appendfsync always`.
+    pub restart_grace_ms: Option<u64>,
+    /// A name of the servers of this engine, the same in every process. [`MultiLock`](crate::MultiLock) orders members
+    /// with equal names by it, and needs it as soon as two engines take part. Default: empty, no name.
+    pub id: String,
+    /// For how long a server remembers the last operation of this engine on a semaphore or a latch, so that an operation
+    /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
+    /// 300,000 ms; at least 120,000 ms.
+    pub counter_memory_ms: u64,
     /// How many parts the renewal scheduler has. Each part serves some of the slots, and has an inbox and a timer
     /// wheel. The more parts, the fewer leases are visited when a slot moves. All parts share one queue of due renewals
     /// for each node, so the number of parts changes neither the order of the renewals (the earliest deadline first)
@@ -81,7 +90,9 @@ impl Default for EngineConfig {
             ttl_ms: 30_000,
             unavailable_after_ms: 10_000,
             command_timeout_ms: 1_000,
-            restart_grace_ms: 0,
+            restart_grace_ms: None,
+            id: String::new(),
+            counter_memory_ms: 300_000,
             shards: 8,
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
@@ -110,9 +121,14 @@ impl EngineConfig {
         Duration::from_millis(self.command_timeout_ms)
     }
 
-    /// `restart_grace_ms` as a duration.
+    /// `restart_grace_ms` as a duration; zero if it is not set.
     pub fn restart_grace(&self) -> Duration {
-        Duration::from_millis(self.restart_grace_ms)
+        Duration::from_millis(self.restart_grace_ms.unwrap_or(0))
+    }
+
+    /// `counter_memory_ms` as a duration.
+    pub fn counter_memory(&self) -> Duration {
+        Duration::from_millis(self.counter_memory_ms)
     }
 
     /// How long a request of a lease with this ttl may stay unanswered: `command_timeout_ms`, and at most a sixth of
@@ -176,12 +192,16 @@ impl EngineConfig {
             );
             return Err(Invalid::new("command_timeout_ms", self.command_timeout_ms, remedy));
         }
-        if self.restart_grace_ms > 0 && !transport.uptime {
+        if self.counter_memory_ms < COUNTER_MEMORY_MIN_MS {
+            let remedy = format!("must be at least {COUNTER_MEMORY_MIN_MS}, two minutes");
+            return Err(Invalid::new("counter_memory_ms", self.counter_memory_ms, remedy));
+        }
+        if !self.restart_grace().is_zero() && !transport.uptime {
             let remedy = format!(
                 "the transport {} cannot tell since when a server is up; leave it at 0",
                 transport.name
             );
-            return Err(Invalid::new("restart_grace_ms", self.restart_grace_ms, remedy));
+            return Err(Invalid::new("restart_grace_ms", self.restart_grace().as_millis(), remedy));
         }
         Ok(())
     }
@@ -219,6 +239,7 @@ impl EngineConfig {
 }
 
 const SHARDS_MAX: usize = 16_384;
+const COUNTER_MEMORY_MIN_MS: u64 = 120_000;
 
 #[cfg(test)]
 mod tests {
@@ -242,13 +263,13 @@ mod tests {
         let text = refused(|config| config.command_timeout_ms = 20_000);
         assert!(text.contains("20000") && text.contains("10000"), "{text}");
         assert!(refused(|config| config.ttl_ms = 999).contains("1s"));
-        assert!(refused(|config| config.restart_grace_ms = 60_000).contains("leave it at 0"));
+        assert!(refused(|config| config.restart_grace_ms = Some(60_000)).contains("leave it at 0"));
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
     }
 
     #[test]
     fn a_ttl_beyond_the_restart_grace_is_refused() {
-        let config = EngineConfig { restart_grace_ms: 40_000, ..EngineConfig::default() };
+        let config = EngineConfig { restart_grace_ms: Some(40_000), ..EngineConfig::default() };
         let refused = config.check_ttl("ttl", Duration::from_secs(50), CAN.ttl_max).unwrap_err().to_string();
         assert!(refused.contains("50s") && refused.contains("40s"), "{refused}");
     }

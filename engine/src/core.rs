@@ -4,7 +4,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,6 +24,7 @@ use crate::{
     owner::OwnerMint,
     pending_tasks::PendingTasks,
     routing::topology::{Node, NodeId, Topology},
+    shared_threads::{SharedThreads, ThreadsOfEngine},
     transport::{Capabilities, ErrorKind, Kinds, ServerTime, TransportError},
 };
 
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(crate) calls: LaneSlot,
     pub(crate) renewals: LaneSlot,
     calls_runtime: runtime::Handle,
+    threads: OnceLock<ThreadsOfEngine>,
     pub(crate) pending_tasks: Arc<PendingTasks>,
     life: AtomicU8,
     ended: watch::Sender<bool>,
@@ -67,6 +69,7 @@ impl Core {
             calls: LaneSlot::default(),
             renewals: LaneSlot::default(),
             calls_runtime,
+            threads: OnceLock::new(),
             pending_tasks: Arc::default(),
             life: AtomicU8::new(OPEN),
             ended: watch::Sender::new(false),
@@ -86,6 +89,16 @@ impl Core {
     /// The runtime of the calls thread.
     pub(crate) fn calls_handle(&self) -> runtime::Handle {
         self.calls_runtime.clone()
+    }
+
+    /// Records the threads on which the engine runs, so that another engine can share them.
+    pub(crate) fn note_threads(&self, threads: &SharedThreads) {
+        let _ = self.threads.set(threads.downgrade());
+    }
+
+    /// The threads of the engine. `None`: they have ended.
+    pub(crate) fn threads(&self) -> Option<SharedThreads> {
+        self.threads.get()?.upgrade()
     }
 
     /// Runs a task on the calls thread until it is done or `end` resolves.

@@ -80,6 +80,9 @@ pub enum AcquireError {
         /// The name of the transport.
         transport: &'static str,
     },
+    /// The re-entry scope reads this lock, so its writer would wait for its own reader. Nothing was sent. Release the
+    /// read lease first, or acquire for writing in the first place: a write lease may be downgraded.
+    WouldDeadlock,
     /// The engine is shutting down or has ended.
     ShuttingDown,
 }
@@ -160,7 +163,8 @@ pub enum BuildError {
     Threads(String),
 }
 
-/// Why [`Lock::run`](crate::Lock::run) failed. If several steps failed, the error is the first of this list that
+/// Why [`Lock::run`](crate::Lock::run) failed. `A` is the error of the acquire; that of
+/// [`MultiLock::run`](crate::MultiLock::run) is [`MultiError`](crate::MultiError). If several steps failed, the error is the first of this list that
 /// applies: the acquire, the work, the loss, the release.
 ///
 /// # Examples
@@ -184,9 +188,9 @@ pub enum BuildError {
 /// # }
 /// ```
 #[derive(Debug)]
-pub enum RunError<E> {
+pub enum RunError<E, A = AcquireError> {
     /// The lock was not acquired. The work did not start.
-    Acquire(AcquireError),
+    Acquire(A),
     /// The work failed.
     Work(E),
     /// The lease was lost, and the future of the work was dropped.
@@ -255,6 +259,7 @@ impl AcquireError {
             | AcquireError::Lost(_)
             | AcquireError::LimitReached { .. }
             | AcquireError::Unsupported { .. }
+            | AcquireError::WouldDeadlock
             | AcquireError::ShuttingDown => None,
         }
     }
@@ -293,6 +298,9 @@ impl fmt::Display for AcquireError {
                 f,
                 "the transport {transport} cannot keep a lock of the kind {kind}; use another kind or another transport"
             ),
+            Self::WouldDeadlock => {
+                f.write_str("this scope reads the lock, so it cannot write; release its read lease first")
+            }
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
         }
     }
@@ -326,7 +334,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for RunError<E> {
+impl<E: fmt::Display, A: fmt::Display> fmt::Display for RunError<E, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire(error) => error.fmt(f),
@@ -394,7 +402,7 @@ impl Error for BuildError {
         }
     }
 }
-impl<E: Error + 'static> Error for RunError<E> {
+impl<E: Error + 'static, A: Error + 'static> Error for RunError<E, A> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Acquire(error) => error.source(),

@@ -14,6 +14,10 @@ pub(crate) enum Fault {
     BlindRelease,
     /// An ask that was not answered is repeated with another owner, and the first one is forgotten.
     NewOwner,
+    /// A quorum takes half of its members, rounded down, for enough.
+    SmallQuorum,
+    /// A quorum that has lost its majority goes on, and members join it.
+    LateJoin,
 }
 
 impl Fault {
@@ -30,6 +34,8 @@ fn named(name: &str) -> Fault {
         "late_deadline" => Fault::LateDeadline,
         "blind_release" => Fault::BlindRelease,
         "new_owner" => Fault::NewOwner,
+        "small_quorum" => Fault::SmallQuorum,
+        "late_join" => Fault::LateJoin,
         _ => panic!("{VARIABLE} is no fault: {name:?}"),
     }
 }

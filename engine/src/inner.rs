@@ -8,6 +8,7 @@ use crate::{
         warn_once::WarnedNoExpiry,
     },
     core::Core,
+    counters::table::Counters,
     dispatch::retry_rate::RetryRate,
     error::AcquireError,
     metrics::HotLocks,
@@ -21,6 +22,7 @@ use crate::{
 pub(crate) struct Inner {
     pub(crate) core: Arc<Core>,
     pub(crate) table: Table,
+    pub(crate) counters: Counters,
     pub(crate) inboxes: Inboxes,
     pub(crate) reconciler: Reconciler,
     pub(crate) retry_rate: Arc<RetryRate>,
@@ -46,6 +48,7 @@ impl Inner {
         Arc::new(Self {
             core: Arc::new(core),
             table: Table::new(),
+            counters: Counters::default(),
             inboxes: Inboxes::new(shards, inbox_max),
             reconciler: Reconciler::new(),
             retry_rate: Arc::default(),

@@ -25,9 +25,22 @@ pub const NAME_BYTES_MAX: usize = 8 * 1024;
 /// ```
 pub struct LockKey {
     text: Text,
+    family: Family,
     prefix_bytes: u16,
     slot: Slot,
     hash: u64,
+}
+
+/// Kinds of locks that share their data on the server and their notices. Two families with one name are two keys of an
+/// engine. On a server that keeps both under one name, as Redis does, they exclude each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Family {
+    /// Locks with one holder.
+    #[default]
+    Exclusive,
+    /// Locks with many readers or one writer.
+    ReadWrite,
 }
 
 /// A short name lies in the key itself, which saves a memory access at every renewal. Most names are short.
@@ -64,11 +77,19 @@ pub enum NameFault {
 }
 
 impl LockKey {
-    /// The key of the lock `name` under `prefix`, which may be empty.
+    /// The key of the exclusive lock `name` under `prefix`, which may be empty.
     ///
     /// # Errors
     /// [`NameFault::Empty`], or [`NameFault::TooLong`] for more than [`NAME_BYTES_MAX`] bytes with the prefix.
     pub fn new(prefix: &str, name: &str) -> Result<Arc<LockKey>, NameFault> {
+        Self::with_family(prefix, name, Family::Exclusive)
+    }
+
+    /// The key of a lock of this family.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_family(prefix: &str, name: &str, family: Family) -> Result<Arc<LockKey>, NameFault> {
         let bytes = prefix.len() + name.len();
         if name.is_empty() {
             return Err(NameFault::Empty);
@@ -76,12 +97,18 @@ impl LockKey {
         if bytes > NAME_BYTES_MAX {
             return Err(NameFault::TooLong(bytes));
         }
-        Ok(Arc::new(Self::of_text(Text::of(prefix, name), u16::try_from(prefix.len()).unwrap_or(u16::MAX))))
+        let prefix_bytes = u16::try_from(prefix.len()).unwrap_or(u16::MAX);
+        Ok(Arc::new(Self::of_text(Text::of(prefix, name), prefix_bytes, family)))
     }
 
-    fn of_text(text: Text, prefix_bytes: u16) -> Self {
-        let (slot, hash) = (Slot::of(text.as_str().as_bytes()), HASHER.hash_one(text.as_str()));
-        Self { text, prefix_bytes, slot, hash }
+    fn of_text(text: Text, prefix_bytes: u16, family: Family) -> Self {
+        let (slot, hash) = (Slot::of(text.as_str().as_bytes()), hash(family, text.as_str()));
+        Self { text, family, prefix_bytes, slot, hash }
+    }
+
+    /// The family of the locks with this key.
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// The name without the prefix.
@@ -99,7 +126,7 @@ impl LockKey {
         self.slot
     }
 
-    /// A hash of the name on the server, computed once. It differs from process to process.
+    /// A hash of the family and the name on the server, computed once. It differs from process to process.
     pub fn hash_value(&self) -> u64 {
         self.hash
     }
@@ -107,7 +134,7 @@ impl LockKey {
 
 impl PartialEq for LockKey {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.on_server() == other.on_server()
+        (self.hash, self.family) == (other.hash, other.family) && self.on_server() == other.on_server()
     }
 }
 
@@ -153,6 +180,14 @@ impl Hasher for PrehashedHasher {
     }
 }
 
+// Most keys are of exclusive locks, and hash a few bytes less.
+fn hash(family: Family, name: &str) -> u64 {
+    match family {
+        Family::Exclusive => HASHER.hash_one(name),
+        other => HASHER.hash_one((other, name)),
+    }
+}
+
 /// The longest name in bytes that is stored in the key itself, prefix included.
 const SHORT: usize = 32;
 
@@ -180,6 +215,18 @@ mod tests {
             assert_eq!(matches!(key.text, Text::Short(_)), bytes + 2 <= SHORT);
         }
         assert!(size_of::<LockKey>() <= 56, "{}", size_of::<LockKey>());
+    }
+
+    #[test]
+    fn families_of_one_name_are_two_keys_in_one_slot() {
+        let key = LockKey::new("{app}:", "orders:42").unwrap();
+        let other = LockKey::with_family("{app}:", "orders:42", Family::ReadWrite).unwrap();
+        assert_eq!(
+            (other.name(), other.on_server(), other.slot()),
+            (key.name(), key.on_server(), key.slot())
+        );
+        assert!(other != key && other.hash_value() != key.hash_value());
+        assert_eq!((other.family(), key.family()), (Family::ReadWrite, Family::Exclusive));
     }
 
     #[test]

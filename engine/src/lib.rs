@@ -5,13 +5,17 @@
 //! - [`Engine::builder`] builds an engine; [`Engine::lock`] returns a [`Lock`]; [`Lock::acquire`] returns a [`Lease`].
 //! - [`AcquireError`], [`ReleaseError`] and [`RunError`] say what to do with each outcome.
 //! - The [`guide`] has one page for each task: [ttl](guide::ttl), [fencing](guide::fencing), [losing a
-//!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [many locks at
-//!   once](guide::many), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [readers and
+//!   writers](guide::sharing), [semaphores and latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
+//!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
 pub mod clock;
+mod compose;
 mod config;
 mod core;
+mod count_error;
+mod counters;
 mod dispatch;
 mod error;
 #[cfg(leasehold_fault)]
@@ -32,19 +36,22 @@ mod pending_tasks;
 mod release;
 mod renewal;
 pub mod routing;
+mod shared_threads;
 mod span;
 mod supervisor;
 mod threads;
 pub mod transport;
 
+pub use compose::{MemberLease, MultiError, MultiLease, MultiLock, Quorum, QuorumLease, QuorumLock, Tally};
 pub use config::EngineConfig;
+pub use count_error::CountError;
 pub use error::{
     AcquireError, BuildError, InspectError, Invalid, NotHeld, ReleaseError, RenewError, RunError,
 };
 pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
-    AcquireAll, AuditReport, BulkAcquire, Engine, EngineBuilder, Holder, Lease, Lock, ReentryScope,
-    ShutdownReport, Snapshot,
+    AcquireAll, AuditReport, BulkAcquire, DowngradeError, Engine, EngineBuilder, Holder, Latch, Lease, Lock,
+    ReentryScope, RwLock, Semaphore, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};

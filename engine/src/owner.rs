@@ -62,6 +62,11 @@ impl OwnerMint {
         Self { client: Uuid::new_v4(), next: AtomicU64::new(1) }
     }
 
+    /// The part that names the engine in all its owners.
+    pub fn client(&self) -> Uuid {
+        self.client
+    }
+
     /// An owner that was never returned before.
     pub fn mint(&self) -> Owner {
         Owner { client: self.client, n: self.next.fetch_add(1, Ordering::Relaxed) }

@@ -1,5 +1,5 @@
 //! The engine's two threads, each with a current-thread runtime: *calls* (acquire, release, notices, topology) and
-//! *renewal*. For paused time the caller's runtime replaces both.
+//! *renewal*. Several engines of a process may share them. For paused time the caller's runtime replaces both.
 //!
 //! No user code runs on these threads: a recorder is called on its own thread, and log lines are written by a thread of
 //! the process (`metrics/user.rs`, `log.rs`). A service that panics nevertheless is restarted (`supervisor.rs`).
@@ -19,13 +19,20 @@ use crate::{
     log,
     metrics::{self, Classes, Recorder, UserRecorder},
     release::reconcile,
-    renewal, supervisor,
+    renewal,
+    shared_threads::SharedThreads,
+    supervisor,
 };
 
 /// Runtimes that are created but not running yet.
 pub(crate) enum Threads {
-    Own { calls: OwnRuntime, renewal: OwnRuntime },
+    Own {
+        calls: OwnRuntime,
+        renewal: OwnRuntime,
+    },
     Callers(Handle),
+    /// Those of another engine.
+    Shared(SharedThreads),
 }
 
 impl Threads {
@@ -52,10 +59,10 @@ impl Threads {
         recorder: Arc<dyn Recorder>,
         classes: &Arc<Classes>,
     ) -> Result<UserRecorder, BuildError> {
-        match self {
-            Self::Own { .. } => UserRecorder::on_its_thread(recorder, classes.clone())
+        match self.clock() {
+            Clock::Boot => UserRecorder::on_its_thread(recorder, classes.clone())
                 .map_err(|error| BuildError::Threads(error.to_string())),
-            Self::Callers(_) => Ok(UserRecorder::in_place(recorder, classes.clone())),
+            Clock::Tokio => Ok(UserRecorder::in_place(recorder, classes.clone())),
         }
     }
 
@@ -63,6 +70,7 @@ impl Threads {
         match self {
             Self::Own { .. } => Clock::Boot,
             Self::Callers(_) => Clock::Tokio,
+            Self::Shared(threads) => threads.clock(),
         }
     }
 
@@ -70,6 +78,7 @@ impl Threads {
         match self {
             Self::Own { calls, .. } => calls.handle(),
             Self::Callers(handle) => handle.clone(),
+            Self::Shared(threads) => threads.calls(),
         }
     }
 
@@ -77,6 +86,7 @@ impl Threads {
         match self {
             Self::Own { renewal, .. } => renewal.handle(),
             Self::Callers(handle) => handle.clone(),
+            Self::Shared(threads) => threads.renewal(),
         }
     }
 
@@ -99,18 +109,38 @@ impl Threads {
                 () = ended => {}
             }
         };
+        let draining = drain_and_stop(inner.clone());
+        let shared = match &self {
+            Self::Shared(threads) => threads.clone(),
+            Self::Own { .. } | Self::Callers(_) => {
+                SharedThreads::new(self.calls(), self.renewal(), self.clock())
+            }
+        };
+        inner.note_threads(&shared);
         match self {
             Self::Own { calls, renewal } => {
-                spawn("leasehold-renewal", renewal, renewing)?;
-                spawn("leasehold-calls", calls, drain_and_stop(inner.clone()))
+                let [renewal_unused, calls_unused] = [shared.unused(), shared.unused()];
+                spawn("leasehold-renewal", renewal, then(with(renewing, shared.clone()), renewal_unused))?;
+                spawn("leasehold-calls", calls, then(with(draining, shared), calls_unused))
             }
-            Self::Callers(handle) => {
-                drop(handle.spawn(renewing));
-                drop(handle.spawn(drain_and_stop(inner.clone())));
+            Self::Callers(_) | Self::Shared(_) => {
+                drop(shared.renewal().spawn(with(renewing, shared.clone())));
+                drop(shared.calls().spawn(with(draining, shared)));
                 Ok(())
             }
         }
     }
+}
+
+/// Runs the service, and keeps the threads until it is done.
+async fn with(service: impl Future<Output = ()>, threads: SharedThreads) {
+    service.await;
+    drop(threads);
+}
+
+async fn then(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    first.await;
+    second.await;
 }
 
 fn supervise<F, B>(

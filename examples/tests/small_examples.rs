@@ -50,6 +50,33 @@ fn leader() {
 }
 
 #[test]
+fn transfer() {
+    let said = [
+        "50 transfers from acct:ada to acct:ben",
+        "50 transfers from acct:ben to acct:ada",
+        "balances: [100, 100]",
+    ];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_transfer"), &said);
+}
+
+#[test]
+fn quorum() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start().expect("a server")).collect();
+    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+    let path = env!("CARGO_BIN_EXE_quorum");
+    let in_memory = unless_stalled(|| run(path, &[]).expect_code(0).stdout); // its ttl is 2 s
+    assert!(in_memory.contains("without one server: held by 2 of 3, 2 needed"), "{in_memory}");
+    let on_redis = run(path, &urls.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).stdout;
+    for said in [in_memory, on_redis] {
+        for line in
+            ["acquired: held by 3 of 3", "others get it now: false", "with all of them: held by 3 of 3"]
+        {
+            assert!(said.contains(line), "{line:?} in\n{said}");
+        }
+    }
+}
+
+#[test]
 fn losing_a_lease() {
     let said = [
         "Jeopardy, held: true",
@@ -60,6 +87,24 @@ fn losing_a_lease() {
         "report, token",
     ];
     unless_stalled(|| in_memory_and_on_redis(env!("CARGO_BIN_EXE_losing_a_lease"), &said)); // its ttl is 2 s
+}
+
+#[test]
+fn semaphore() {
+    let said = ["runs beside 1 other", "2 permits are available afterwards", "three at once: false"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_semaphore"), &said);
+}
+
+#[test]
+fn latch() {
+    let said = ["it is set: true", "open at once: false", "is ready, 0 to come", "every worker is ready"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_latch"), &said);
+}
+
+#[test]
+fn read_write() {
+    let said = ["writing with token", "reader 2 reads, beside the others", "while this process reads: true"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_read_write"), &said);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use leasehold::{
     FencingToken,
     clock::{Clock, Instant},
-    key::LockKey,
+    key::{Family, LockKey},
     owner::{Owner, OwnerMint},
     transport::{Call, HoldKind, Inspection, Lane, LanePurpose, Op, OpenLane, Outcome, Remaining, Watch},
 };
@@ -49,9 +49,14 @@ impl Context {
         Context { calls, others, renewals, clock: G::CLOCK, kind: G::KIND, mint, prefix }
     }
 
-    /// The key of the lock with this name.
+    /// The key of the lock with this name, of the family of the kind.
     pub fn key(&self, name: &str) -> Arc<LockKey> {
-        LockKey::new(&self.prefix, name).expect("a valid name")
+        self.key_of(self.kind.family(), name)
+    }
+
+    /// The key of the lock of this family with this name.
+    pub fn key_of(&self, family: Family, name: &str) -> Arc<LockKey> {
+        LockKey::with_family(&self.prefix, name, family).expect("a valid name")
     }
 
     /// How many bytes of a name the prefix takes.
@@ -85,7 +90,12 @@ impl Context {
     }
 
     fn call(&self, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
-        Call::new(key.clone(), self.kind, op, owner, self.now() + TIMEOUT)
+        self.call_of(self.kind, key, op, owner)
+    }
+
+    /// A call of this kind that may be executed from now on for the command timeout.
+    pub fn call_of(&self, kind: HoldKind, key: &Arc<LockKey>, op: Op, owner: Owner) -> Call {
+        Call::new(key.clone(), kind, op, owner, self.now() + TIMEOUT)
     }
 
     /// Acquires over the calls lane.

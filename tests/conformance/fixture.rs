@@ -17,7 +17,7 @@ pub trait Fixture: Sized {
     /// `Misconfigured`, without effect.
     const EVERY_NAME: bool = true;
 
-    /// The kind of the holds that the tests take.
+    /// The kind of the holds.
     const KIND: HoldKind = HoldKind::Exclusive;
 
     /// A ground for one test. Locks that other tests left behind do not matter: each test uses names of its own.
@@ -75,6 +75,12 @@ pub struct FencedHybrid;
 /// Spin locks.
 pub struct Spin;
 
+/// The read side of read/write locks.
+pub struct Read;
+
+/// The write side of read/write locks.
+pub struct Write;
+
 impl Kind for FencedCounter {
     const KIND: HoldKind = HoldKind::Fenced(FencingMode::Counter);
 }
@@ -85,6 +91,14 @@ impl Kind for FencedHybrid {
 
 impl Kind for Spin {
     const KIND: HoldKind = HoldKind::Spin;
+}
+
+impl Kind for Read {
+    const KIND: HoldKind = HoldKind::Read;
+}
+
+impl Kind for Write {
+    const KIND: HoldKind = HoldKind::Write;
 }
 
 /// The ground `G` for tests whose holds have the kind `K`.

@@ -23,51 +23,66 @@
 //!     }
 //! }
 //!
-//! leasehold_tests::conformance!(Memory: every, notices);
+//! leasehold_tests::conformance!(Memory: every, notices, read_write, read_write_notices);
 //! # }
 //! ```
 //! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
 //! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]), `fenced` ([`FencedGround`]), `spin`. The tests take plain locks; [`OfKind`] makes the same ground
-//! for another kind.
+//! ([`RestartGround`]); `read_write`, `read_write_notices`, `read_write_other_data`; `every_counter` with `semaphore` and
+//! `latch`, and `no_counters` ([`OtherDataGround`]). The groups of a transport must be those of its kinds of locks.
+//! `fenced` ([`FencedGround`]) and `spin` are for a ground [`OfKind`].
+//!
+//! What is true of holds of every kind is written once, and is run for each kind ([`OfKind`]).
 //!
 //! What is tested is the contract in `leasehold::transport`, nothing of the engine. On servers time is real: what
 //! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
 
 mod context;
+mod counting;
 mod fixture;
+mod kinds;
 
 pub mod acquire;
+pub mod every_counter;
+pub mod families;
 pub mod fenced;
 pub mod inspection;
+pub mod latch;
 pub mod names;
 pub mod notices;
 pub mod other_data;
 pub mod peers;
 pub mod races;
+pub mod read_write;
 pub mod release;
 pub mod renewal;
 pub mod restarts;
+pub mod semaphore;
 pub mod spin;
 pub mod time;
 pub mod topology;
 
 pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late, of_kind};
 pub use fixture::{
-    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OtherDataGround, PeerGround, RestartGround,
-    Spin, run,
+    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OtherDataGround, PeerGround, Read,
+    RestartGround, Spin, Write, run,
 };
+pub use kinds::{Reading, Writing, check_groups};
 
 /// Makes one `#[test]` of each behaviour of the named groups, for one [`Fixture`].
 #[macro_export]
 macro_rules! conformance {
     ($fixture:ty: $($group:ident),+ $(,)?) => {
+        #[test]
+        fn the_groups_are_those_of_the_kinds() {
+            $crate::conformance::check_groups::<$fixture>(&[$(stringify!($group)),+]);
+        }
         $($crate::conformance!(@$group $fixture);)+
     };
-    (@every $fixture:ty) => {
+    // What is true of holds of every kind.
+    (@every_hold $fixture:ty) => {
         $crate::conformance!(@tests $fixture, acquire:
             a_free_lock_is_granted,
-            a_held_lock_is_refused_with_what_is_left,
             a_grant_lasts_for_its_ttl,
             the_longest_ttl_is_kept,
             acquiring_again_is_granted_and_counts_once,
@@ -75,7 +90,6 @@ macro_rules! conformance {
             acquiring_again_never_shortens,
             an_acquire_past_its_limit_is_not_executed,
             an_acquire_past_its_limit_does_not_lengthen,
-            every_grant_has_a_higher_token,
             a_hold_that_ran_out_is_free,
         );
         $crate::conformance!(@tests $fixture, release:
@@ -94,7 +108,6 @@ macro_rules! conformance {
             a_renewal_by_another_owner_changes_nothing,
             a_renewal_of_what_ran_out_is_not_yours,
             a_renewal_past_its_limit_is_not_executed,
-            an_empty_batch_is_answered_empty,
             a_mixed_batch_answers_each_member_once,
             a_batch_may_mix_operations,
             a_renewal_alone_is_answered,
@@ -109,6 +122,19 @@ macro_rules! conformance {
             a_forced_release_ends_anybodys_hold,
             forcing_a_free_lock_is_false,
         );
+        $crate::conformance!(@tests $fixture, races:
+            many_locks_are_independent,
+        );
+        $crate::conformance!(@tests $fixture, families:
+            a_kind_on_a_key_of_another_family_is_refused,
+        );
+    };
+    // What is true of holds that are alone.
+    (@alone $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, acquire:
+            a_held_lock_is_refused_with_what_is_left,
+            every_grant_has_a_higher_token,
+        );
         $crate::conformance!(@tests $fixture, names:
             odd_names_are_names,
             the_longest_name_is_a_name,
@@ -118,11 +144,19 @@ macro_rules! conformance {
             two_lanes_see_each_others_holds,
             of_many_tasks_exactly_one_is_granted,
             holders_follow_each_other_with_rising_tokens,
-            many_locks_are_independent,
             calls_are_executed_in_their_order,
         );
         $crate::conformance!(@tests $fixture, time:
             every_answer_carries_the_nodes_present_clock,
+        );
+    };
+    (@every $fixture:ty) => {
+        $crate::conformance!(@every_hold $fixture);
+        $crate::conformance!(@alone $fixture);
+        $crate::conformance!(@tests $fixture, renewal:
+            an_empty_batch_is_answered_empty,
+        );
+        $crate::conformance!(@tests $fixture, time:
             server_time_moves_on,
             server_time_never_runs_back,
         );
@@ -131,6 +165,65 @@ macro_rules! conformance {
             lanes_of_both_purposes_agree_on_the_nodes,
             the_capabilities_can_be_used,
         );
+        $crate::conformance!(@tests $fixture, families:
+            a_kind_that_is_lacking_is_refused_without_effect,
+        );
+    };
+    (@read_write $fixture:ty) => {
+        mod read {
+            use super::*;
+            $crate::conformance!(@every_hold $crate::conformance::Reading<$fixture>);
+        }
+        mod write {
+            use super::*;
+            $crate::conformance!(@every_hold $crate::conformance::Writing<$fixture>);
+            $crate::conformance!(@alone $crate::conformance::Writing<$fixture>);
+        }
+        $crate::conformance!(@tests $fixture, read_write:
+            readers_share_and_a_writer_is_alone,
+            a_reader_is_refused_with_what_a_writer_has_left,
+            each_read_hold_has_its_own_expiry,
+            a_read_release_ends_one_hold_only,
+            a_late_read_release_spares_the_writer,
+            a_downgrade_lets_readers_in_and_no_writer,
+            a_downgrade_can_be_repeated,
+            a_downgrade_lasts_for_its_ttl_and_never_shortens,
+            a_downgrade_never_creates,
+            a_downgrade_by_another_owner_changes_nothing,
+            a_downgrade_past_its_limit_is_not_executed,
+            a_late_downgrade_after_the_release_is_not_yours,
+            a_read_release_ends_a_hold_whose_downgrade_was_not_executed,
+            an_owner_has_one_kind_of_hold_at_a_time,
+            a_batch_may_mix_kinds,
+            a_writer_has_a_higher_token_than_all_before,
+            readers_and_writers_are_never_inside_together,
+            a_forced_release_ends_all_read_holds,
+        );
+    };
+    (@read_write_notices $fixture:ty) => {
+        mod read_notices {
+            use super::*;
+            $crate::conformance!(@notices $crate::conformance::Reading<$fixture>);
+        }
+        mod write_notices {
+            use super::*;
+            $crate::conformance!(@notices $crate::conformance::Writing<$fixture>);
+        }
+        $crate::conformance!(@tests $fixture, read_write:
+            a_read_release_gives_notice_if_it_was_the_last,
+            a_downgrade_gives_notice,
+            families_of_one_name_have_notices_of_their_own,
+        );
+    };
+    (@read_write_other_data $fixture:ty) => {
+        mod read_other_data {
+            use super::*;
+            $crate::conformance!(@other_data $crate::conformance::Reading<$fixture>);
+        }
+        mod write_other_data {
+            use super::*;
+            $crate::conformance!(@other_data $crate::conformance::Writing<$fixture>);
+        }
     };
     (@notices $fixture:ty) => {
         $crate::conformance!(@tests $fixture, notices:
@@ -154,6 +247,48 @@ macro_rules! conformance {
     (@other_data $fixture:ty) => {
         $crate::conformance!(@tests $fixture, other_data:
             data_of_another_kind_is_refused_and_kept,
+        );
+    };
+    (@every_counter $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, every_counter:
+            a_number_counts_once,
+            a_number_below_the_last_is_too_late,
+            an_operation_past_its_limit_is_not_executed,
+            clients_have_numbers_of_their_own,
+            a_counter_is_set_only_if_it_does_not_exist,
+            a_read_changes_nothing,
+            an_operation_is_forgotten_in_time,
+            counters_have_names_of_their_own,
+            a_counters_answer_carries_the_nodes_present_clock,
+        );
+    };
+    (@semaphore $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, semaphore:
+            a_transport_that_keeps_semaphores_says_so,
+            a_take_serves_the_longest_prefix_that_fits,
+            a_semaphore_that_does_not_exist_has_no_permits,
+            a_give_makes_the_semaphore,
+            permits_are_added_and_removed,
+            a_drain_takes_everything,
+            a_void_gives_back_what_was_taken,
+            a_void_keeps_a_take_from_ever_being_done,
+            permits_that_become_free_give_notice,
+            the_sum_of_permits_is_conserved,
+        );
+    };
+    (@latch $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, latch:
+            a_transport_that_keeps_latches_says_so,
+            a_latch_opens_exactly_at_zero,
+            a_latch_counts_no_more_than_is_left,
+            a_deleted_latch_is_open,
+            a_latch_tells_its_changes_once,
+            exactly_one_step_is_the_last,
+        );
+    };
+    (@no_counters $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, every_counter:
+            data_that_is_no_counter_is_refused_and_kept,
         );
     };
     (@restarts $fixture:ty) => {

@@ -7,12 +7,18 @@ pub async fn a_restarted_node_has_a_new_clock<G: RestartGround>(fixture: &G) {
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let before = context.inspect(&key).await.at.clock;
+    let run = || {
+        let topology = context.calls.topology().borrow().clone();
+        topology.serving(key.slot()).and_then(|node| node.run_id.clone())
+    };
+    let first_run = run();
     fixture.restart().await;
     context.until(async || context.calls.inspect(&key).await.is_ok_and(|seen| seen.at.clock != before)).await;
     let after = context.inspect(&key).await.at.clock;
     assert!(after.node == before.node && after.epoch > before.epoch, "{before:?}, {after:?}");
     let topology = context.calls.topology().borrow().clone();
     assert!(topology.is_current(after) && !topology.is_current(before), "{:?}", topology.nodes());
+    assert!(first_run.is_none() || first_run != run(), "another run has another id: {first_run:?}");
 }
 
 /// What was published while the server was away, nobody heard.

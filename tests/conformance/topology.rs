@@ -22,7 +22,7 @@ pub async fn lanes_of_both_purposes_agree_on_the_nodes<G: Fixture>(fixture: &G) 
     for n in 0..1000 {
         let slot = context.key(&n.to_string()).slot();
         let of = |topology: &leasehold::routing::topology::Topology| {
-            topology.serving(slot).map(|node| (node.address.clone(), node.clock))
+            topology.serving(slot).map(|node| (node.address.clone(), node.clock, node.run_id.clone()))
         };
         assert_eq!(of(&calls.borrow()), of(&renewals.borrow()));
     }

@@ -22,7 +22,7 @@ const MODES: [FencingMode; 2] = [FencingMode::Hybrid, FencingMode::Counter];
 const COUNTER: &str = "redisson_lock_token:{free}";
 
 fn wish(lanes: &Lanes, mode: FencingMode, name: &str) -> Call {
-    lanes.wish_of(HoldKind::Fenced(mode), name)
+    lanes.wish_for(HoldKind::Fenced(mode), name)
 }
 
 /// A hold that is there has an expiry, and none is there that was refused. The plain lock `held` is there all the time.

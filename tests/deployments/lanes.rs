@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    clock::Clock,
+    clock::{Clock, Instant},
     key::LockKey,
-    owner::{Owner, OwnerMint},
+    owner::OwnerMint,
     transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport, TransportError},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
@@ -26,18 +26,18 @@ impl Lanes {
 
     /// A hold to ask for, of an owner of its own.
     pub(crate) fn wish(&self, name: &str) -> Call {
-        self.wish_of(HoldKind::Exclusive, name)
+        self.wish_for(HoldKind::Exclusive, name)
     }
 
-    /// A hold of this kind to ask for.
-    pub(crate) fn wish_of(&self, kind: HoldKind, name: &str) -> Call {
-        let key = LockKey::new("", name).expect("a name");
-        call(&key, kind, Op::Acquire { ttl: TTL }, self.mint.mint())
+    /// The same, of this kind.
+    pub(crate) fn wish_for(&self, kind: HoldKind, name: &str) -> Call {
+        let key = LockKey::with_family("", name, kind.family()).expect("a name");
+        Call::new(key, kind, Op::Acquire { ttl: TTL }, self.mint.mint(), soon())
     }
 
     /// Asks for it now.
     pub(crate) async fn acquire(&self, wish: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&wish.key, wish.kind, wish.op, wish.owner)).await.into_result()
+        self.calls.call_one(call(wish, wish.op)).await.into_result()
     }
 
     /// A hold that was granted.
@@ -45,7 +45,12 @@ impl Lanes {
         self.granted(self.wish(name)).await
     }
 
-    /// The same of any kind.
+    /// The same, of this kind.
+    pub(crate) async fn held_for(&self, kind: HoldKind, name: &str) -> Call {
+        self.granted(self.wish_for(kind, name)).await
+    }
+
+    /// The hold that was wished for.
     pub(crate) async fn granted(&self, wish: Call) -> Call {
         let reply = self.acquire(&wish).await;
         assert!(matches!(reply, Ok(Outcome::Granted { .. })), "{}: {reply:?}", wish.key.name());
@@ -53,7 +58,7 @@ impl Lanes {
     }
 
     pub(crate) async fn release(&self, hold: &Call) -> Result<Outcome, TransportError> {
-        self.calls.call_one(call(&hold.key, hold.kind, Op::Release, hold.owner)).await.into_result()
+        self.calls.call_one(call(hold, Op::Release)).await.into_result()
     }
 
     pub(crate) async fn is_released(&self, hold: &Call) -> bool {
@@ -101,11 +106,16 @@ pub(crate) async fn open(
 }
 
 fn renewal(hold: &Call, ticket: u64) -> Call {
-    call(&hold.key, hold.kind, Op::Renew { ttl: 2 * TTL }, hold.owner).with_ticket(ticket)
+    call(hold, Op::Renew { ttl: 2 * TTL }).with_ticket(ticket)
 }
 
-fn call(key: &Arc<LockKey>, kind: HoldKind, op: Op, owner: Owner) -> Call {
-    Call::new(key.clone(), kind, op, owner, Clock::Boot.now() + TIMEOUT)
+/// Another operation on a hold.
+pub(crate) fn call(hold: &Call, op: Op) -> Call {
+    Call::new(hold.key.clone(), hold.kind, op, hold.owner, soon())
+}
+
+fn soon() -> Instant {
+    Clock::Boot.now() + TIMEOUT
 }
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);

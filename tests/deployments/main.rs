@@ -12,4 +12,5 @@ mod encryption;
 mod fenced;
 mod foreign_hashes;
 mod proxies;
+mod read_write;
 mod refusals;

@@ -25,6 +25,7 @@ mod traffic;
 mod waiters;
 mod wakes;
 
+mod counters;
 mod crashes;
 mod migrations;
 mod minorities;

@@ -43,6 +43,15 @@ impl Java {
         Self { jvm: Arc::new(Jvm::start(servers, watchdog)), tag: tag.to_owned() }
     }
 
+    /// Starts a JVM with a client for each of these servers, for locks on all of them.
+    pub fn start_over(urls: &[String], watchdog: Duration, tag: &str) -> Self {
+        let mut arguments = Vec::new();
+        for (place, url) in urls.iter().enumerate() {
+            arguments.extend([if place == 0 { "--url" } else { "--also-url" }.to_owned(), url.clone()]);
+        }
+        Self { jvm: Arc::new(Jvm::launch(&arguments, watchdog)), tag: tag.to_owned() }
+    }
+
     /// The JVM with this watchdog that all tests on a topology share; it ends with this process.
     pub fn shared(servers: &Deployment, watchdog: Duration, tag: &str) -> Self {
         type Seats = BTreeMap<(Topology, Duration), Arc<OnceLock<Arc<Jvm>>>>;
@@ -95,19 +104,24 @@ impl Java {
 
 impl Jvm {
     fn start(servers: &Deployment, watchdog: Duration) -> Self {
+        let mut arguments = Vec::new();
+        for address in servers.addresses() {
+            arguments.extend(["--url".to_owned(), format!("redis://{address}")]);
+        }
+        arguments.extend(match servers.topology() {
+            Topology::Single => ["--topology", "single"].map(str::to_owned).to_vec(),
+            Topology::Sentinel => ["--topology", "sentinel", "--master", SERVICE].map(str::to_owned).to_vec(),
+            Topology::Cluster => ["--topology", "cluster"].map(str::to_owned).to_vec(),
+        });
+        Self::launch(&arguments, watchdog)
+    }
+
+    fn launch(arguments: &[String], watchdog: Duration) -> Self {
         let jar = driver_jar();
         let mut command = Command::new("java");
         // The JVM lives for seconds: the second compiler would only take the cores from the others.
         command.args(["-XX:TieredStopAtLevel=1", "-jar"]).arg(jar);
-        command.args(["--watchdog-ms", &watchdog.as_millis().to_string()]);
-        for address in servers.addresses() {
-            command.args(["--url", &format!("redis://{address}")]);
-        }
-        command.args(match servers.topology() {
-            Topology::Single => vec!["--topology", "single"],
-            Topology::Sentinel => vec!["--topology", "sentinel", "--master", SERVICE],
-            Topology::Cluster => vec!["--topology", "cluster"],
-        });
+        command.args(["--watchdog-ms", &watchdog.as_millis().to_string()]).args(arguments);
         let talker = Talker::start(&mut command).unwrap_or_else(|why| missing("java", &why));
         talker.line(STARTED_BY, |line| line.starts_with("ready ")).expect("a Redisson that is connected");
         Self { talker, next: AtomicU64::new(1) }

@@ -13,12 +13,15 @@
 mod fixture;
 mod java;
 
+mod compositions;
 mod counter;
+mod counter_traces;
 mod deaths;
 mod field;
 mod handover;
 mod kinds;
 mod lost_unlocks;
 mod renewal;
+mod semaphores;
 mod shares;
 mod switches;

@@ -5,7 +5,7 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
-use leasehold::{Engine, Lease};
+use leasehold::{Engine, Lease, MultiLock, Quorum};
 use leasehold_memory::{Cut, Fault, Operation};
 use leasehold_tests::conservation::{Numbers, assert_ends_balanced_within};
 
@@ -18,6 +18,10 @@ on_every_ground!(
     acquire_that_waits_in_vain,
     try_acquire,
     run,
+    multi_acquire,
+    multi_release,
+    quorum_acquire,
+    quorum_release,
     release,
     renew,
     holder,
@@ -86,6 +90,50 @@ fn run<G: Fixture>() {
             let work = lock.run(work);
             work.await.expect("well");
         })
+    });
+}
+
+fn multi<G: Fixture>(stage: &Stage<G>) -> MultiLock {
+    MultiLock::of(["c", "a", "b"].map(|name| stage.engine.lock(name)))
+}
+
+fn multi_acquire<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        give_back_soon(hold(&stage.other, "b").await);
+        let acquire = multi(stage).acquire();
+        polled(async move { drop(acquire.await) })
+    });
+}
+
+fn multi_release<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = multi(stage).wait(PATIENCE).acquire().await.expect("free");
+        polled(async move { drop(lease.release().await) })
+    });
+}
+
+/// Over the servers of the stage and two of memory.
+async fn quorum<G: Fixture>(stage: &Stage<G>) -> Quorum {
+    let mut engines = vec![stage.builder().restart_grace(Duration::ZERO).build().await.expect("an engine")];
+    for _server in 0..2 {
+        let builder = Engine::builder(leasehold_memory::MemoryTransport::new()).restart_grace(Duration::ZERO);
+        engines.push(builder.build().await.expect("an engine"));
+    }
+    Quorum::over(engines).expect("a quorum")
+}
+
+fn quorum_acquire<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        give_back_soon(hold(&stage.other, "a").await);
+        let acquire = quorum(stage).await.lock("a").acquire();
+        polled(async move { drop(acquire.await) })
+    });
+}
+
+fn quorum_release<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        let lease = quorum(stage).await.lock("a").wait(PATIENCE).acquire().await.expect("free");
+        polled(async move { drop(lease.release().await) })
     });
 }
 

@@ -4,6 +4,8 @@
 //! a cluster.
 
 mod blocked;
+mod compositions;
+mod dropped_counts;
 mod dropped_futures;
 mod dropped_leases;
 mod fixture;

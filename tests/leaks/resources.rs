@@ -52,6 +52,13 @@ fn l6_threads_end_with_their_engines() {
         }
         // Other tests of this binary have a few engines at the same time.
         assert!(threads_of_ours() >= 200);
+        let sharing = threads_of_ours();
+        for number in 0..50 {
+            let host = &engines[number];
+            let builder = Engine::builder(MemoryTransport::new()).threads_of(host);
+            engines.push(builder.build().await.unwrap());
+        }
+        assert!(threads_of_ours() < sharing + 50, "an engine on the threads of another has none");
         drop(engines);
         let ended = tokio::task::block_in_place(|| holds_within(PATIENCE, || threads_of_ours() < 150));
         assert!(ended, "{} threads", threads_of_ours());

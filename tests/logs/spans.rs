@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Engine, EngineBuilder};
+use leasehold::{Engine, EngineBuilder, MultiLock, Quorum};
 use leasehold_memory::{Cut, Faulty, MemoryTransport};
 use tracing::{Instrument, Level};
 
@@ -117,4 +117,34 @@ async fn the_work_of_the_background_is_in_no_callers_span() {
     assert_eq!(lost.field("token"), Some(&*lease.fencing_token().to_string()));
     assert!(lost.fields.contains_key("reason") && lost.fields.contains_key("margin"), "{lost}");
     assert!(!lost.inside.contains(&"request"), "{:?}", lost.inside);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_acquire_of_a_composition_is_a_span_around_those_of_its_members() {
+    let capture = Capture::start();
+    let mut engines = Vec::new();
+    for _server in 0..3 {
+        let builder = builder(MemoryTransport::new()).restart_grace(Duration::ZERO);
+        engines.push(builder.build().await.expect("an engine"));
+    }
+    let multi = MultiLock::of(["b", "a"].map(|name| engines[0].lock(name)));
+    let held = multi.acquire().await.expect("free"); // acquired
+    assert!(multi.try_acquire().await.expect("an answer").is_none()); // busy
+    assert!(multi.clone().wait(Duration::from_millis(50)).acquire().await.is_err()); // timeout
+    drop(held);
+    assert!(MultiLock::of([engines[0].lock("a"), engines[1].lock("b")]).acquire().await.is_err()); // error
+    let quorum = Quorum::over(engines).expect("a quorum").lock("q");
+    let held = quorum.acquire().await.expect("free"); // acquired
+    let waiting = tokio::spawn(quorum.acquire());
+    pass(50).await;
+    waiting.abort(); // cancelled
+    drop(waiting.await);
+    drop(held);
+    let spans = capture.spans("multi_lock.acquire");
+    assert_eq!(outcomes(&spans), ["acquired", "busy", "timeout", "error"]);
+    assert_eq!(spans[0].field("lock.names"), Some("b, a"));
+    assert_eq!(spans[3].field("otel.status_code"), Some("ERROR"));
+    let spans = capture.spans("quorum_lock.acquire");
+    assert_eq!(outcomes(&spans), ["acquired", "cancelled"]);
+    assert!(spans.iter().all(|span| span.field("lock.name") == Some("q") && span.closed));
 }

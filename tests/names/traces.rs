@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_redis::names::{lock_channel, prefix};
+use leasehold_redis::names::{latch_channel, lock_channel, prefix, semaphore_channel};
 use serde_json::Value;
 
 const TRACES: [&str; 4] = [
@@ -79,4 +79,26 @@ fn every_name_that_redisson_derived_is_wrapped_as_ours() {
     let expected =
         ["redisson_lock__channel", "redisson_lock_queue", "redisson_lock_timeout", "redisson_rwlock"];
     assert!(expected.iter().all(|p| prefixes.contains(*p)), "{prefixes:?}");
+}
+
+#[test]
+fn every_notice_of_redissons_counters_came_on_our_channel() {
+    type Channel = fn(&str) -> String;
+    let of_counters: [(&str, Channel); 4] = [
+        (include_str!("traces/semaphore-3.27.2.json"), semaphore_channel),
+        (include_str!("traces/semaphore-4.7.0.json"), semaphore_channel),
+        (include_str!("traces/latch-3.27.2.json"), latch_channel),
+        (include_str!("traces/latch-4.7.0.json"), latch_channel),
+    ];
+    for (trace, channel) in of_counters {
+        let trace: Value = serde_json::from_str(trace).expect("a trace");
+        let steps = trace["steps"].as_array().expect("steps");
+        let published: Vec<_> = steps.iter().flat_map(|step| strings_of(&step["published"])).collect();
+        assert!(published.len() >= 6, "{published:?}");
+        assert!(published.iter().all(|sent| sent[1] == channel("L")), "{published:?}");
+    }
+}
+
+fn strings_of(published: &Value) -> Vec<Vec<&str>> {
+    published.as_array().into_iter().flatten().map(strings).collect()
 }

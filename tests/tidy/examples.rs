@@ -3,11 +3,24 @@
 use crate::sources;
 
 /// What users hold.
-const HANDLES: [&str; 8] =
-    ["Engine", "EngineBuilder", "Lock", "Lease", "AcquireAll", "BulkAcquire", "Losses", "Metrics"];
+const HANDLES: [&str; 13] = [
+    "Engine",
+    "EngineBuilder",
+    "Lock",
+    "Lease",
+    "AcquireAll",
+    "BulkAcquire",
+    "Losses",
+    "Metrics",
+    "MultiLock",
+    "MultiLease",
+    "Quorum",
+    "QuorumLock",
+    "QuorumLease",
+];
 
 /// Methods that need none: they return a fact, or are as those of another type.
-const PLAIN: [&str; 9] = [
+const PLAIN: [&str; 15] = [
     "AcquireAll::class",
     "AcquireAll::max_hold",
     "AcquireAll::no_renewal",
@@ -17,6 +30,12 @@ const PLAIN: [&str; 9] = [
     "EngineBuilder::restart_grace",
     "Lease::hold_count",
     "Lease::name",
+    "QuorumLease::name",
+    "QuorumLock::class",
+    "QuorumLock::max_hold",
+    "QuorumLock::no_renewal",
+    "QuorumLock::ttl",
+    "QuorumLock::wait",
 ];
 
 /// The type whose inherent methods begin at this line.

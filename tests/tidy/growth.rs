@@ -4,7 +4,13 @@
 use crate::sources;
 
 /// Types that stay as they are, and why. Each holds all that there is to say, or must be matched or filled in whole.
-const COMPLETE: [(&str, &str); 11] = [
+const COMPLETE: [(&str, &str); 14] = [
+    (
+        "CounterCall",
+        "the engine fills it in and a transport reads it; the conformance suite must state every field",
+    ),
+    ("Counter", "a transport that keeps counters must decide on every kind"),
+    ("CounterOp", "a transport that keeps counters must be able to do every operation"),
     ("LanePurpose", "a transport must open a lane for every purpose"),
     ("Effect", "a request had no effect, or that is unknown: there is no third"),
     ("RunError", "acquire, work, loss and release are all that `run` does, and its caller handles each"),

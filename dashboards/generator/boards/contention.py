@@ -2,7 +2,7 @@
 from .. import colours
 from ..board import board
 from ..panel import heat, lines, shares, table
-from ..query import highest, mean, series
+from ..query import highest, mean, quantiles, series
 
 WAITS = [
     shares(
@@ -96,6 +96,17 @@ OUTCOMES = [
         colours={"given back": colours.LATE},
     ),
     lines(
+        "Multi locks and quorums",
+        "Acquire calls of multi locks and of locks of a quorum ended, by outcome. Their members count above, too.",
+        [
+            series(
+                "sum by (composition, outcome) (rate(leasehold_composition_acquire_total{@process}[@rate]))",
+                "{{composition}} {{outcome}}",
+            )
+        ],
+        unit="ops",
+    ),
+    lines(
         "Waiting, of the most allowed",
         "Callers waiting, as a share of waiters_max. At 1 the engine refuses callers.",
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
@@ -166,6 +177,25 @@ WAKEUPS = [
     ),
 ]
 
+COUNTERS = [
+    lines(
+        "Calls on semaphores and latches",
+        "Calls ended, by outcome. unknown: no answer came, and the call may have counted.",
+        [series("sum by (outcome) (rate(leasehold_counter_calls_total{@process}[@rate]))", "{{outcome}}")],
+        unit="ops",
+        colours=colours.COUNT,
+        wide=12,
+    ),
+    lines(
+        "Time of such a call, p99",
+        "Time from the call to its end, of calls that were done: waiting for permits or for an open latch included.",
+        quantiles("leasehold_counter_wait_seconds", "@process", (0.99,), by=["counter"]),
+        unit="s",
+        colours={"p99 semaphore": colours.QUIET, "p99 latch": "purple"},
+        wide=12,
+    ),
+]
+
 BOARD = board(
     "Contention",
     "Who waits for what, for how long, and what the waiting costs.",
@@ -174,5 +204,6 @@ BOARD = board(
         ("How acquire calls end", OUTCOMES),
         ("How long locks are held", HOLDS),
         ("How waiters learn that a lock is free", WAKEUPS),
+        ("Semaphores and latches", COUNTERS),
     ],
 )

@@ -2,7 +2,11 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
-use crate::{clock::Instant, lease::shared::Terms, transport::TransportError};
+use crate::{
+    clock::Instant,
+    lease::shared::Terms,
+    transport::{HoldKind, TransportError},
+};
 
 /// The number of one caller of one engine; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,10 +28,20 @@ impl ScopeId {
 pub(crate) struct Caller<S> {
     pub(crate) id: CallerId,
     pub(crate) terms: Terms,
+    /// The kind that the caller asked for. A reader whose scope waits to write has the terms of the writer.
+    pub(crate) side: HoldKind,
     pub(crate) patience: Patience,
     pub(crate) joined: Instant,
     pub(crate) scope: Option<ScopeId>,
     pub(crate) reply_to: S,
+}
+
+impl<S> Caller<S> {
+    /// Whether the caller may share a lease with these terms with callers outside of its scope: only readers do.
+    pub(crate) fn may_share(&self, terms: Terms) -> bool {
+        let is_reader = self.terms.kind == HoldKind::Read && self.scope.is_none();
+        is_reader && self.terms.max_hold.is_none() && terms.max_hold.is_none() && self.terms.is_like(terms)
+    }
 }
 
 /// What a caller does if the lock is held.

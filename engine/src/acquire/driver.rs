@@ -8,7 +8,7 @@ use tracing::Level;
 
 use super::{
     bulk_limiter::BulkPermit,
-    caller::Leaving,
+    caller::{Caller, Leaving},
     entry::{Ask, Cause, Grant, Step, Verdict},
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
@@ -28,7 +28,7 @@ use crate::{
     metrics::{self, AskAnswer, EngineEvent, LockEvent},
     release::{loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
-    transport::{Call, Op, Outcome, TransportError},
+    transport::{Call, HoldKind, Op, Outcome, TransportError},
 };
 
 /// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
@@ -344,34 +344,37 @@ fn handle_answer(
 /// A lease that holds its key, with the reply slots of the callers that get the lease.
 struct Installed {
     lease: Arc<LeaseCore>,
-    reply_tos: Vec<ReplyTo>,
+    reply_tos: Vec<(HoldKind, ReplyTo)>,
     baseline: TtlExpectation,
-    replaced: Option<Arc<LeaseCore>>,
+    replaced: Vec<Arc<LeaseCore>>,
 }
 
 fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
     let Grant { receiver, sharers, granted, open } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
+    let reads = |sharer: &&Caller<ReplyTo>| (lease.kind(), sharer.side) == (HoldKind::Write, HoldKind::Read);
+    lease.add_readers(u32::try_from(sharers.iter().filter(reads).count()).unwrap_or(u32::MAX));
     let replaced = slot.entry.install(lease.clone(), receiver.scope);
-    // The server granted the lock again, so an earlier lease of this engine is lost. It ends before the new one begins.
-    let replaced = replaced.filter(|earlier| earlier.lose(LossReason::NotOurs));
-    let reply_tos = std::iter::once(receiver).chain(sharers).map(|caller| caller.reply_to).collect();
+    // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
+    let replaced = replaced.into_iter().filter(|earlier| earlier.lose(LossReason::NotOurs)).collect();
+    let callers = std::iter::once(receiver).chain(sharers);
+    let reply_tos = callers.map(|caller| (caller.side, caller.reply_to)).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
     Installed { baseline, lease, reply_tos, replaced }
 }
 
 fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, reply_tos, baseline, replaced } = installed;
-    if let Some(earlier) = replaced {
+    for earlier in replaced {
         loss::handle_loss(inner, &earlier, LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());
     inner.events.totals.callers.sub(reply_tos.len() as u64);
     inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
-    for reply_to in reply_tos {
+    for (side, reply_to) in reply_tos {
         // If the caller was dropped, the pending grant is dropped, which releases the lease.
-        reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), inner.clone(), contended)));
+        reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), side, inner.clone(), contended)));
     }
 }
 

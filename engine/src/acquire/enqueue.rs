@@ -19,6 +19,7 @@ use crate::{
     inner::Inner,
     key::LockKey,
     lease::shared::{LeaseCore, Terms},
+    transport::HoldKind,
 };
 
 /// What a caller asks for.
@@ -78,7 +79,9 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     let (reply_to, answer) = oneshot::channel();
     let id = CallerId(inner.next_id());
     match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
-        Next::Share(lease) => Ok(Enqueued::Shared(PendingGrant::new(lease, inner.clone(), false))),
+        Next::Share(lease) => {
+            Ok(Enqueued::Shared(PendingGrant::new(lease, call.terms.kind, inner.clone(), false)))
+        }
         Next::Held => Ok(Enqueued::Held),
         Next::Wait | Next::Gone => Ok(Enqueued::Queued(
             answer,
@@ -112,7 +115,8 @@ pub(crate) fn queue_up(
         };
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
-        slot.entry.join(Caller { id, terms, patience, joined, scope, reply_to }, ahead);
+        let side = call.terms.kind;
+        slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead);
         slot.poke();
         Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
     })?;
@@ -144,7 +148,7 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
             call.check_against(lease.terms())?;
-            lease.add_hold();
+            lease.add_hold(call.terms.kind);
             Ok(Admitted::Share(lease))
         }
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
@@ -153,20 +157,31 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
             inner.check_limits(call.key.slot())?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
-        ScopeView::Absent
-            if call.patience == Patience::Try && slot.entry.is_known_held(inner.clock.now()) =>
-        {
-            Ok(Admitted::Held)
-        }
-        ScopeView::Absent => inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms)),
+        ScopeView::Absent => admit_newcomer(inner, call, slot),
     }
 }
 
+fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+    let now = inner.clock.now();
+    if let Some(lease) = slot.entry.joinable(call.terms, now).filter(|_| call.scope.is_none()) {
+        lease.add_hold(call.terms.kind);
+        return Ok(Admitted::Share(lease.clone()));
+    }
+    if call.patience == Patience::Try && slot.entry.is_known_held(call.terms.kind, now) {
+        return Ok(Admitted::Held);
+    }
+    inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))
+}
+
 impl Call {
-    // A share of another kind's hold would have a token that the resource cannot compare, so it is refused.
+    // A writer may read, with its own hold. A writer waits until no other owner reads, so a scope that reads would wait
+    // for itself. A share of any other kind's hold would have a token that the resource cannot compare.
     fn check_against(&self, outer: Terms) -> Result<(), AcquireError> {
-        if self.terms.kind == outer.kind {
-            return self.asked.check_against(outer);
+        match (self.terms.kind, outer.kind) {
+            (HoldKind::Write, HoldKind::Read) => return Err(AcquireError::WouldDeadlock),
+            (HoldKind::Read, HoldKind::Write) => return self.asked.check_against(outer),
+            (wanted, held) if wanted == held => return self.asked.check_against(outer),
+            _ => {}
         }
         let remedy = format!(
             "this scope holds or wants the lock with kind = {}; use the same kind in one scope, or another name",

@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::{clock::Instant, transport::HoldKind};
 
 /// The number of grants in a row after which a process stands back if other clients listen.
 pub(crate) const STREAK_MAX: u32 = 32;
@@ -62,9 +62,11 @@ impl Fairness {
     }
 
     /// The state of a key of which only this grant is known.
-    pub(crate) fn of_one_grant(at: Instant) -> Self {
+    pub(crate) fn of_one_grant(kind: HoldKind, at: Instant) -> Self {
         let mut fairness = Self::default();
-        fairness.handle_grant(at);
+        if kind != HoldKind::Read {
+            fairness.handle_grant(at);
+        }
         fairness
     }
 

@@ -27,4 +27,4 @@ pub(crate) mod reply_to;
 pub(crate) mod table;
 pub(crate) mod wait;
 pub(crate) mod warn_once;
-mod watch_cursor;
+pub(crate) mod watch_cursor;

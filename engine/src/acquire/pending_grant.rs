@@ -8,6 +8,7 @@ use crate::{
     core::Core,
     fencing::FencingToken,
     lease::shared::{LeaseCore, Taken},
+    transport::HoldKind,
 };
 
 /// What a pending grant needs from its engine. An accepted lease is renewed; any other lease is given back.
@@ -18,15 +19,17 @@ pub(crate) trait Grants: Send + Sync {
     fn accepted(&self, lease: &Arc<LeaseCore>);
 
     /// No caller has accepted the lease, so the engine gives the hold back.
-    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>);
+    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>, side: HoldKind);
 
     /// The caller accepted the lease and then dropped it, so the engine releases the hold.
-    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>);
+    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>, side: HoldKind);
 }
 
 /// A hold that no caller has accepted yet.
 pub(crate) struct PendingGrant {
     lease: Option<Arc<LeaseCore>>,
+    /// The kind that the caller asked for.
+    side: HoldKind,
     engine: Arc<dyn Grants>,
     contended: bool,
 }
@@ -34,6 +37,8 @@ pub(crate) struct PendingGrant {
 /// A lease that a caller has accepted. Dropping it before its public handle is made releases the lease.
 pub(crate) struct AcceptedLease {
     lease: Option<Arc<LeaseCore>>,
+    /// The kind that the caller asked for.
+    side: HoldKind,
     engine: Arc<dyn Grants>,
     /// No caller had accepted the lease before.
     pub(crate) first: bool,
@@ -45,8 +50,13 @@ pub(crate) struct AcceptedLease {
 
 impl PendingGrant {
     /// `contended`: the first ask did not get the lock.
-    pub(crate) fn new(lease: Arc<LeaseCore>, engine: Arc<dyn Grants>, contended: bool) -> Self {
-        Self { lease: Some(lease), engine, contended }
+    pub(crate) fn new(
+        lease: Arc<LeaseCore>,
+        side: HoldKind,
+        engine: Arc<dyn Grants>,
+        contended: bool,
+    ) -> Self {
+        Self { lease: Some(lease), side, engine, contended }
     }
 
     /// Accepts the lease. The lease is given back instead if it has ended, if its deadline has passed (promise S7), or
@@ -71,12 +81,19 @@ impl PendingGrant {
             return Accept::TooLate;
         }
         let (engine, first) = (self.engine.clone(), taken == Taken::First);
-        Accept::Lease(AcceptedLease { lease: Some(lease), engine, first, at, contended: self.contended })
+        Accept::Lease(AcceptedLease {
+            lease: Some(lease),
+            side: self.side,
+            engine,
+            first,
+            at,
+            contended: self.contended,
+        })
     }
 
     /// Returns the lease without accepting it. The caller of this method gives it back.
-    pub(crate) fn decline(mut self) -> Option<Arc<LeaseCore>> {
-        self.lease.take()
+    pub(crate) fn decline(mut self) -> Option<(Arc<LeaseCore>, HoldKind)> {
+        self.lease.take().map(|lease| (lease, self.side))
     }
 
     // Counts the lease, unless the engine holds `leases_max` leases. The limit is checked here once more, because
@@ -91,16 +108,17 @@ impl AcceptedLease {
         self.lease.as_ref().map(|lease| lease.token)
     }
 
-    /// Returns the lease for the handle that the caller gets. From then on the handle releases the lease.
-    pub(crate) fn into_lease(mut self) -> Arc<LeaseCore> {
-        self.lease.take().expect("only this and `drop` take it, and both consume it")
+    /// Returns the lease for the handle that the caller gets, and the kind that the caller asked for. From then on the
+    /// handle releases the lease.
+    pub(crate) fn into_lease(mut self) -> (Arc<LeaseCore>, HoldKind) {
+        (self.lease.take().expect("only this and `drop` take it, and both consume it"), self.side)
     }
 }
 
 impl Drop for AcceptedLease {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.engine.clone().release(&lease);
+            self.engine.clone().release(&lease, self.side);
         }
     }
 }
@@ -117,7 +135,7 @@ pub(crate) enum Accept {
 impl Drop for PendingGrant {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.engine.clone().give_back(&lease);
+            self.engine.clone().give_back(&lease, self.side);
         }
     }
 }
@@ -160,7 +178,9 @@ mod tests {
             labels: LabelSet::DEFAULT,
         };
         let lease = shared::tests::core("a", terms, inner.clock.now());
-        let Accept::Lease(taken) = PendingGrant::new(lease.clone(), inner.clone(), false).take() else {
+        let Accept::Lease(taken) =
+            PendingGrant::new(lease.clone(), HoldKind::Exclusive, inner.clone(), false).take()
+        else {
             panic!("it is held")
         };
         assert_eq!((inner.events.totals.held.value(), lease.is_live()), (1, true));

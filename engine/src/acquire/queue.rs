@@ -10,7 +10,7 @@ use super::{
     caller_deadlines::{CallerDeadlines, Coming},
     queue_index::{Index, Queued},
 };
-use crate::{clock::Instant, transport::HoldKind};
+use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
@@ -98,6 +98,20 @@ impl<S> Queue<S> {
     pub(crate) fn take_kind(&mut self, kind: HoldKind) -> Vec<Caller<S>> {
         let is_it = |caller: &Caller<S>| caller.terms.kind == kind;
         self.take_several(is_it, |index| std::iter::from_fn(|| index.take_first(is_it)).collect())
+    }
+
+    /// Removes, in order, the readers that may share one lease with these terms: those outside of any scope before the
+    /// first writer.
+    pub(crate) fn take_readers(&mut self, terms: Terms) -> Vec<Caller<S>> {
+        self.take_several(|caller| caller.may_share(terms), |index| index.take_readers(terms))
+    }
+
+    /// Whether a writer is queued.
+    pub(crate) fn has_writers(&self) -> bool {
+        match self.alone() {
+            Some(caller) => caller.terms.kind == HoldKind::Write,
+            None => self.index.as_ref().is_some_and(|index| index.has_writers()),
+        }
     }
 
     /// Removes every caller of this scope, in order.
@@ -224,7 +238,7 @@ impl<S> Queue<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{acquire::caller::Patience, lease::shared::Terms};
+    use crate::acquire::caller::Patience;
 
     const FOREVER: Patience = Patience::Wait(None);
     const STAY: Duration = Duration::from_millis(5);
@@ -247,7 +261,7 @@ mod tests {
             labels: crate::metrics::LabelSet::DEFAULT,
         };
         let scope = (id >= 10).then(|| ScopeId::new(id / 10));
-        Caller { id: CallerId(id), terms, patience, joined: at(id), scope, reply_to: () }
+        Caller { id: CallerId(id), terms, side: terms.kind, patience, joined: at(id), scope, reply_to: () }
     }
 
     fn queue(callers: &[(u64, Patience)]) -> Queue<()> {

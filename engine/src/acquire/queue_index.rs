@@ -12,7 +12,7 @@ use super::{
     caller::{Caller, CallerId, ScopeId},
     caller_deadlines::{CallerDeadlines, Coming, Place},
 };
-use crate::clock::Instant;
+use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// A caller and its arrival number.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Index<S> {
     callers: BTreeMap<Place, Box<Queued<S>>>,
     places: BTreeMap<CallerId, Place>,
     scopes: BTreeSet<(ScopeId, Place)>,
+    /// The places of the callers that want to write. Empty for exclusive locks.
+    writers: BTreeSet<Place>,
     pub(crate) limits: CallerDeadlines,
     /// How many callers were looked at one by one.
     #[cfg(test)]
@@ -39,6 +41,7 @@ impl<S> Default for Index<S> {
             callers: BTreeMap::new(),
             places: BTreeMap::new(),
             scopes: BTreeSet::new(),
+            writers: BTreeSet::new(),
             limits: CallerDeadlines::default(),
             #[cfg(test)]
             looks: Default::default(),
@@ -91,6 +94,20 @@ impl<S> Index<S> {
         let place = *callers.find(|(_, queued)| is_it(&queued.caller))?.0;
         drop(callers);
         self.take_at(place)
+    }
+
+    /// Removes, in order, the readers before the first writer that may share one lease with these terms.
+    pub(crate) fn take_readers(&mut self, terms: Terms) -> Vec<Caller<S>> {
+        let end = self.writers.first().copied().unwrap_or(Place::MAX);
+        let before = self.callers.range(..end).inspect(|_| self.note_look());
+        let shares =
+            |(place, queued): (&Place, &Box<Queued<S>>)| queued.caller.may_share(terms).then_some(*place);
+        let places: Vec<Place> = before.filter_map(shares).collect();
+        places.into_iter().filter_map(|place| self.take_at(place)).collect()
+    }
+
+    pub(crate) fn has_writers(&self) -> bool {
+        !self.writers.is_empty()
     }
 
     /// Removes every caller of this scope, in order.
@@ -147,6 +164,7 @@ impl<S> Index<S> {
         self.places.insert(caller.id, place);
         self.scopes.extend(caller.scope.map(|scope| (scope, place)));
         self.limits.add(place, caller);
+        self.writers.extend((caller.terms.kind == HoldKind::Write).then_some(place));
         self.callers.insert(place, queued);
     }
 
@@ -161,6 +179,9 @@ impl<S> Index<S> {
         self.places.remove(&caller.id);
         caller.scope.map(|scope| self.scopes.remove(&(scope, place)));
         self.limits.remove((*coming, place), caller);
+        if caller.terms.kind == HoldKind::Write {
+            self.writers.remove(&place);
+        }
         Some(queued)
     }
 

@@ -88,10 +88,10 @@ impl Kept {
         }
     }
 
-    fn lease(&self) -> Option<&Arc<LeaseCore>> {
+    fn for_each_lease(&self, visit: &mut impl FnMut(&Arc<LeaseCore>)) {
         match self {
-            Kept::Held(local) => Some(local.lease()),
-            Kept::Busy(slot) => slot.entry.local(),
+            Kept::Held(held) => visit(held.lease()),
+            Kept::Busy(slot) => slot.entry.leases().for_each(visit),
         }
     }
 
@@ -156,7 +156,7 @@ impl Table {
     /// visited.
     pub(crate) fn for_each_lease(&self, mut visit: impl FnMut(&Arc<LeaseCore>)) {
         for part in &self.parts {
-            lock(part).values().filter_map(Kept::lease).for_each(&mut visit);
+            lock(part).values().for_each(|kept| kept.for_each_lease(&mut visit));
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
         assert!(size_of::<Kept>() <= 16, "{}", size_of::<Kept>());
         table.with(&key, |slot| {
-            assert!(slot.entry.local().is_some_and(|held| Arc::ptr_eq(held, &lease)));
+            assert!(slot.entry.only_lease().is_some_and(|held| Arc::ptr_eq(held, &lease)));
             slot.releases += 1;
         });
         assert!(matches!(table.part(&key).get(&key), Some(Kept::Busy(_))));

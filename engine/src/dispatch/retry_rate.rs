@@ -235,6 +235,7 @@ mod tests {
             address: format!("node {id}"),
             clock: ClockId { node: NodeId(*id), epoch: 1 },
             up_since: None,
+            run_id: None,
             connected: true,
             batch_leases_max: 100,
             batching: Batching::AcrossSlots,

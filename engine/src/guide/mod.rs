@@ -7,7 +7,11 @@
 //! | [`losing`] | What happens when a lease is lost, and what has the holder to do? |
 //! | [`reentry`] | How does a function lock what its caller has locked? |
 //! | [`waiting`] | How long does a caller wait, and in which order are callers served? |
+//! | [`sharing`] | How do many callers read what one caller changes? |
+//! | [`counting`] | How do processes share a number of permits, and how do they wait for each other? |
 //! | [`many`] | How are many locks acquired in one call? |
+//! | [`multi`] | How are several locks held all together? |
+//! | [`quorum`] | How does a lock survive the loss of a server? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
@@ -27,8 +31,20 @@ pub mod reentry {}
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
 
+#[doc = include_str!("sharing.md")]
+pub mod sharing {}
+
+#[doc = include_str!("counting.md")]
+pub mod counting {}
+
 #[doc = include_str!("many.md")]
 pub mod many {}
+
+#[doc = include_str!("multi.md")]
+pub mod multi {}
+
+#[doc = include_str!("quorum.md")]
+pub mod quorum {}
 
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}

@@ -44,6 +44,7 @@ pub struct EngineBuilder {
     recorder: Option<Arc<dyn Recorder>>,
     metrics: bool,
     on_current_runtime: bool,
+    threads_of: Option<Engine>,
 }
 
 impl Engine {
@@ -74,6 +75,7 @@ impl EngineBuilder {
             recorder: None,
             metrics: false,
             on_current_runtime: false,
+            threads_of: None,
         }
     }
 
@@ -169,9 +171,29 @@ impl EngineBuilder {
     }
 
     /// Sets for how long after its start a server grants no lock, so that leases of its former life have run out.
-    /// Default 0: off. Recommended: the longest ttl of all clients of the server.
+    /// Default: not set, which is off, as zero. Recommended: the longest ttl of all clients of the server. A
+    /// [`Quorum`](crate::Quorum) refuses an engine in which it is not set.
     pub fn restart_grace(mut self, time: Duration) -> Self {
-        self.config.restart_grace_ms = millis(time);
+        self.config.restart_grace_ms = Some(millis(time));
+        self
+    }
+
+    /// Sets a name of the servers of this engine, the same in every process. A [`MultiLock`](crate::MultiLock) over two
+    /// engines orders members with equal names by it. Default: none.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let stock = Engine::builder(MemoryTransport::new()).id("stock").build().await?;
+    /// # drop(stock);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.config.id = id.into();
         self
     }
 
@@ -273,6 +295,28 @@ impl EngineBuilder {
         self
     }
 
+    /// Runs the engine on the two threads of another engine, with its clock. So the engines of a
+    /// [`Quorum`](crate::Quorum) need two threads in all. Each engine still has its own connections. The threads end
+    /// when all engines on them have ended, in any order. A command that keeps a thread busy delays all its engines.
+    /// Default: two threads of its own.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let first = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let second = Engine::builder(MemoryTransport::new()).threads_of(&first).build().await?;
+    /// # drop((first, second));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn threads_of(mut self, engine: &Engine) -> Self {
+        self.threads_of = Some(engine.clone());
+        self
+    }
+
     /// Builds the engine. It opens both lanes, and returns when both are connected and checked. The future can be
     /// polled inside a tokio runtime or outside of any, except after [`on_current_runtime`](Self::on_current_runtime).
     ///
@@ -347,7 +391,11 @@ impl EngineBuilder {
     fn prepare(self) -> Result<(Engine, tokio::runtime::Handle), BuildError> {
         let capabilities = self.transport.capabilities();
         self.config.check(capabilities).map_err(BuildError::Invalid)?;
-        let threads = if self.on_current_runtime { Threads::callers()? } else { own_threads()? };
+        let threads = match &self.threads_of {
+            Some(engine) => shared_threads(engine)?,
+            None if self.on_current_runtime => Threads::callers()?,
+            None => own_threads()?,
+        };
         let renewal = threads.renewal();
         let classes = Arc::new(Classes::new(&self.config.classes));
         let recorder = self.recorder.map(|recorder| threads.listen(recorder, &classes)).transpose()?;
@@ -369,6 +417,13 @@ impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EngineBuilder({}, {:?})", self.transport.capabilities().name, self.config)
     }
+}
+
+fn shared_threads(engine: &Engine) -> Result<Threads, BuildError> {
+    let remedy =
+        "the engine has ended, and its threads with it; build this one before, or without threads_of";
+    let ended = || BuildError::Invalid(Invalid::new("threads_of", "an engine", remedy));
+    engine.inner().threads().map(Threads::Shared).ok_or_else(ended)
 }
 
 // An engine with threads of its own waits in real time, while a test with paused time stands still.

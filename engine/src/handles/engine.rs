@@ -6,8 +6,11 @@ use super::{
     alive::Handle,
     audit::{self, AuditReport},
     bulk::AcquireAll,
+    latch::Latch,
     lease::Lease,
     lock::{Lock, ReentryScope},
+    rw_lock::RwLock,
+    semaphore::Semaphore,
     shutdown::{self, ShutdownReport},
 };
 use crate::{
@@ -25,7 +28,8 @@ use crate::{
 /// A distributed lock engine. The engine acquires locks, renews the leases that it holds, and reports every lease that
 /// it loses.
 ///
-/// A clone is a cheap handle of the same engine. The engine has two threads of its own. The threads live while a handle
+/// A clone is a cheap handle of the same engine. The engine has two threads of its own, or
+/// [shares](crate::EngineBuilder::threads_of) those of another engine. The threads live while a handle
 /// of the engine lives: an `Engine`, a [`Lock`], a [`Lease`](crate::Lease) or a [`ReentryScope`]. After the last handle
 /// is dropped, the threads send what is queued, for at most one `command_timeout` (default 1 s), and end. No caller
 /// waits for them. So a program that ends right after a drop leaves the key on the server until its ttl is over. Call
@@ -59,9 +63,9 @@ pub struct Snapshot {
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
     pub jeopardy: u64,
-    /// Callers that are queued now.
+    /// Callers that are queued now, those of semaphores and latches included.
     pub waiting: u64,
-    /// Keys that a caller of this engine holds, waits for or releases now.
+    /// Keys that a caller of this engine holds, waits for or releases now, semaphores and latches included.
     pub entries: u64,
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
@@ -178,6 +182,72 @@ impl Engine {
     /// ```
     pub fn spin_lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.handle.clone(), name.as_ref(), HoldKind::Spin)
+    }
+
+    /// Returns the read/write lock with this name: many callers read, or one writes. A read/write lock and a lock made by
+    /// [`lock`](Self::lock) need different names.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let catalogue = engine.rw_lock("catalogue");
+    /// let (one, other) = (catalogue.read().acquire().await?, catalogue.read().acquire().await?);
+    /// assert!(catalogue.write().try_acquire().await?.is_none());
+    /// (one.release().await?, other.release().await?);
+    /// let writer = catalogue.write().acquire().await?;
+    /// assert!(catalogue.read().try_acquire().await?.is_none());
+    /// # drop(writer);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the semaphore with this name: a number of permits that all processes share. Making it sends
+    /// nothing. An invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let downloads = engine.semaphore("downloads");
+    /// downloads.try_set(2).await?;
+    /// downloads.acquire(1).await?;
+    /// downloads.release(1).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the latch with this name: it opens once it is counted down to zero. Making it sends nothing. An
+    /// invalid name is an error of the call that uses the handle.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let ready = engine.latch("workers-ready");
+    /// ready.try_set(1).await?;
+    /// ready.count_down().await?;
+    /// ready.opened().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.handle.clone(), name.as_ref())
     }
 
     /// Acquires many independent locks in one call. Each lock has its own outcome; see [`AcquireAll`] for the order,
@@ -314,7 +384,7 @@ impl Engine {
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),
-            entries: inner.table.len() as u64,
+            entries: (inner.table.len() + inner.counters.len()) as u64,
             closing: totals.closing.value(),
             oldest_waiting: seen.oldest.map(|oldest| now - oldest),
             granted: totals.granted.value(),
@@ -474,6 +544,7 @@ impl Seen {
         inner.table.for_each_busy(|_, slot| {
             seen.oldest = [seen.oldest, slot.entry.oldest()].into_iter().flatten().min();
         });
+        seen.oldest = [seen.oldest, inner.counters.oldest()].into_iter().flatten().min();
         inner.table.for_each_lease(|lease| {
             seen.jeopardy += u64::from(lease.is_in_jeopardy() && lease.is_held(now));
         });

@@ -1,4 +1,4 @@
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 use tracing::field::Empty;
@@ -8,12 +8,14 @@ use crate::{
     clock::Instant,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
+    inner::Inner,
     lease::{
         shared::LeaseCore,
         state::{LeaseState, LossReason},
     },
     log::Span,
     release::{
+        downgrade::{self, Downgrade},
         end::{self, Receipt},
         in_progress::ReleasedBy,
         send,
@@ -22,7 +24,7 @@ use crate::{
         inbox::Order,
         manual::{AnswerTo, ManualOutcome},
     },
-    transport::{ErrorKind, TransportError},
+    transport::{ErrorKind, HoldKind, TransportError},
 };
 
 /// A lock that is held, until it is released, dropped or lost. [`Lock::acquire`](crate::Lock::acquire) returns it.
@@ -48,12 +50,14 @@ use crate::{
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     core: Arc<LeaseCore>,
+    /// The kind that the holder asked for.
+    side: HoldKind,
     handle: Option<Handle>,
 }
 
 impl Lease {
-    pub(crate) fn new(core: Arc<LeaseCore>, handle: Handle) -> Self {
-        Self { core, handle: Some(handle) }
+    pub(crate) fn new((core, side): (Arc<LeaseCore>, HoldKind), handle: Handle) -> Self {
+        Self { core, side, handle: Some(handle) }
     }
 
     /// The lock's name, without the engine's `name_prefix`.
@@ -209,7 +213,8 @@ impl Lease {
         self.core.token
     }
 
-    /// How many leases of the re-entry scope share this hold. 1 without a scope.
+    /// How many leases share this hold: those of one re-entry scope, or of the readers of a read/write lock in this
+    /// engine. 1 if the lease shares it with no other.
     pub fn hold_count(&self) -> u32 {
         self.core.holds()
     }
@@ -271,6 +276,44 @@ impl Lease {
         }
     }
 
+    /// Turns a write lease of a read/write lock into a read lease, without letting another writer in between. From this
+    /// call on the lease reads. If other leases of its scope write, they keep the lock to themselves, and the call
+    /// returns at once. Otherwise the call returns when the server lets other readers in. The engine repeats the request
+    /// until a server has answered or the lease is lost; meanwhile the lease is held as before.
+    ///
+    /// # Errors
+    /// [`DowngradeError::NotAWriteLock`] with the unchanged lease: the lease is not a write lease.
+    /// [`DowngradeError::Lost`]: the lease is lost.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the lease, which releases it.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let prices = engine.rw_lock("prices");
+    /// let writer = prices.write().acquire().await?;
+    /// // write, then read what was written while other readers read it too
+    /// let reader = writer.downgrade().await?;
+    /// let other = prices.read().acquire().await?;
+    /// assert!(reader.is_held() && other.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn downgrade(mut self) -> Result<Lease, DowngradeError> {
+        match downgrade::begin(self.handle().inner(), &self.core, self.side) {
+            Downgrade::Lost(reason) => return Err(DowngradeError::Lost(reason)),
+            Downgrade::NotWriting => return Err(DowngradeError::NotAWriteLock(self)),
+            Downgrade::Reads => self.side = HoldKind::Read,
+        }
+        self.core.downgraded().await.map_err(DowngradeError::Lost)?;
+        Ok(self)
+    }
+
     /// Releases the lock. From this call on the lease is not held, whatever the server answers. `Ok`: the lock was held
     /// to the end.
     ///
@@ -305,15 +348,16 @@ impl Lease {
     /// ```
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt =
-            handle.as_ref().map(|handle| end::release(handle.inner(), &self.core, ReleasedBy::ByCall));
+        let receipt = handle
+            .as_ref()
+            .map(|handle| end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByCall));
         let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.inner().clock.now()));
         let span = Span::new(|| {
             tracing::debug_span!(
                 "lock.release",
                 otel.kind = "client",
                 otel.status_code = Empty,
-                lock.class = handle.as_ref().map(|handle| handle.inner().events.labels(core.labels).class.name()),
+                lock.class = handle.as_ref().map(|handle| handle.inner().events.labels(core.labels()).class.name()),
                 lock.name = core.key.name(),
                 lock.outcome = Empty,
                 lock.fencing_token = %core.token,
@@ -350,7 +394,7 @@ impl Lease {
                 // A lease of another engine comes before the lease that follows it in the list.
                 if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
                     results.push(released.await);
-                } else if let Some((receipt, core)) = ours.next() {
+                } else if let Some((receipt, (core, _))) = ours.next() {
                     results.push(answer(receipt, core, now).await);
                 } else {
                     break;
@@ -362,17 +406,27 @@ impl Lease {
     }
 
     // A lease of another engine is released by that engine, and keeps its place in the list.
-    fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<Arc<LeaseCore>>, Vec<Strange>) {
+    fn take_cores(handle: &Handle, leases: Vec<Lease>) -> (Vec<(Arc<LeaseCore>, HoldKind)>, Vec<Strange>) {
         let (mut cores, mut strange): (Vec<_>, Vec<Strange>) = (Vec::new(), Vec::new());
         for (place, mut lease) in leases.into_iter().enumerate() {
             if Arc::ptr_eq(lease.handle().inner(), handle.inner()) {
-                cores.push(lease.core.clone());
+                cores.push((lease.core.clone(), lease.side));
                 lease.handle = None; // the list releases the lease now, so its drop does nothing
             } else {
                 strange.push((place, Box::pin(lease.release())));
             }
         }
         (cores, strange)
+    }
+
+    /// The engine of the lease.
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        self.handle().inner()
+    }
+
+    /// The state that the lease shares with the engine.
+    pub(crate) fn core(&self) -> &Arc<LeaseCore> {
+        &self.core
     }
 
     fn handle(&self) -> &Handle {
@@ -417,7 +471,7 @@ fn tell_span(span: &Span, result: &Result<(), ReleaseError>) {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(end::release(handle.inner(), &self.core, ReleasedBy::ByDrop));
+            drop(end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByDrop));
         }
     }
 }
@@ -427,6 +481,31 @@ impl fmt::Debug for Lease {
         write!(f, "Lease({:?}, token {})", self.core.key.name(), self.core.token)
     }
 }
+
+/// Why [`Lease::downgrade`] did not return a read lease.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DowngradeError {
+    /// The lease is not a write lease of a read/write lock. It is unchanged.
+    NotAWriteLock(Lease),
+    /// The lease is lost.
+    Lost(LossReason),
+}
+
+impl fmt::Display for DowngradeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAWriteLock(lease) => write!(
+                f,
+                "the lease of {:?} is not a write lease; only a lease of rw_lock(name).write() can be downgraded",
+                lease.name()
+            ),
+            Self::Lost(reason) => write!(f, "the lease was lost before it was downgraded: {reason}"),
+        }
+    }
+}
+
+impl Error for DowngradeError {}
 
 impl From<Invalid> for RenewError {
     fn from(invalid: Invalid) -> Self {

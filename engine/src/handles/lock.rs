@@ -103,8 +103,8 @@ impl ReentryScope {
 
 impl Lock {
     pub(crate) fn new(handle: Handle, name: &str, kind: HoldKind) -> Self {
-        let key =
-            LockKey::new(&handle.inner().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
+        let prefix = &handle.inner().config.name_prefix;
+        let key = LockKey::with_family(prefix, name, kind.family()).map_err(|fault| (name.to_owned(), fault));
         let class = handle.inner().events.classes.by_rule(name);
         Self { handle, key, kind, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
@@ -495,6 +495,24 @@ impl Lock {
         }
     }
 
+    /// The engine of the lock.
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        self.handle.inner()
+    }
+
+    /// The key of the lock.
+    ///
+    /// # Errors
+    /// The name cannot be used.
+    pub(crate) fn lock_key(&self) -> Result<Arc<LockKey>, Invalid> {
+        self.checked_key()
+    }
+
+    /// The wait that the handle sets.
+    pub(crate) fn wait_limit(&self) -> Option<Duration> {
+        self.wait
+    }
+
     fn checked_key<E: From<Invalid>>(&self) -> Result<Arc<LockKey>, E> {
         self.key.clone().map_err(|(name, fault)| bad_name(&name, &fault.to_string()).into())
     }
@@ -613,7 +631,7 @@ pub(super) fn checked_terms(
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit").into());
     }
-    let labels = LabelSet { class, kind: kind.into() };
+    let labels = LabelSet::of(kind, class);
     Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 

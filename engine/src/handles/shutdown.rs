@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::{
     acquire::{bulk_limiter::BulkCall, table::Slot},
     clock::Instant,
+    counters,
     error::ReleaseError,
     guard,
     inner::Inner,
@@ -35,6 +36,7 @@ struct Leaving {
 /// Runs a shutdown that has begun, at most until `until`.
 pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
     inner.bulk_limiter.reject_acquires();
+    counters::call::dismiss_all(inner);
     let mut leaving = release_all(inner, lose_everything(inner));
     let confirm = async {
         for one in &mut leaving {
@@ -100,6 +102,7 @@ fn is_confirmed(answer: Option<Result<(), ReleaseError>>) -> bool {
 fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
     let mut open = inner.reconciler.names();
     inner.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
+    open.extend(inner.counters.keys());
     let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
     let mut released = 0;
     for one in leaving {

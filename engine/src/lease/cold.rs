@@ -1,10 +1,10 @@
 //! Lease state that few leases need: leases with unanswered sends, leases whose hold is limited, leases whose loss a
-//! caller waits for. It is allocated on first use, so that all other leases do not pay for it.
+//! caller waits for, write leases that also read or are downgraded. It is allocated on first use, so that all other leases do not pay for it.
 
 use std::{
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,11 @@ pub(super) struct ColdState {
     renewed_until: AtomicU64,
     open: Mutex<UnansweredSends>,
     closing: OnceLock<ReleaseDue>,
-    ended: Notify,
+    /// The number of holders of a write lease that only read. Changed only under the lock of the key's entry.
+    readers: AtomicU32,
+    downgrade: AtomicU8,
+    /// The lease was lost, or its downgrade was confirmed.
+    changed: Notify,
 }
 
 impl Default for ColdState {
@@ -37,7 +41,9 @@ impl ColdState {
             renewed_until: AtomicU64::new(u64::MAX),
             open: Mutex::new(open),
             closing: OnceLock::new(),
-            ended: Notify::new(),
+            readers: AtomicU32::new(0),
+            downgrade: AtomicU8::new(NOT_DOWNGRADED),
+            changed: Notify::new(),
         }
     }
 
@@ -73,12 +79,47 @@ impl ColdState {
         let _ = self.closing.set(place); // a lease is lost only once
     }
 
-    /// Resolves at the next `tell_end`.
-    pub(super) fn ended(&self) -> Notified<'_> {
-        self.ended.notified()
+    /// Resolves at the next `tell_change`.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
-    pub(super) fn tell_end(&self) {
-        self.ended.notify_waiters();
+    pub(super) fn tell_change(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// The number of holders that only read.
+    pub(super) fn readers(&self) -> u32 {
+        self.readers.load(Ordering::Acquire)
+    }
+
+    pub(super) fn add_readers(&self, count: u32) {
+        self.readers.fetch_add(count, Ordering::AcqRel);
+    }
+
+    pub(super) fn remove_reader(&self) {
+        self.readers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether the lease is a read lease from now on.
+    pub(super) fn is_downgraded(&self) -> bool {
+        self.downgrade.load(Ordering::Acquire) != NOT_DOWNGRADED
+    }
+
+    /// Whether a server has confirmed the downgrade.
+    pub(super) fn is_downgrade_confirmed(&self) -> bool {
+        self.downgrade.load(Ordering::Acquire) == CONFIRMED
+    }
+
+    pub(super) fn begin_downgrade(&self) {
+        self.downgrade.fetch_max(BEGUN, Ordering::AcqRel);
+    }
+
+    pub(super) fn confirm_downgrade(&self) {
+        self.downgrade.fetch_max(CONFIRMED, Ordering::AcqRel);
     }
 }
+
+const NOT_DOWNGRADED: u8 = 0;
+const BEGUN: u8 = 1;
+const CONFIRMED: u8 = 2;

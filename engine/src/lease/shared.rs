@@ -24,7 +24,7 @@ use crate::{
     fencing::FencingToken,
     guard,
     key::LockKey,
-    metrics::LabelSet,
+    metrics::{ClassId, LabelSet},
     owner::Owner,
     routing::topology::ClockId,
     span::Span,
@@ -44,6 +44,13 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     /// The labels of the lease's metrics.
     pub(crate) labels: LabelSet,
+}
+
+impl Terms {
+    /// Whether both ask for the same hold. The labels are those of the caller.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        Self { labels: other.labels, ..self } == other
+    }
 }
 
 /// A grant as the server answered it.
@@ -77,8 +84,9 @@ pub(crate) struct LeaseCore {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     ttl: Span,
-    pub(crate) kind: HoldKind,
-    pub(crate) labels: LabelSet,
+    granted_as: HoldKind,
+    class: ClassId,
+    renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
     pub(crate) granted_by: ClockId,
@@ -108,15 +116,16 @@ impl LeaseCore {
             owner: grant.owner,
             token: grant.token,
             ttl: ttl.into(),
-            kind,
-            labels,
+            granted_as: kind,
+            class: labels.class,
+            renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
             deadline: AtomicU64::new(storable_deadline(grant.sent, ttl)),
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(if renewed { HELD | RENEWED } else { HELD }), // neither TAKEN nor AWAITED
+            phase: AtomicU8::new(HELD), // neither TAKEN nor AWAITED
             cold,
         }
     }
@@ -128,13 +137,30 @@ impl LeaseCore {
 
     /// Whether the lease is renewed at all.
     pub(crate) fn is_renewed(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) & RENEWED != 0 // never changes
+        self.renewed
+    }
+
+    /// The kind of the hold. A write lease that is downgraded is a read lease from the moment of the call.
+    pub(crate) fn kind(&self) -> HoldKind {
+        match self.granted_as {
+            HoldKind::Write if self.is_downgraded() => HoldKind::Read,
+            kind => kind,
+        }
+    }
+
+    fn is_downgraded(&self) -> bool {
+        self.cold.get().is_some_and(|cold| cold.is_downgraded())
+    }
+
+    /// The labels of the lease's metrics.
+    pub(crate) fn labels(&self) -> LabelSet {
+        LabelSet::of(self.granted_as, self.class)
     }
 
     /// What the caller asked for.
     pub(crate) fn terms(&self) -> Terms {
         let max_hold = self.cold.get().and_then(|cold| cold.max_hold());
-        Terms { kind: self.kind, ttl: self.ttl(), renewed: self.is_renewed(), max_hold, labels: self.labels }
+        Terms { kind: self.kind(), ttl: self.ttl(), renewed: self.renewed, max_hold, labels: self.labels() }
     }
 
     fn cold(&self) -> &ColdState {
@@ -209,7 +235,7 @@ impl LeaseCore {
     }
 
     /// Ends the lease as lost. `true`: this call ended it. The caller then reports the loss, and calls
-    /// [`tell_end`](Self::tell_end) last.
+    /// [`tell_change`](Self::tell_change) last.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
         self.end((LOST + place) as u8)
@@ -229,11 +255,11 @@ impl LeaseCore {
         self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
     }
 
-    /// Wakes the callers that wait for the loss. This runs wakers, which are user code, so it is never called under a
+    /// Wakes the callers that wait for the loss or for a downgrade. This runs wakers, which are user code, so it is never called under a
     /// lock of the engine.
-    pub(crate) fn tell_end(&self) {
+    pub(crate) fn tell_change(&self) {
         if let Some(cold) = self.cold.get() {
-            let _ = guard::call(|| cold.tell_end());
+            let _ = guard::call(|| cold.tell_change());
         }
     }
 
@@ -255,7 +281,7 @@ impl LeaseCore {
     /// Resolves once the lease is lost. Never resolves for a lease that was released.
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
-            let ended = self.cold().ended();
+            let ended = self.cold().changed();
             // A read-modify-write instead of a load: it orders this waiter against `end()`, so either `end()` finds the
             // registered waiter or this call sees the loss. No wake-up is lost.
             self.phase.fetch_or(0, Ordering::AcqRel);
@@ -306,7 +332,7 @@ impl LeaseCore {
 
     /// Whether the lease is to be renewed at `now`.
     pub(crate) fn wants_renewal(&self, now: Instant) -> bool {
-        self.is_renewed() && now < self.renewed_until()
+        self.renewed && now < self.renewed_until()
     }
 
     /// The number of holders. Changed only under the lock of the key's entry.
@@ -314,13 +340,69 @@ impl LeaseCore {
         self.holds.load(Ordering::Acquire)
     }
 
-    pub(crate) fn add_hold(&self) {
+    /// Adds a holder that asked for a hold of this kind.
+    pub(crate) fn add_hold(&self, side: HoldKind) {
         self.holds.fetch_add(1, Ordering::AcqRel);
+        self.add_readers(u32::from(self.only_reads(side)));
     }
 
-    /// Removes one holder and returns the number of holders that are left.
-    pub(crate) fn remove_hold(&self) -> u32 {
+    /// Records that so many of the holders only read.
+    pub(crate) fn add_readers(&self, count: u32) {
+        if count > 0 {
+            self.cold().add_readers(count);
+        }
+    }
+
+    /// Removes a holder that asked for a hold of this kind, and returns the number of holders that are left.
+    pub(crate) fn remove_hold(&self, side: HoldKind) -> u32 {
+        if self.only_reads(side) {
+            self.cold().remove_reader();
+        }
         self.holds.fetch_sub(1, Ordering::AcqRel) - 1
+    }
+
+    /// A holder of a write lease reads from now on. `false`: the holder does not write.
+    pub(crate) fn turn_to_reading(&self, side: HoldKind) -> bool {
+        let writes = (self.kind(), side) == (HoldKind::Write, HoldKind::Write);
+        self.add_readers(u32::from(writes));
+        writes
+    }
+
+    fn only_reads(&self, side: HoldKind) -> bool {
+        (self.granted_as, side) == (HoldKind::Write, HoldKind::Read)
+    }
+
+    /// Makes a write lease a read lease if its last holder that writes has gone. `true`: the server must be told.
+    pub(crate) fn leave_to_readers(&self) -> bool {
+        let Some(cold) = self.cold.get().filter(|_| self.kind() == HoldKind::Write) else { return false };
+        let is_left = self.holds() > 0 && cold.readers() == self.holds();
+        if is_left {
+            cold.begin_downgrade();
+        }
+        is_left
+    }
+
+    /// Whether a downgrade has begun that no server has confirmed.
+    pub(crate) fn wants_downgrade(&self) -> bool {
+        self.cold.get().is_some_and(|cold| cold.is_downgraded() && !cold.is_downgrade_confirmed())
+    }
+
+    /// A server has confirmed the downgrade. [`tell_change`](Self::tell_change) wakes the holder that waits for it.
+    pub(crate) fn confirm_downgrade(&self) {
+        self.cold().confirm_downgrade();
+    }
+
+    /// Resolves once a server has confirmed the downgrade, or the lease is lost.
+    pub(crate) async fn downgraded(&self) -> Result<(), LossReason> {
+        loop {
+            let changed = self.cold().changed();
+            self.phase.fetch_or(0, Ordering::AcqRel); // see `lost`
+            match self.loss() {
+                Some(reason) => return Err(reason),
+                None if !self.wants_downgrade() => return Ok(()),
+                None => changed.await,
+            }
+        }
     }
 
     /// Records that a command of this owner is about to be sent, which asks for `ttl` and may be executed until
@@ -348,7 +430,7 @@ impl LeaseCore {
     /// The owner that must be closed after the lease has ended: its hold may still be on the server.
     pub(crate) fn to_closing(&self) -> UnconfirmedOwner {
         UnconfirmedOwner {
-            kind: self.kind,
+            kind: self.kind(),
             owner: self.owner,
             open: self.take_open(),
             may_hold: true,
@@ -395,9 +477,7 @@ const TAKEN: u8 = 0x80;
 const AWAITED: u8 = 0x40;
 /// The loss is being handled, or was handled.
 const HANDLED: u8 = 0x20;
-/// The lease is renewed at all.
-const RENEWED: u8 = 0x10;
-const MARKS: u8 = TAKEN | AWAITED | HANDLED | RENEWED;
+const MARKS: u8 = TAKEN | AWAITED | HANDLED;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

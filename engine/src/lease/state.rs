@@ -6,10 +6,13 @@
 
 use std::{fmt, time::Duration};
 
-use crate::clock::Instant;
+use crate::{clock::Instant, transport::HoldKind};
 
 /// The shortest ttl that a caller can ask for. A shorter ttl has no room for the margin, a renewal and a retry.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
+
+/// See [`renewal_ttl`].
+const READ_TTL_MAX: Duration = Duration::from_secs(30);
 
 /// How much earlier than the server the holder stops believing that the lock is held: 5 % of the ttl, at least 100 ms
 /// (two ticks).
@@ -20,6 +23,16 @@ pub fn margin(ttl: Duration) -> Duration {
 /// The deadline that a confirmation gives: the command was sent at `sent` and asked for `ttl`.
 pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
     sent + ttl.saturating_sub(margin(ttl))
+}
+
+/// The ttl by which renewals of a lease are timed. A Java client that reads the same lock sets the expiry of the whole
+/// lock to its own 30 s with each of its renewals, and may then die. So a read lease is renewed as if its ttl were 30 s
+/// at most.
+pub(crate) fn renewal_ttl(kind: HoldKind, ttl: Duration) -> Duration {
+    match kind {
+        HoldKind::Read => ttl.min(READ_TTL_MAX),
+        _ => ttl,
+    }
 }
 
 /// When a lease that was confirmed by a command sent at `sent` is renewed next.

@@ -5,7 +5,7 @@
 //! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
 //! here, except for `node` (an address of the topology), `backend` (the name of the transport) and `version`.
 
-use super::LockKind;
+use super::{CompositionOutcome, LockKind};
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +169,7 @@ pub const ALL: &[Descriptor] = &[
     ACQUIRE_CONTENDED,
     ACQUIRE_ATTEMPTS,
     GRANTS_WITHOUT_CALLER,
+    COMPOSITION_ACQUIRES,
     HOLD,
     HELD,
     WAITERS,
@@ -192,6 +193,8 @@ pub const ALL: &[Descriptor] = &[
     OWNERS_CLOSING,
     TTL_SURPRISES,
     PEERS_WITHOUT_EXPIRY,
+    COUNTER_CALLS,
+    COUNTER_WAIT,
     SUBSCRIPTIONS,
     SUBSCRIPTION_GAPS,
     BACKEND_COMMAND,
@@ -246,6 +249,14 @@ pub(crate) const GRANTS_WITHOUT_CALLER: Descriptor = counter(
     "leasehold_grants_without_caller_total",
     &[],
     "Grants that found no waiting caller and were given back.",
+);
+pub(crate) const COMPOSITION_ACQUIRES: Descriptor = counter(
+    "leasehold_composition_acquire_total",
+    &[COMPOSITION, COMPOSITION_OUTCOME],
+    "Acquire calls of multi locks and of locks of a quorum ended, by outcome: acquired, busy (try_acquire found the \
+     lock held), timeout (the wait ended while the lock was known to be held), cancelled (the caller was dropped \
+     while it waited), error (no definite answer, refused, a limit, a lost member, or shutdown). Their members count \
+     as acquires of their own. Counted by the engine of the first member.",
 );
 
 // --- holding and waiting ---
@@ -373,6 +384,21 @@ pub(crate) const TTL_SURPRISES: Descriptor = counter(
 pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor =
     counter("leasehold_peers_without_expiry_total", &[], "Locks of other clients found without expiry.");
 
+// --- semaphores and latches ---
+
+pub(crate) const COUNTER_CALLS: Descriptor = counter(
+    "leasehold_counter_calls_total",
+    &[COUNTER, COUNT_OUTCOME],
+    "Calls on semaphores and latches ended, by outcome: done, busy (try_acquire found too few permits), timeout (the \
+     wait ended in vain), error (it did not count), unknown (it may have counted), cancelled (the future was dropped).",
+);
+pub(crate) const COUNTER_WAIT: Descriptor = seconds(
+    "leasehold_counter_wait_seconds",
+    &[COUNTER],
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0],
+    "Time of a call on a semaphore or a latch that was done, from the call to its end.",
+);
+
 // --- the servers ---
 
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
@@ -477,6 +503,11 @@ pub const VERSION: Label = label("version", &[]);
 /// How an acquire call ended.
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
+/// What a call was made on.
+pub const COUNTER: Label = label("counter", &["semaphore", "latch"]);
+/// How a call on a semaphore or a latch ended.
+pub const COUNT_OUTCOME: Label =
+    label("outcome", &["done", "busy", "timeout", "cancelled", "unknown", "error"]);
 /// How a wait ended.
 pub const WAIT_OUTCOME: Label = label("outcome", &["acquired", "timeout"]);
 /// The answer to a release.
@@ -506,10 +537,14 @@ pub const RENEWAL_RESULT: Label = label(
         "protocol",
     ],
 );
+/// What a composition is composed as.
+pub const COMPOSITION: Label = label("composition", &["multi", "quorum"]);
+/// How the acquire of a composition ended.
+pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAMES);
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
-pub const OPERATION: Label = label("operation", &["acquire", "release", "renew"]);
+pub const OPERATION: Label = label("operation", &["acquire", "release", "renew", "count"]);
 /// Why a request went to another node.
 pub const REDIRECT: Label = label("type", &["moved", "ask"]);
 /// The kind of error.

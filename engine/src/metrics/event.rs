@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::LockLabels;
+use super::{Composition, CompositionOutcome, LockLabels};
 use crate::{
     fencing::FencingToken,
     lease::state::LossReason,
-    transport::{ErrorKind, TransportError},
+    transport::{Counter, ErrorKind, TransportError},
 };
 
 /// One event of an engine.
@@ -108,7 +108,7 @@ pub enum LockEvent<'a> {
 pub enum EngineEvent<'a> {
     /// A grant found no waiting caller and was given back. It counts as no granted lease.
     GrantWithoutCaller,
-    /// A release or a batch of renewals was answered, or given up.
+    /// A release, a batch of renewals or an operation on a counter was answered, or given up.
     #[non_exhaustive]
     Answered {
         /// What the server was asked for.
@@ -134,6 +134,16 @@ pub enum EngineEvent<'a> {
         /// How late the batch was sent, by the member that was due first.
         late: Duration,
     },
+    /// A call on a semaphore or a latch ended.
+    #[non_exhaustive]
+    CounterCall {
+        /// What was called.
+        counter: Counter,
+        /// How the call ended.
+        outcome: CountOutcome,
+        /// From the call to its end.
+        waited: Duration,
+    },
     /// A lock of another client has no expiry.
     NoExpiry,
     /// Notices of a lock with waiting callers may have been missed.
@@ -152,6 +162,14 @@ pub enum EngineEvent<'a> {
     Reconnected {
         /// The address of the node.
         address: &'a str,
+    },
+    /// An acquire of a composition ended. Its members have events of their own.
+    #[non_exhaustive]
+    CompositionEnded {
+        /// The kind of the composition.
+        composition: Composition,
+        /// How the acquire ended.
+        outcome: CompositionOutcome,
     },
     /// The background release of an owner began or ended.
     #[non_exhaustive]
@@ -227,6 +245,8 @@ pub enum Operation {
     Release,
     /// To renew leases.
     Renew,
+    /// To do an operation on a semaphore or a latch.
+    Count,
 }
 
 /// One of the engine's threads.
@@ -254,6 +274,24 @@ pub enum ReleaseOutcome {
     ReleasedOrLost,
     /// No answer in time.
     Unknown,
+}
+
+/// How a call on a semaphore or a latch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CountOutcome {
+    /// It was done.
+    Done,
+    /// `try_acquire` found too few permits.
+    Busy,
+    /// The wait ended, and there were too few permits, or the latch was closed.
+    TimedOut,
+    /// No definite answer, a refusal or the end of the engine. It did not count.
+    Failed,
+    /// No definite answer. It may have counted.
+    Unknown,
+    /// The future of the call was dropped.
+    Cancelled,
 }
 
 /// The outcome of a renewal.

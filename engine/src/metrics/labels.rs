@@ -13,6 +13,10 @@ pub enum LockKind {
     Fenced,
     /// An exclusive lock whose callers poll.
     Spin,
+    /// The read side of a read/write lock.
+    Read,
+    /// The write side of a read/write lock.
+    Write,
 }
 
 /// The class and the kind of one lock, as an event tells them.
@@ -34,7 +38,7 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: &[Self] = &[Self::Exclusive, Self::Fenced, Self::Spin];
+    pub const ALL: &[Self] = &[Self::Exclusive, Self::Fenced, Self::Spin, Self::Read, Self::Write];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -52,16 +56,8 @@ impl LockKind {
             Self::Exclusive => "exclusive",
             Self::Fenced => "fenced",
             Self::Spin => "spin",
-        }
-    }
-}
-
-impl From<HoldKind> for LockKind {
-    fn from(kind: HoldKind) -> Self {
-        match kind {
-            HoldKind::Exclusive => Self::Exclusive,
-            HoldKind::Fenced(_) => Self::Fenced,
-            HoldKind::Spin => Self::Spin,
+            Self::Read => "read",
+            Self::Write => "write",
         }
     }
 }
@@ -75,7 +71,19 @@ impl LabelSet {
 
     /// The labels of an exclusive lock of this class.
     pub(crate) const fn exclusive(class: ClassId) -> Self {
-        Self { class, kind: LockKind::Exclusive }
+        Self::of(HoldKind::Exclusive, class)
+    }
+
+    /// The labels of a lock of this class that is held in this way.
+    pub(crate) const fn of(kind: HoldKind, class: ClassId) -> Self {
+        let kind = match kind {
+            HoldKind::Exclusive => LockKind::Exclusive,
+            HoldKind::Fenced(_) => LockKind::Fenced,
+            HoldKind::Spin => LockKind::Spin,
+            HoldKind::Read => LockKind::Read,
+            HoldKind::Write => LockKind::Write,
+        };
+        Self { class, kind }
     }
 
     /// The number of this combination, below [`COUNT`](Self::COUNT).

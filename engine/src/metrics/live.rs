@@ -39,7 +39,7 @@ impl Live {
 
     fn look_at_lease(&mut self, lease: &LeaseCore, now: Instant) {
         if lease.is_live() && lease.was_taken() {
-            let live = &mut self.of_locks[lease.labels.index()];
+            let live = &mut self.of_locks[lease.labels().index()];
             live.held += 1;
             live.in_jeopardy += u64::from(lease.is_in_jeopardy());
             live.oldest_hold = live.oldest_hold.max(now - lease.granted_at);

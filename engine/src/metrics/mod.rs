@@ -11,6 +11,7 @@
 pub mod descriptors;
 
 mod class;
+mod composition;
 mod count;
 mod event;
 mod events;
@@ -28,9 +29,10 @@ mod user;
 
 pub use class::{CLASSES_MAX, DEFAULT_CLASS, LockClass, OTHER_CLASS};
 pub(crate) use class::{ClassId, Classes};
+pub use composition::{Composition, CompositionOutcome};
 pub use event::{
-    Ask, AskAnswer, AskCause, EngineEvent, EngineThread, Event, LockEvent, Operation, ReleaseOutcome,
-    RenewalOutcome,
+    Ask, AskAnswer, AskCause, CountOutcome, EngineEvent, EngineThread, Event, LockEvent, Operation,
+    ReleaseOutcome, RenewalOutcome,
 };
 pub(crate) use events::Events;
 pub use hot::ContendedLock;

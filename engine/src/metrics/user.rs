@@ -186,9 +186,15 @@ fn detach_engine(event: EngineEvent<'_>) -> (EngineEvent<'static>, Option<&Trans
             EngineEvent::RenewalBatch { members, took, answered }
         }
         EngineEvent::RenewalLate { late } => EngineEvent::RenewalLate { late },
+        EngineEvent::CounterCall { counter, outcome, waited } => {
+            EngineEvent::CounterCall { counter, outcome, waited }
+        }
         EngineEvent::NoExpiry => EngineEvent::NoExpiry,
         EngineEvent::SubscriptionGap => EngineEvent::SubscriptionGap,
         EngineEvent::Closing { begins } => EngineEvent::Closing { begins },
+        EngineEvent::CompositionEnded { composition, outcome } => {
+            EngineEvent::CompositionEnded { composition, outcome }
+        }
         EngineEvent::TimerLate { thread, late } => EngineEvent::TimerLate { thread, late },
     };
     (event, None, "")

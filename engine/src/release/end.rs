@@ -18,6 +18,7 @@ use crate::{
     lease::shared::LeaseCore,
     metrics::EngineEvent,
     renewal::inbox::Order,
+    transport::HoldKind,
 };
 
 /// The outcome of a release, now or later.
@@ -27,16 +28,21 @@ pub(crate) enum Receipt {
 }
 
 /// Gives back the hold of a grant that no caller accepted.
-pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
-    match hold::end_hold(inner, lease) {
+pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
+    match hold::end_hold(inner, lease, side) {
         HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
         HoldEnd::Ended(under_way) => drop(send_release(inner, lease, under_way)),
     }
 }
 
 /// Gives back one hold. The receipt gets the answer; a release that has begun goes on if the receipt is dropped.
-pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedBy) -> Receipt {
-    match hold::end_hold(inner, lease) {
+pub(crate) fn release(
+    inner: &Arc<Inner>,
+    lease: &Arc<LeaseCore>,
+    side: HoldKind,
+    how: ReleasedBy,
+) -> Receipt {
+    match hold::end_hold(inner, lease, side) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => send_release(inner, lease, under_way.given_back(how)),
@@ -47,11 +53,11 @@ pub(crate) fn release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, how: ReleasedB
 /// with the earliest deadline first. The receipts come in the order of the leases.
 pub(crate) fn release_in_turn(
     inner: &Arc<Inner>,
-    leases: impl IntoIterator<Item = Arc<LeaseCore>>,
+    leases: impl IntoIterator<Item = (Arc<LeaseCore>, HoldKind)>,
     how: ReleasedBy,
 ) -> Vec<Receipt> {
     let mut calls = Vec::new();
-    let release = |lease| match hold::end_hold(inner, &lease) {
+    let release = |(lease, side)| match hold::end_hold(inner, &lease, side) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => {
@@ -97,11 +103,11 @@ impl Grants for Inner {
         self.inboxes.push(lease.key.slot(), Order::Taken(lease.clone()));
     }
 
-    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>) {
-        give_back(&self, lease);
+    fn give_back(self: Arc<Self>, lease: &Arc<LeaseCore>, side: HoldKind) {
+        give_back(&self, lease, side);
     }
 
-    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>) {
-        drop(release(&self, lease, ReleasedBy::ByDrop));
+    fn release(self: Arc<Self>, lease: &Arc<LeaseCore>, side: HoldKind) {
+        drop(release(&self, lease, side, ReleasedBy::ByDrop));
     }
 }

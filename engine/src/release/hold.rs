@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{in_progress::ReleaseInProgress, loss};
+use super::{downgrade, in_progress::ReleaseInProgress, loss};
 use crate::{
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},
+    transport::HoldKind,
 };
 
 /// The effect of giving back one hold.
@@ -20,20 +21,23 @@ pub(crate) enum HoldEnd {
     WasLost(LossReason),
 }
 
-/// Ends one hold. If it was the last hold of a live lease, the lease ends too.
-pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
+/// Ends one hold of a holder that asked for this kind. If it was the last hold of a live lease, the lease ends too. If
+/// it was the last hold that writes, the lease becomes a read lease.
+pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) -> HoldEnd {
     let now = inner.clock.now();
     if lease.is_live() && !lease.is_held(now) {
         loss::lose(inner, lease, lease.reason_at_deadline()); // the renewal thread has not noticed it yet
     }
     let pace = inner.pace(lease.key.slot());
+    let mut is_left_to_readers = false;
     let end_hold = inner.table.with(&lease.key, |slot| {
-        let left = lease.remove_hold();
+        let left = lease.remove_hold(side);
         slot.entry.forget_dropped();
         if let Some(reason) = lease.loss() {
             return HoldEnd::WasLost(reason);
         }
         if left > 0 {
+            is_left_to_readers = lease.leave_to_readers();
             return HoldEnd::StillHeld;
         }
         if !lease.release() {
@@ -42,6 +46,9 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> HoldEnd {
         slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
         HoldEnd::Ended(ReleaseInProgress::begin(inner, &lease.key, slot).counts(lease, now))
     });
+    if is_left_to_readers {
+        downgrade::send(inner, lease);
+    }
     if matches!(end_hold, HoldEnd::WasLost(_)) && lease.holds() == 0 {
         inner.reconciler.expedite(inner, lease);
     }

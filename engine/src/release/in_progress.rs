@@ -70,7 +70,7 @@ impl ReleaseInProgress {
     pub(super) fn tell(&mut self, outcome: ReleaseOutcome) {
         if let Some((lease, ended)) = self.released.take() {
             let released = LockEvent::Released { held: ended - lease.granted_at, outcome };
-            self.inner.events.record_lock(lease.labels, released);
+            self.inner.events.record_lock(lease.labels(), released);
         }
     }
 }

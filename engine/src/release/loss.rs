@@ -41,7 +41,7 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
         inner.reconciler.add_lost(inner, lease, reason);
     }
     tell_loss(inner, lease, reason, now);
-    lease.tell_end();
+    lease.tell_change();
 }
 
 // A lease that no caller has accepted was never returned. Its caller is queued again and has lost nothing.
@@ -53,7 +53,7 @@ fn tell_loss(inner: &Inner, lease: &Arc<LeaseCore>, reason: LossReason, now: Ins
     let at_deadline =
         matches!(reason, LossReason::Expired | LossReason::MaxHold | LossReason::RenewalStopped);
     let late = at_deadline.then(|| now - lease.deadline());
-    inner.events.record_lock(lease.labels, LockEvent::Lost { reason, token: lease.token, held, late });
+    inner.events.record_lock(lease.labels(), LockEvent::Lost { reason, token: lease.token, held, late });
     let (name, fencing_token, deadline) = (lease.key.name().into(), lease.token, lease.deadline());
     inner.losses.push(Loss { name, fencing_token, reason, at: now, deadline, held });
     if reason != LossReason::Shutdown {
@@ -66,7 +66,7 @@ fn log_loss(inner: &Inner, lease: Arc<LeaseCore>, reason: LossReason, late: Opti
     log::line(Level::ERROR, move || {
         tracing::error!(
             lock = lease.key.name(),
-            class = classes.class(lease.labels.class).name(),
+            class = classes.class(lease.labels().class).name(),
             %reason,
             token = %lease.token,
             margin = ?state::margin(lease.ttl()),

@@ -24,11 +24,11 @@ pub(crate) async fn send(
 ) -> Result<(), ReleaseError> {
     let inner = &under_way.inner.clone();
     let give_up = inner.clock.now() + inner.config.command_timeout();
-    let release = Call::new(lease.key.clone(), lease.kind, Op::Release, lease.owner, give_up);
+    let release = Call::new(lease.key.clone(), lease.kind(), Op::Release, lease.owner, give_up);
     let told = retry::send(inner, &release).await;
     let reply = &told.reply;
     let (published, listeners) = match reply {
-        Ok(Outcome::Released { listeners, .. }) => (lease.kind.notifies(), *listeners),
+        Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
         Ok(_not_yours) => (false, None),
         Err(_) => (false, None),
     };

@@ -28,6 +28,7 @@ fn topology(batching: Batching, most: usize) -> Topology {
         address: "n".into(),
         clock: ClockId { node: id, epoch: 1 },
         up_since: None,
+        run_id: None,
         connected: true,
         batch_leases_max: most,
         batching,

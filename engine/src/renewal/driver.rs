@@ -26,7 +26,7 @@ use crate::{
     lease::shared::LeaseCore,
     log,
     metrics::{EngineEvent, EngineThread, LockEvent, Operation},
-    release::loss,
+    release::{downgrade, loss},
     routing::{
         moves::{Move, Moves},
         topology::{ClockId, NodeId, Topology},
@@ -109,7 +109,9 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 fn doubtful(order: &Order, known: &Topology) -> Option<Arc<LeaseCore>> {
     match order {
         Order::Register(lease, _) if !known.is_current(lease.granted_by) => Some(lease.clone()),
-        Order::Register(..) | Order::Taken(_) | Order::Cancel(_) | Order::Renew(..) => None,
+        Order::Register(..) | Order::Taken(_) | Order::Cancel(_) | Order::Downgrade(_) | Order::Renew(..) => {
+            None
+        }
     }
 }
 
@@ -330,8 +332,9 @@ impl Driver {
     fn report(&mut self, event: Event) {
         match event {
             Event::Lost(lease, reason) => loss::handle_loss(&self.inner, &lease, reason),
+            Event::Downgraded(lease) => downgrade::handle_confirmed(&self.inner, &lease),
             Event::Jeopardy(lease) => {
-                self.inner.events.record_lock(lease.labels, LockEvent::Jeopardy);
+                self.inner.events.record_lock(lease.labels(), LockEvent::Jeopardy);
                 log::line(Level::DEBUG, move || {
                     tracing::debug!(
                         lock = lease.key.name(),
@@ -341,7 +344,7 @@ impl Driver {
             }
             Event::FoundTtl { lease, found, expected: (least, most), clock } => {
                 let found_ttl = LockEvent::FoundTtl { found, least, most };
-                self.inner.events.record_lock(lease.labels, found_ttl);
+                self.inner.events.record_lock(lease.labels(), found_ttl);
                 if self.stepped.insert(clock) {
                     self.expedite(clock);
                     log::line(Level::WARN, move || {

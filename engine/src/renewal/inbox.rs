@@ -23,6 +23,8 @@ pub(crate) enum Order {
     Taken(Arc<LeaseCore>),
     /// The lease was released.
     Cancel(Arc<LeaseCore>),
+    /// The write lease is a read lease from now on, which the server does not know yet.
+    Downgrade(Arc<LeaseCore>),
     /// The holder requests at least this ttl from now on.
     Renew(Arc<LeaseCore>, Duration, AnswerTo),
 }
@@ -34,6 +36,7 @@ impl Order {
             Order::Register(lease, _)
             | Order::Taken(lease)
             | Order::Cancel(lease)
+            | Order::Downgrade(lease)
             | Order::Renew(lease, ..) => lease,
         }
     }
@@ -68,7 +71,7 @@ impl Inboxes {
 
     /// Puts an order into the inbox of this slot's shard.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
-        let urgent = matches!(order, Order::Taken(_) | Order::Renew(..));
+        let urgent = matches!(order, Order::Taken(_) | Order::Downgrade(_) | Order::Renew(..));
         self.shard(slot).push(order);
         if urgent {
             self.urgent.notify_one();

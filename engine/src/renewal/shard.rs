@@ -35,7 +35,7 @@ use crate::{
         moves::Move,
         topology::{Batching, ClockId, Topology},
     },
-    transport::{Call, Op},
+    transport::{Call, HoldKind, Op},
 };
 
 /// The resolution of the scheduler. A loss is reported at most two ticks after the deadline.
@@ -46,6 +46,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 pub(crate) enum Event {
     Lost(Arc<LeaseCore>, LossReason),
     Jeopardy(Arc<LeaseCore>),
+    /// A server has confirmed that the write lease is a read lease.
+    Downgraded(Arc<LeaseCore>),
     /// A renewal found another ttl than the expected ttl: the server's clock stepped, or another client changed the
     /// lock.
     FoundTtl {
@@ -113,6 +115,7 @@ impl Shard {
             Order::Register(lease, baseline) => self.register(lease, baseline, now, topology),
             Order::Taken(lease) => self.handle_taken(&lease),
             Order::Cancel(lease) => self.remove(self.ticket_of(&lease)),
+            Order::Downgrade(lease) => self.handle_downgrade(&lease),
             Order::Renew(lease, ttl, answer_to) => self.request(&lease, ttl, answer_to),
         }
     }
@@ -161,6 +164,11 @@ impl Shard {
         self.ticket_of(lease).filter(idle).into_iter().for_each(|ticket| self.make_ready(ticket));
     }
 
+    // While a renewal is in flight, the downgrade is sent after its answer.
+    fn handle_downgrade(&mut self, lease: &LeaseCore) {
+        self.handle_taken(lease);
+    }
+
     fn remove(&mut self, ticket: Option<u64>) {
         let Some(ticket) = ticket else { return };
         let Some(record) = self.records.remove(ticket) else { return };
@@ -191,7 +199,7 @@ impl Shard {
         } else if now >= lease.deadline() {
             self.lose(ticket, lease.reason_at_deadline());
         } else {
-            if idle && lease.wants_renewal(now) && !lease.await_taking() {
+            if idle && (lease.wants_downgrade() || lease.wants_renewal(now) && !lease.await_taking()) {
                 self.make_ready(ticket);
             } else {
                 self.wheel.insert(entry, due_tick(lease.deadline()));
@@ -241,7 +249,8 @@ impl Shard {
         let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
         let (lease, manual) = (&record.lease, &mut self.manual);
         // The lease may have been ready for long. If it is not sent, the wheel has its deadline.
-        let goes_out = lease.is_held(now) && (manual.is_any(ticket) || lease.wants_renewal(now));
+        let is_wanted = manual.is_any(ticket) || lease.wants_downgrade() || lease.wants_renewal(now);
+        let goes_out = lease.is_held(now) && is_wanted;
         record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
         let late = now - start_of(record.due);
         goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
@@ -253,7 +262,8 @@ impl Shard {
         let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
         let lease = record.lease.clone();
         self.enter_jeopardy(ticket);
-        (self.manual.is_any(ticket) || lease.wants_renewal(now)).then_some(lease.labels)
+        let is_wanted = self.manual.is_any(ticket) || lease.wants_downgrade() || lease.wants_renewal(now);
+        is_wanted.then_some(lease.labels())
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {
@@ -268,7 +278,7 @@ impl Shard {
         if !lease.wants_renewal(now) {
             return due_tick(lease.deadline());
         }
-        let (slot, ttl) = (lease.key.slot(), lease.ttl());
+        let (slot, ttl) = (lease.key.slot(), state::renewal_ttl(lease.kind(), lease.ttl()));
         match topology.serving(slot).map_or(Batching::AcrossSlots, |node| node.batching) {
             Batching::AcrossSlots => {
                 let (due, period) =
@@ -344,8 +354,11 @@ fn renewal(
     let ttl = requested.map_or(lease.ttl(), |requested| requested.max(lease.ttl()));
     let execute_by = now + command_timeout.min(lease.ttl() / 6);
     lease.note_send(execute_by, ttl);
-    let call = Call::new(lease.key.clone(), lease.kind, Op::Renew { ttl }, lease.owner, execute_by);
-    call.with_ticket(ticket)
+    let (kind, op) = match lease.wants_downgrade() {
+        true => (HoldKind::Write, Op::Downgrade { ttl }),
+        false => (lease.kind(), Op::Renew { ttl }),
+    };
+    Call::new(lease.key.clone(), kind, op, lease.owner, execute_by).with_ticket(ticket)
 }
 
 /// The last tick that has begun at `now`.

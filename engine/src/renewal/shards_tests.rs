@@ -37,6 +37,7 @@ fn node(connected: bool, most: usize) -> Node {
         address: "n".into(),
         clock: ClockId { node: id, epoch: 1 },
         up_since: None,
+        run_id: None,
         connected,
         batch_leases_max: most,
         batching: Batching::AcrossSlots,

@@ -12,6 +12,7 @@ fn node(id: u32, epoch: u32) -> Node {
         address: format!("node-{}", id.0),
         clock: ClockId { node: id, epoch },
         up_since: None,
+        run_id: None,
         connected: true,
         batch_leases_max: 100,
         batching: Batching::AcrossSlots,

@@ -1,7 +1,7 @@
 //! The topology: which node serves which slot, as one value with an epoch. Pure. Transports publish it, the engine
 //! reads it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::slot::Slot;
 use crate::clock::Instant;
@@ -34,6 +34,9 @@ pub struct Node {
     pub clock: ClockId,
     /// Since when this run of the server has been up, rather too late than too early. `None`: not known.
     pub up_since: Option<UpSince>,
+    /// The id of this run of the server, if the transport knows one: no other server, and no other run, has the same. A
+    /// quorum refuses two members on one server by it.
+    pub run_id: Option<Arc<str>>,
     /// Whether a checked connection to the node is open now. Also set for a node that serves no slot, but nothing
     /// depends on it there.
     pub connected: bool,
@@ -65,6 +68,7 @@ impl Node {
             address: address.into(),
             clock,
             up_since: None,
+            run_id: None,
             connected: false,
             batch_leases_max,
             batching: Batching::AcrossSlots,
@@ -218,6 +222,7 @@ mod tests {
             address: format!("node-{}", id.0),
             clock,
             up_since: None,
+            run_id: None,
             connected: true,
             batch_leases_max: 100,
             batching: Batching::AcrossSlots,

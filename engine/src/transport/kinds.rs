@@ -3,6 +3,14 @@ use std::{fmt, ops::BitOr};
 use super::HoldKind;
 
 /// The kinds of locks and counters that a transport can keep. The engine refuses any other kind at the call.
+///
+/// # Examples
+/// ```
+/// use leasehold::transport::Kinds;
+///
+/// let kinds = Kinds::EXCLUSIVE | Kinds::SEMAPHORE;
+/// assert!(kinds.contains(Kinds::SEMAPHORE) && !kinds.contains(Kinds::LATCH));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kinds(u8);
 
@@ -13,6 +21,12 @@ impl Kinds {
     pub const EXCLUSIVE: Self = Self(1);
     /// Locks with one holder and a token counter.
     pub const FENCED: Self = Self(1 << 1);
+    /// Locks with many readers or one writer.
+    pub const READ_WRITE: Self = Self(1 << 3);
+    /// Semaphores: a shared number of permits without owners.
+    pub const SEMAPHORE: Self = Self(1 << 5);
+    /// Latches: a number that is counted down to zero.
+    pub const LATCH: Self = Self(1 << 6);
 
     /// Whether all of `kinds` are among these.
     pub const fn contains(self, kinds: Self) -> bool {
@@ -35,6 +49,7 @@ impl HoldKind {
         match self {
             HoldKind::Exclusive | HoldKind::Spin => Kinds::EXCLUSIVE,
             HoldKind::Fenced(_) => Kinds::FENCED,
+            HoldKind::Read | HoldKind::Write => Kinds::READ_WRITE,
         }
     }
 }
@@ -60,7 +75,13 @@ impl fmt::Debug for Kinds {
     }
 }
 
-const NAMES: [(Kinds, &str); 2] = [(Kinds::EXCLUSIVE, "exclusive"), (Kinds::FENCED, "fenced")];
+const NAMES: [(Kinds, &str); 5] = [
+    (Kinds::EXCLUSIVE, "exclusive"),
+    (Kinds::FENCED, "fenced"),
+    (Kinds::READ_WRITE, "read_write"),
+    (Kinds::SEMAPHORE, "semaphore"),
+    (Kinds::LATCH, "latch"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,10 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{AuditContext, Call, Finding, Inspection, Kinds, LaneStats, Outcome, TransportError, Watch};
+use super::{
+    AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection, Kinds, LaneStats,
+    Outcome, TransportError, Watch, WatchState,
+};
 use crate::{
     clock::Clock,
     key::LockKey,
@@ -59,6 +62,19 @@ pub trait Lane: Send + Sync + 'static {
     /// Ends any hold on the key and notifies its watchers. Returns `true` if there was a hold.
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>>;
 
+    /// Does an operation on a counter; see [`CounterCall`]. A transport without counters refuses it without effect.
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        let detail = format!("this transport keeps no {}", call.counter);
+        let refused = TransportError::without_effect(ErrorKind::Misconfigured, None, detail);
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
+    /// Watches the notices of a counter. Dropping the [`Watch`] ends the watch. A transport without notices returns a
+    /// watch that is never in force.
+    fn watch_counter(&self, _key: &Arc<LockKey>, _counter: Counter) -> Watch {
+        Watch::new(watch::channel(WatchState::default()).1, ())
+    }
+
     /// Checks every property of the servers on which the promises depend. An audit sends more commands than usual,
     /// changes nothing, and takes a few command timeouts at most. A property that cannot be checked is a finding too. A
     /// transport without anything to check returns no finding.
@@ -107,7 +123,7 @@ pub struct Capabilities {
     pub uptime: bool,
     /// The longest ttl that the server can keep.
     pub ttl_max: Duration,
-    /// The kinds of locks that the server can keep.
+    /// The kinds of locks and counters that the transport can keep. The engine refuses a call of any other.
     pub kinds: Kinds,
 }
 

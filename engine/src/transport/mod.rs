@@ -2,8 +2,10 @@
 //!
 //! # The contract
 //!
-//! **Locks.** A transport keeps, for each key, at most one *hold* of the exclusive kind: an owner and the time at which
-//! the hold runs out. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
+//! **Locks.** A transport keeps, for each key of the family [`Exclusive`](crate::key::Family::Exclusive), at most one
+//! *hold*: an owner and the time at which the hold runs out. For a key of the family
+//! [`ReadWrite`](crate::key::Family::ReadWrite) it keeps one write hold or any number of read holds, each with its own
+//! time. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
 //! another client see a hold of this engine without expiry.
 //!
 //! **Three answers.** Each request is answered yes, no, or not at all. An error says in [`TransportError::effect`]
@@ -41,10 +43,13 @@
 //! may be lost or superfluous. The *possibility* of a lost notice must not be hidden: a watch that may have missed a
 //! notice counts a gap.
 //!
+//! **Counters** (semaphores, latches) are optional: see [`CounterCall`] for their contract, and [`Kinds`].
+//!
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod audit;
 mod call;
+mod counter;
 mod error;
 mod inspection;
 mod kinds;
@@ -57,6 +62,7 @@ mod watch;
 
 pub use audit::{AuditContext, AuditLevel, Finding};
 pub use call::Call;
+pub use counter::{Counter, CounterCall, CounterOp, CounterReply};
 pub use error::{Effect, ErrorKind, TransportError};
 pub use inspection::{Hold, Inspection};
 pub use kinds::Kinds;

@@ -1,6 +1,6 @@
 use std::{fmt, time::Duration};
 
-use crate::fencing::FencingMode;
+use crate::{fencing::FencingMode, key::Family};
 
 /// What a hold allows to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +13,10 @@ pub enum HoldKind {
     /// The same hold on the server, with a token from the lock's own counter. Renewals and releases are those of an
     /// exclusive hold.
     Fenced(FencingMode),
+    /// Many owners hold a read/write lock for reading, and nobody holds it for writing.
+    Read,
+    /// One owner holds a read/write lock for writing, and nobody else holds it.
+    Write,
 }
 
 /// What a call asks the server to do.
@@ -29,6 +33,12 @@ pub enum Op {
         /// The hold lasts at least this long from the moment of execution.
         ttl: Duration,
     },
+    /// Turn the owner's write hold into a read hold and notify the watchers of the key. Never creates a hold, and lets
+    /// no other writer in between. Repeating it is safe.
+    Downgrade {
+        /// The read hold lasts at least this long from the moment of execution.
+        ttl: Duration,
+    },
     /// End the owner's hold, and notify the watchers of the key if the kind [notifies](HoldKind::notifies).
     Release,
 }
@@ -37,7 +47,7 @@ impl Op {
     /// The ttl that the operation asks for. A release has none.
     pub fn ttl(self) -> Option<Duration> {
         match self {
-            Op::Acquire { ttl } | Op::Renew { ttl } => Some(ttl),
+            Op::Acquire { ttl } | Op::Renew { ttl } | Op::Downgrade { ttl } => Some(ttl),
             Op::Release => None,
         }
     }
@@ -49,6 +59,14 @@ impl Op {
 }
 
 impl HoldKind {
+    /// The family of the key of such a hold.
+    pub const fn family(self) -> Family {
+        match self {
+            HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_) => Family::Exclusive,
+            HoldKind::Read | HoldKind::Write => Family::ReadWrite,
+        }
+    }
+
     /// Whether the end of such a hold is published to the watchers of the key.
     pub const fn notifies(self) -> bool {
         !matches!(self, HoldKind::Spin)
@@ -61,6 +79,8 @@ impl fmt::Display for HoldKind {
             HoldKind::Exclusive => "exclusive",
             HoldKind::Spin => "spin",
             HoldKind::Fenced(_) => "fenced",
+            HoldKind::Read => "read",
+            HoldKind::Write => "write",
         })
     }
 }

@@ -38,12 +38,19 @@ pub enum Outcome {
         /// The server time of the answer.
         at: ServerTime,
     },
-    /// To a renewal or a release: the owner does not hold the lock; nothing was changed.
+    /// To a downgrade: the owner's hold is a read hold now, for at least the ttl from `at`.
+    Downgraded {
+        /// The number of watchers that the notice reached. `None`: not known.
+        listeners: Option<u32>,
+        /// The server time of the answer.
+        at: ServerTime,
+    },
+    /// To a renewal, a downgrade or a release: the owner does not hold the lock; nothing was changed.
     NotYours {
         /// The server time of the answer.
         at: ServerTime,
     },
-    /// To an acquire or a renewal: not executed, because the call arrived after `execute_by`.
+    /// To an acquire, a renewal or a downgrade: not executed, because the call arrived after `execute_by`.
     TooLate {
         /// The server time of the answer.
         at: ServerTime,
@@ -72,6 +79,7 @@ impl Outcome {
             | Outcome::Busy { at, .. }
             | Outcome::Renewed { at, .. }
             | Outcome::Released { at, .. }
+            | Outcome::Downgraded { at, .. }
             | Outcome::NotYours { at }
             | Outcome::TooLate { at } => Some(*at),
             Outcome::Pending | Outcome::Failed(_) => None,
@@ -93,6 +101,7 @@ impl Outcome {
             | Outcome::Busy { at, .. }
             | Outcome::Renewed { at, .. }
             | Outcome::Released { at, .. }
+            | Outcome::Downgraded { at, .. }
             | Outcome::NotYours { at }
             | Outcome::TooLate { at } => *at = change(*at),
             Outcome::Pending | Outcome::Failed(_) => {}
@@ -126,6 +135,7 @@ impl Outcome {
             Outcome::Granted { .. } | Outcome::Busy { .. } => matches!(op, Op::Acquire { .. }),
             Outcome::Renewed { .. } => matches!(op, Op::Renew { .. }),
             Outcome::Released { .. } => op == Op::Release,
+            Outcome::Downgraded { .. } => matches!(op, Op::Downgrade { .. }),
             Outcome::NotYours { .. } => !matches!(op, Op::Acquire { .. }),
             Outcome::TooLate { .. } => op.is_limited(),
             Outcome::Pending | Outcome::Failed(_) => false,

@@ -5,7 +5,10 @@ use std::time::Duration;
 use leasehold::{AcquireError, Engine, Lease, Lock, ReentryScope};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
-use super::{history::History, world::NAMES};
+use super::{
+    history::{History, Side},
+    world::{NAMES, SHARED},
+};
 use crate::fixture::{millis, now, pass, seconds};
 
 pub struct Client {
@@ -22,18 +25,23 @@ impl Client {
     /// Works until `end`; then every lease of it is given back.
     pub async fn work_until(mut self, end: leasehold::clock::Instant) {
         while now() < end {
-            let lock = self.lock();
+            let (lock, side) = self.lock();
             match self.rng.random_range(0..10) {
-                0 => self.cancel(&lock).await,
-                1..3 => self.try_once(&lock).await,
-                _ => self.acquire(&lock).await,
+                0 => self.cancel(&lock, side).await,
+                1..3 => self.try_once(&lock, side).await,
+                _ => self.acquire(&lock, side).await,
             }
             self.rest(100).await;
         }
     }
 
-    fn lock(&mut self) -> Lock {
-        let mut lock = self.lock_of_a_kind();
+    fn lock(&mut self) -> (Lock, Side) {
+        let side = *SIDES.choose(&mut self.rng).expect("some");
+        let mut lock = match side {
+            Side::Exclusive => self.lock_of_a_kind(),
+            Side::Read => self.engine.rw_lock(SHARED).read(),
+            Side::Write => self.engine.rw_lock(SHARED).write(),
+        };
         lock = lock.wait(*WAITS.choose(&mut self.rng).expect("some"));
         lock = lock.ttl(*TTLS.choose(&mut self.rng).expect("some"));
         if self.rng.random_ratio(1, 4) {
@@ -42,7 +50,7 @@ impl Client {
         if self.rng.random_ratio(1, 5) {
             lock = lock.max_hold(millis(self.rng.random_range(1..4_000)));
         }
-        lock
+        (lock, side)
     }
 
     fn lock_of_a_kind(&mut self) -> Lock {
@@ -61,25 +69,25 @@ impl Client {
         }
     }
 
-    async fn acquire(&mut self, lock: &Lock) {
+    async fn acquire(&mut self, lock: &Lock, side: Side) {
         match lock.acquire().await {
-            Ok(lease) => self.hold(lease).await,
+            Ok(lease) => self.hold(lease, side).await,
             Err(error) => self.refused(&error),
         }
     }
 
-    async fn try_once(&mut self, lock: &Lock) {
+    async fn try_once(&mut self, lock: &Lock, side: Side) {
         match lock.try_acquire().await {
-            Ok(Some(lease)) => self.hold(lease).await,
+            Ok(Some(lease)) => self.hold(lease, side).await,
             Ok(None) => self.history.count(|totals| totals.refused += 1),
             Err(error) => self.refused(&error),
         }
     }
 
-    async fn cancel(&mut self, lock: &Lock) {
+    async fn cancel(&mut self, lock: &Lock, side: Side) {
         let patience = millis(self.rng.random_range(0..1_500));
         match tokio::time::timeout(patience, lock.acquire()).await {
-            Ok(Ok(lease)) => self.hold(lease).await,
+            Ok(Ok(lease)) => self.hold(lease, side).await,
             Ok(Err(error)) => self.refused(&error),
             Err(_) => self.history.count(|totals| totals.cancelled += 1),
         }
@@ -94,7 +102,7 @@ impl Client {
         }
     }
 
-    async fn hold(&mut self, lease: Lease) {
+    async fn hold(&mut self, lease: Lease, side: Side) {
         let from = now();
         // A token from a counter is below 2^53, and a server's time times 1,024 is above.
         assert_eq!(
@@ -114,7 +122,21 @@ impl Client {
         if self.rng.random_ratio(1, 8) {
             self.enter_again().await;
         }
-        self.give_back(lease, from).await;
+        match side {
+            Side::Write if self.rng.random_ratio(1, 3) => self.read_on(lease, from).await,
+            _ => self.give_back(lease, side, from).await,
+        }
+    }
+
+    // The writer becomes a reader of what it wrote.
+    async fn read_on(&mut self, lease: Lease, from: leasehold::clock::Instant) {
+        self.history.add(self.process, Side::Write, &lease, from);
+        let from = now();
+        if let Ok(lease) = lease.downgrade().await {
+            self.history.count(|totals| totals.downgrades += 1);
+            self.rest(500).await;
+            self.give_back(lease, Side::Read, from).await;
+        }
     }
 
     // S2: what is not held once is not held again.
@@ -125,11 +147,11 @@ impl Client {
         }
     }
 
-    async fn give_back(&mut self, lease: Lease, from: leasehold::clock::Instant) {
+    async fn give_back(&mut self, lease: Lease, side: Side, from: leasehold::clock::Instant) {
         let was_held = lease.is_held();
         self.rest(50).await;
         assert!(was_held || !lease.is_held(), "S2: held again");
-        self.history.add(self.process, &lease, from);
+        self.history.add(self.process, side, &lease, from);
         match self.rng.random_range(0..3) {
             0 => drop(lease),
             _ => drop(lease.release().await),
@@ -146,10 +168,10 @@ impl Client {
             self.history.count(|totals| totals.reentries += 1);
             assert_eq!(inner.fencing_token(), outer.fencing_token());
             self.rest(100).await;
-            self.history.add(self.process, &inner, from);
+            self.history.add(self.process, Side::Exclusive, &inner, from);
             drop(inner.release().await);
         }
-        self.give_back(outer, from).await;
+        self.give_back(outer, Side::Exclusive, from).await;
     }
 
     async fn rest(&mut self, longest_ms: u64) {
@@ -157,5 +179,7 @@ impl Client {
     }
 }
 
+const SIDES: [Side; 6] =
+    [Side::Exclusive, Side::Exclusive, Side::Exclusive, Side::Read, Side::Read, Side::Write];
 const WAITS: [Duration; 4] = [millis(0), millis(400), seconds(3), seconds(20)];
 const TTLS: [Duration; 4] = [seconds(1), millis(1_700), seconds(5), seconds(15)];

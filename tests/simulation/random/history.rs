@@ -30,6 +30,15 @@ struct Open {
     token: FencingToken,
     from: Instant,
     until: Instant,
+    side: Side,
+}
+
+/// What kind of lock a lease was of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Exclusive,
+    Read,
+    Write,
 }
 
 /// What was counted over all runs.
@@ -37,6 +46,10 @@ struct Open {
 pub struct Totals {
     pub leases: u64,
     pub reentries: u64,
+    pub reads: u64,
+    pub read_together: u64,
+    pub writes: u64,
+    pub downgrades: u64,
     pub refused: u64,
     pub cancelled: u64,
     pub lost: u64,
@@ -58,9 +71,9 @@ impl History {
     }
 
     /// A lease was returned at `from` and is given back or dropped now.
-    pub fn add(&self, process: u32, lease: &Lease, from: Instant) {
+    pub fn add(&self, process: u32, side: Side, lease: &Lease, from: Instant) {
         let (name, token, until) = (lease.name().to_owned(), lease.fencing_token(), now());
-        let window = Open { name, process, token, from, until };
+        let window = Open { name, process, token, from, until, side };
         self.0.lock().expect("no panic under it").windows.push(window);
     }
 
@@ -82,8 +95,8 @@ impl History {
         }
     }
 
-    /// The windows as the checkers take them.
-    fn windows(&self) -> Vec<Window> {
+    /// The windows of these sides as the checkers take them.
+    fn windows(&self, sides: &[Side]) -> Vec<Window> {
         let kept = self.0.lock().expect("no panic under it");
         let ended = |open: &Open| {
             let end = kept.ends.get(&(open.name.clone(), open.token));
@@ -97,12 +110,12 @@ impl History {
             from_ns: open.from.as_nanos(),
             until_ns: ended(open).as_nanos(),
         };
-        kept.windows.iter().map(window).collect()
+        kept.windows.iter().filter(|open| sides.contains(&open.side)).map(window).collect()
     }
 
     /// S1, S3, S6.
     pub fn judge_exclusion(&self) {
-        let windows = self.windows();
+        let windows = self.windows(&[Side::Exclusive]);
         assert_eq!(checkers::overlaps(&windows).violations, [], "S1");
         // Tokens of fenced and of other locks cannot be compared.
         let comparable: Vec<_> = windows.iter().filter(|window| window.key != "mixed").cloned().collect();
@@ -110,6 +123,47 @@ impl History {
         let handovers = lost_before_handover(&windows);
         self.count(|totals| totals.handovers += handovers);
     }
+}
+
+/// Readers and writers.
+impl History {
+    /// S1, S3 and S6 of the read/write locks.
+    pub fn judge_readers_and_writers(&self) {
+        let (reads, writes) = (self.windows(&[Side::Read]), self.windows(&[Side::Write]));
+        assert_eq!(checkers::overlaps(&writes).violations, [], "S1: two writers");
+        assert_eq!(checkers::token_order(&writes), [], "S6");
+        let mut together = 0;
+        for read in &reads {
+            let others = |windows: &[Window]| windows.iter().filter(|other| overlap(read, other)).count();
+            assert_eq!(others(&writes), 0, "S1: a reader beside a writer: {read:?} {writes:?}");
+            together += u64::from(others(&reads) > 1);
+        }
+        lost_before_writers(&reads, &writes);
+        self.count(|totals| {
+            (totals.reads, totals.writes) = (reads.len() as u64, writes.len() as u64);
+            totals.read_together = together;
+        });
+    }
+}
+
+fn overlap(one: &Window, other: &Window) -> bool {
+    one.key == other.key && one.from_ns.max(other.from_ns) < one.until_ns.min(other.until_ns)
+}
+
+/// S3: when the server executes a grant to a writer, every reader before it has ended, and the other way round.
+fn lost_before_writers(reads: &[Window], writes: &[Window]) {
+    for write in writes {
+        // A writer that was downgraded reads with its own token.
+        for read in reads.iter().filter(|read| read.key == write.key && read.token != write.token) {
+            let (earlier, later) = if read.token < write.token { (read, write) } else { (write, read) };
+            assert!(earlier.until_ns <= executed_ns(later), "S3: {earlier:?} {later:?}");
+        }
+    }
+}
+
+/// The end of the microsecond in which the server executed the grant.
+fn executed_ns(window: &Window) -> u64 {
+    (window.token as u64 >> TOKEN_BITS) * 1_000 + 999 - SERVER_ORIGIN_NANOS
 }
 
 /// S3: what a lease entitled to has ended when the server executes the next grant. The token tells when that was.
@@ -120,8 +174,7 @@ fn lost_before_handover(windows: &[Window]) -> u64 {
     let mut handovers = 0;
     for pair in windows.windows(2).filter(|pair| pair[0].key == pair[1].key && pair[0].token < pair[1].token)
     {
-        let executed_ns = (pair[1].token as u64 >> TOKEN_BITS) * 1_000 + 999 - SERVER_ORIGIN_NANOS;
-        assert!(pair[0].until_ns <= executed_ns, "S3: {pair:?}");
+        assert!(pair[0].until_ns <= executed_ns(&pair[1]), "S3: {pair:?}");
         handovers += 1;
     }
     handovers
@@ -133,6 +186,10 @@ impl Totals {
         let Totals {
             leases,
             reentries,
+            reads,
+            read_together,
+            writes,
+            downgrades,
             refused,
             cancelled,
             lost,
@@ -145,6 +202,8 @@ impl Totals {
         } = *self;
         assert!(leases > 20 * runs && handovers > 12 * runs, "{self:?}");
         assert!(faults > 10 * runs && lost > 2 * runs && refused > 5 * runs, "{self:?}");
+        assert!(reads > 5 * runs && writes > 2 * runs && read_together > runs, "{self:?}");
+        assert!(downgrades > runs / 4, "{self:?}");
         assert!(cancelled > 2 * runs && reentries > runs / 2, "{self:?}");
         assert!(restarts > runs / 8 && ended_engines > runs / 8, "{self:?}");
         assert!(failovers > runs / 8 && moves > runs, "{self:?}");
@@ -155,6 +214,10 @@ impl AddAssign for Totals {
     fn add_assign(&mut self, other: Self) {
         self.leases += other.leases;
         self.reentries += other.reentries;
+        self.reads += other.reads;
+        self.read_together += other.read_together;
+        self.writes += other.writes;
+        self.downgrades += other.downgrades;
         self.refused += other.refused;
         self.cancelled += other.cancelled;
         self.lost += other.lost;

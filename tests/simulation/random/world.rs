@@ -18,6 +18,8 @@ use crate::fixture::{
 
 /// Plain, fenced, plain or spin, and any of the three.
 pub const NAMES: [&str; 4] = ["orders", "ledger", "nightly", "mixed"];
+/// The read/write lock.
+pub const SHARED: &str = "prices";
 
 /// What the servers do in a run, besides standing still, losing their connections and handing each other slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +178,7 @@ impl World {
                 "{name} is held by nobody"
             );
         }
+        assert!(!observer.rw_lock(SHARED).read().is_locked().await.expect("memory answers"), "S5: {SHARED}");
         assert_eq!(self.cluster.watched_keys(), 0, "L6");
     }
 
@@ -188,6 +191,7 @@ impl World {
         }
         if self.kind != Kind::DataLost {
             self.history.judge_exclusion();
+            self.history.judge_readers_and_writers();
         }
         for process in self.processes.iter().skip(1) {
             for name in NAMES {

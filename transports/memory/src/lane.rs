@@ -11,15 +11,15 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, AuditLevel, BoxFuture, Call, ErrorKind, Finding, Inspection, Lane, Outcome,
-        TransportError, Watch,
+        AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
+        Inspection, Lane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
     server::{NODE, Server},
-    watchers::{Watches, notify},
+    watchers::{Family, Watches, notify},
 };
 
 /// A lane of either purpose. Both purposes behave the same.
@@ -41,14 +41,15 @@ impl MemoryLane {
         let mut ended = Vec::new();
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
-            if let Outcome::Released { at, .. } = call.outcome {
-                let watches = state.watchers.of(&call.key).filter(|_| call.kind.notifies()).cloned();
-                ended.push((place, at, watches));
+            if listeners(&mut call.outcome).is_some() {
+                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies()).cloned();
+                ended.push((place, watches));
             }
         }
         drop(state);
-        for (place, at, watches) in ended {
-            calls[place].outcome = Outcome::Released { listeners: Some(notify_all(watches)), at };
+        for (place, watches) in ended {
+            let told = notify_all(watches);
+            listeners(&mut calls[place].outcome).into_iter().for_each(|count| *count = told);
         }
     }
 
@@ -56,10 +57,25 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
         let was_held = state.table.force_release(key, at);
-        let watches = state.watchers.of(key).filter(|_| was_held).cloned();
+        let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
         was_held
+    }
+
+    fn execute_count(&self, call: &CounterCall) -> CounterReply {
+        let mut state = self.server.lock();
+        let now = state.moment(self.clock);
+        let (reply, told) = state.counters.count(call, now);
+        let watches = state.watchers.of(&call.key, Some(call.counter)).filter(|_| told).cloned();
+        drop(state);
+        notify_all(watches);
+        reply
+    }
+
+    fn watch_family(&self, key: &Arc<LockKey>, family: Family) -> Watch {
+        let state = self.server.lock().watchers.watch(key, family);
+        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
     }
 }
 
@@ -83,8 +99,15 @@ impl Lane for MemoryLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        let state = self.server.lock().watchers.watch(key);
-        Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
+        self.watch_family(key, None)
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(ready(Ok(self.execute_count(&call))))
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        self.watch_family(key, Some(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
@@ -123,6 +146,14 @@ fn notify_all(watches: Option<Watches>) -> u32 {
     let Some(watches) = watches else { return 0 };
     notify(&watches);
     u32::try_from(watches.receiver_count()).unwrap_or(u32::MAX)
+}
+
+/// The number of listeners, for the lane to fill in. `None`: there is nothing to tell the watchers.
+fn listeners(outcome: &mut Outcome) -> Option<&mut u32> {
+    match outcome {
+        Outcome::Released { listeners, .. } | Outcome::Downgraded { listeners, .. } => listeners.as_mut(),
+        _ => None,
+    }
 }
 
 fn refused(node: NodeId) -> Outcome {

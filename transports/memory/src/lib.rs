@@ -1,7 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod by_key;
+mod counters;
 pub mod faults;
+mod hold;
 mod lane;
+mod read_write;
 mod server;
 mod table;
 mod watchers;
@@ -15,8 +19,8 @@ use leasehold::{
 };
 
 pub use faults::{Cut, Fault, Faults, Faulty, Operation};
+pub use hold::PeerHold;
 pub use server::{ClockStep, Restart};
-pub use table::PeerHold;
 
 use crate::{lane::MemoryLane, server::Server};
 
@@ -63,7 +67,8 @@ impl MemoryTransport {
     }
 
     /// Replaces any hold of the key with a peer's hold. For tests of holds that Leasehold itself never writes:
-    /// without an expiry, with a count above 1, or with an owner in another format. No watch is notified.
+    /// without an expiry, with a count above 1, or with an owner in another format. On a read/write lock it is a write
+    /// hold. No watch is notified.
     ///
     /// # Panics
     /// If the lanes use tokio's clock and the call is made outside of a tokio runtime.
@@ -83,6 +88,11 @@ impl MemoryTransport {
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
         self.server.lock().table.stored()
+    }
+
+    /// Returns how many last operations on counters are remembered, expired ones that were not swept included.
+    pub fn stored_operations(&self) -> usize {
+        self.server.lock().counters.stored_markers()
     }
 
     /// Returns the number of watched keys.
@@ -121,7 +131,8 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
 
-const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::FENCED);
+const KINDS: Kinds =
+    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
 
 /// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

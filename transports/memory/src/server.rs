@@ -4,7 +4,10 @@
 //! unless a test steps the clock. Watches are notified after unlocking.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,6 +19,7 @@ use leasehold::{
 use tokio::sync::watch;
 
 use crate::{
+    counters::Counters,
     table::{Moment, Table},
     watchers::{Watchers, count_gap},
 };
@@ -32,11 +36,14 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) table: Table,
+    pub(crate) counters: Counters,
     pub(crate) watchers: Watchers,
     pub(crate) clock: ServerClock,
     /// The clock of all lanes. The first lane that is opened sets it.
     lanes: Option<Clock>,
     up_since: Option<Instant>,
+    /// No other table of this process has the same.
+    number: u64,
 }
 
 /// The server's clock: the clock of the lanes plus a fixed offset, which tests can change.
@@ -66,7 +73,8 @@ pub enum Restart {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        let state = State::default();
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let state = State { number: NEXT.fetch_add(1, Ordering::Relaxed), ..State::default() };
         let topology = watch::Sender::new(state.topology());
         Self { state: Mutex::new(state), topology }
     }
@@ -97,6 +105,7 @@ impl Server {
         let mut state = self.lock();
         if restart == Restart::DataLost {
             state.table.lose_all();
+            state.counters.lose_all();
         }
         state.clock.epoch += 1;
         state.up_since = state.lanes.map(Clock::now);
@@ -126,6 +135,7 @@ impl State {
         let epoch = 2 * u64::from(clock.epoch) + u64::from(self.up_since.is_some());
         let mut node = Node::new(clock, "memory", BATCH_LEASES_MAX);
         node.up_since = self.up_since.map(Into::into);
+        node.run_id = Some(format!("memory-{}-{}", self.number, clock.epoch).into());
         node.connected = true;
         Arc::new(Topology::single(epoch, node))
     }

@@ -1,4 +1,8 @@
-use leasehold::routing::topology::{ClockId, NodeId};
+use leasehold::{
+    owner::Owner,
+    routing::topology::{ClockId, NodeId},
+    transport::Hold as SeenHold,
+};
 
 use super::*;
 

@@ -4,40 +4,56 @@
 
 use std::sync::Arc;
 
-use leasehold::{key::LockKey, transport::WatchState};
+use leasehold::{
+    key::LockKey,
+    transport::{Counter, WatchState},
+};
 use tokio::sync::watch;
 
-use crate::table::ByKey;
+use crate::by_key::ByKey;
+
+/// What is watched of a key: the end of holds, or a counter.
+pub(crate) type Family = Option<Counter>;
 
 /// The sender side of all watches of one key.
 pub(crate) type Watches = watch::Sender<WatchState>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    by_key: ByKey<Watches>,
+    by_key: ByKey<Vec<(Family, Watches)>>,
 }
 
 impl Watchers {
     /// Adds a watch of `key`. It is in force at once, because no server has to confirm a subscription.
-    pub(crate) fn watch(&mut self, key: &Arc<LockKey>) -> watch::Receiver<WatchState> {
-        self.by_key.entry(key.clone()).or_insert_with(in_force).subscribe()
+    pub(crate) fn watch(&mut self, key: &Arc<LockKey>, family: Family) -> watch::Receiver<WatchState> {
+        let all = self.by_key.entry(key.clone()).or_default();
+        if let Some((_, watches)) = all.iter().find(|(known, _)| *known == family) {
+            return watches.subscribe();
+        }
+        let watches = in_force();
+        let watch = watches.subscribe();
+        all.push((family, watches));
+        watch
     }
 
     /// Removes the key if its last watch was dropped. Called after a watch was dropped.
     pub(crate) fn forget_unwatched(&mut self, key: &Arc<LockKey>) {
-        if self.of(key).is_some_and(|watches| watches.receiver_count() == 0) {
+        let Some(all) = self.by_key.get_mut(key) else { return };
+        all.retain(|(_, watches)| watches.receiver_count() > 0);
+        if all.is_empty() {
             self.by_key.remove(key);
         }
     }
 
-    /// Returns the watches of `key`, if there are any.
-    pub(crate) fn of(&self, key: &Arc<LockKey>) -> Option<&Watches> {
-        self.by_key.get(key)
+    /// Returns the watches of this family of `key`, if there are any.
+    pub(crate) fn of(&self, key: &Arc<LockKey>, family: Family) -> Option<&Watches> {
+        let watches = self.by_key.get(key)?.iter().find(|(known, _)| *known == family);
+        watches.map(|(_, watches)| watches)
     }
 
     /// Returns the watches of every key.
     pub(crate) fn all(&self) -> Vec<Watches> {
-        self.by_key.values().cloned().collect()
+        self.by_key.values().flatten().map(|(_, watches)| watches.clone()).collect()
     }
 
     /// Returns the number of watched keys.
@@ -46,7 +62,7 @@ impl Watchers {
     }
 }
 
-/// Notifies the watches that a hold of their key has ended.
+/// Notifies the watches that a hold of their key has ended, or that its counter has changed.
 pub(crate) fn notify(watches: &Watches) {
     watches.send_modify(|state| state.notices += 1);
 }

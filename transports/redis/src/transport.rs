@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
-use leasehold::transport::{
-    BoxFuture, Capabilities, ErrorKind, Kinds, Lane, OpenLane, Transport, TransportError,
-};
+use leasehold::transport::{BoxFuture, Capabilities, ErrorKind, Lane, OpenLane, Transport, TransportError};
 
 use crate::{
     config::{Address, ConfigError, RedisConfig},
-    connection::warn_interval::WarnInterval,
+    connection::{KINDS, warn_interval::WarnInterval},
     discovery::deployment::Deployment,
     lane::RedisLane,
 };
@@ -93,8 +91,6 @@ impl fmt::Debug for RedisTransport {
 fn misconfigured(error: ConfigError) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, error.to_string())
 }
-
-const KINDS: Kinds = Kinds::EXCLUSIVE.with(Kinds::FENCED);
 
 // `PEXPIRE` accepts far longer times. The limit exists because a lease is renewed: a hold that must last longer
 // than a month is a record, not a lease. A wrong unit (µs instead of ms) should be an error, not a lock that no

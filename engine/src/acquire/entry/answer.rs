@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Cause, Entry, Pace};
+use super::{Cause, Entry, Pace, grants};
 use crate::{
     acquire::{
         attempt::Attempt,
-        caller::{Caller, Leaving, Refusal, ScopeId},
+        caller::{Caller, Leaving, Refusal},
     },
     clock::Instant,
     lease::{shared::Granted, state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
-    transport::{Effect, Outcome, Remaining, TransportError},
+    transport::{Effect, HoldKind, Outcome, Remaining, TransportError},
 };
 
 /// The result of an answer.
@@ -65,7 +65,8 @@ impl<S> Entry<S> {
             Ok(Outcome::Busy { remaining, .. }) => {
                 self.handle_clear();
                 self.asked = Some(self.asking);
-                self.handle_held(remaining, now, pace, &mut verdict);
+                let asked = self.attempt.as_ref().map_or(HoldKind::Exclusive, |attempt| attempt.kind);
+                self.handle_held(asked, remaining, now, pace, &mut verdict);
             }
             Ok(_too_late) => self.handle_too_late(now),
             Err(error) => {
@@ -77,7 +78,7 @@ impl<S> Entry<S> {
     }
 
     fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
-        (self.last_held, self.spin_pause) = (false, Default::default());
+        (self.last_held, self.spin_pause) = (None, Default::default());
         self.ask_next(now, Cause::Retry);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
         let receiver = if in_time { self.callers.take_first(attempt.kind, attempt.ttl) } else { None };
@@ -86,19 +87,36 @@ impl<S> Entry<S> {
             verdict.closing = Some(attempt.into_give_back(granted.execute_by));
             return;
         };
-        self.fairness.handle_grant(now);
-        let sharers = self.take_sharers(receiver.scope);
-        verdict.leaving = self.refuse_tries();
+        if receiver.terms.kind != HoldKind::Read {
+            self.fairness.handle_grant(now);
+        }
+        let sharers = self.take_sharers(&receiver);
+        if !self.callers.head().is_some_and(|head| grants::are_compatible(head.terms.kind, attempt.kind)) {
+            verdict.leaving = self.refuse_tries();
+        }
         verdict.grant = Some(Grant { receiver, sharers, granted, open: attempt.open });
     }
 
-    fn take_sharers(&mut self, scope: Option<ScopeId>) -> Vec<Caller<S>> {
-        scope.map_or(Vec::new(), |scope| self.callers.take_scope(scope))
+    fn take_sharers(&mut self, receiver: &Caller<S>) -> Vec<Caller<S>> {
+        match receiver.scope {
+            Some(scope) => self.callers.take_scope(scope),
+            None if receiver.terms.kind == HoldKind::Read => self.callers.take_readers(receiver.terms),
+            None => Vec::new(),
+        }
     }
 
-    fn handle_held(&mut self, remaining: Remaining, now: Instant, pace: &Pace, verdict: &mut Verdict<S>) {
-        (self.last_held, self.held_after) = (true, Some(self.callers.came()));
-        self.fairness.handle_held(now);
+    fn handle_held(
+        &mut self,
+        asked: HoldKind,
+        remaining: Remaining,
+        now: Instant,
+        pace: &Pace,
+        verdict: &mut Verdict<S>,
+    ) {
+        (self.last_held, self.held_after) = (Some(asked), Some(self.callers.came()));
+        if asked != HoldKind::Read {
+            self.fairness.handle_held(now);
+        }
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
         verdict.leaving = self.refuse_tries();
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.warned_no_expiry;

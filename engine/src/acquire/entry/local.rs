@@ -1,4 +1,4 @@
-//! The lease of this engine that holds the key: how it is installed, how it ends, and when the entry asks after its
+//! The leases of this engine that hold the key: how each is installed, how it ends, and when the entry asks after its
 //! end.
 
 use std::sync::Arc;
@@ -8,19 +8,16 @@ use crate::{
     acquire::{caller::ScopeId, fairness::Precedence},
     clock::Instant,
     lease::shared::LeaseCore,
+    transport::HoldKind,
 };
 
 impl<S> Entry<S> {
-    /// Installs the receiver's lease as the lease that holds the key. Returns the lease that held it before: the server
-    /// has granted the lock to another owner, so that earlier lease is lost.
-    pub(crate) fn install(
-        &mut self,
-        lease: Arc<LeaseCore>,
-        scope: Option<ScopeId>,
-    ) -> Option<Arc<LeaseCore>> {
-        let earlier = self.local.replace(HeldGrant { lease, scope })?;
-        self.remember_lost(&earlier);
-        Some(earlier.lease)
+    /// Installs the receiver's lease as a lease that holds the key. Returns the leases that held it before and cannot
+    /// be beside it: the server has granted the lock to another owner, so they are lost.
+    pub(crate) fn install(&mut self, lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Vec<Arc<LeaseCore>> {
+        let lost = self.grants.add(HeldGrant { lease, scope });
+        lost.iter().for_each(|earlier| self.remember_lost(earlier));
+        lost.into_iter().map(|earlier| earlier.lease).collect()
     }
 
     /// The lease of this engine ends by a release that is about to be sent.
@@ -31,20 +28,31 @@ impl<S> Entry<S> {
         subscribed: bool,
         pace: &Pace,
     ) {
-        if !self.remove_local(lease) {
+        if self.remove_grant(lease).is_none() {
             return;
         }
-        let turn = self.fairness.handle_release(now, lease.ttl(), subscribed);
+        let turn = match lease.kind() {
+            HoldKind::Read => Precedence::AtOnce, // readers of all processes share, so none stands back
+            _ => self.fairness.handle_release(now, lease.ttl(), subscribed),
+        };
         self.take_turn(turn, now, pace);
     }
 
     /// The lease of this engine was lost.
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
-        let Some(local) = self.local.clone().filter(|local| Arc::ptr_eq(&local.lease, lease)) else { return };
-        self.remove_local(lease);
-        self.remember_lost(&local);
-        let turn = self.fairness.handle_loss(now, lease.ttl());
+        let Some(lost) = self.remove_grant(lease) else { return };
+        self.remember_lost(&lost);
+        let turn = match lease.kind() {
+            HoldKind::Read => Precedence::AtOnce,
+            _ => self.fairness.handle_loss(now, lease.ttl()),
+        };
         self.take_turn(turn, now, pace);
+    }
+
+    /// A write lease of this engine is a read lease from now on, so readers may be granted.
+    pub(crate) fn handle_downgrade(&mut self, now: Instant) {
+        (self.last_held, self.follow_up) = (None, Some(Cause::Turn));
+        self.ask_next(now, Cause::Turn);
     }
 
     fn take_turn(&mut self, turn: Precedence, now: Instant, pace: &Pace) {
@@ -58,25 +66,22 @@ impl<S> Entry<S> {
         }
     }
 
-    fn remember_lost(&mut self, local: &HeldGrant) {
-        if local.scope.is_some() && local.lease.holds() > 0 {
-            self.lost.push(local.clone());
+    fn remember_lost(&mut self, held: &HeldGrant) {
+        if held.scope.is_some() && held.lease.holds() > 0 {
+            self.lost.push(held.clone());
         }
     }
 
-    fn remove_local(&mut self, lease: &Arc<LeaseCore>) -> bool {
-        let is_it = self.local.as_ref().is_some_and(|local| Arc::ptr_eq(&local.lease, lease));
-        if is_it {
-            self.local = None;
-            (self.last_held, self.held_after) = (false, Some(self.callers.came()));
-            self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
-        }
-        is_it
+    fn remove_grant(&mut self, lease: &Arc<LeaseCore>) -> Option<HeldGrant> {
+        let removed = self.grants.remove(lease)?;
+        (self.last_held, self.held_after) = (None, Some(self.callers.came()));
+        self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
+        Some(removed)
     }
 
     /// A hold of a lost lease was dropped: its scope may acquire the key again once all its holds are dropped.
     pub(crate) fn forget_dropped(&mut self) {
-        self.lost.retain(|local| local.lease.holds() > 0);
+        self.lost.retain(|held| held.lease.holds() > 0);
     }
 
     /// The release was answered, with the number of listeners that its notice reached. `None`: not known, or no notice

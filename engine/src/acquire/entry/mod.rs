@@ -19,6 +19,7 @@
 //! take what came in.
 
 mod answer;
+mod grants;
 mod local;
 mod notices;
 mod pace;
@@ -28,6 +29,7 @@ mod timeouts;
 
 use std::sync::Arc;
 
+use self::grants::Grants;
 use super::{
     attempt::Attempt,
     caller::{Caller, CallerId, ScopeId},
@@ -38,11 +40,12 @@ use super::{
 use crate::{
     clock::Instant,
     lease::shared::{LeaseCore, Terms},
-    transport::TransportError,
+    transport::{HoldKind, TransportError},
 };
 use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};
+pub(crate) use grants::HeldGrant;
 pub(crate) use pace::Pace;
 pub(crate) use step::{Ask, Step};
 
@@ -65,13 +68,13 @@ pub(crate) enum ScopeView {
 #[derive(Debug)]
 pub(crate) struct Entry<S> {
     callers: Queue<S>,
-    local: Option<HeldGrant>,
+    grants: Grants,
     lost: Vec<HeldGrant>,
     attempt: Option<Attempt>,
     next_ask: Instant,
     cause: Cause,
-    /// The last definite answer was "held", and nothing has happened since.
-    last_held: bool,
+    /// The last definite answer was "held", to an ask for this kind, and nothing has happened since.
+    last_held: Option<HoldKind>,
     /// The arrival number of the last caller that had joined when the lock was last known to be held, by a definite
     /// answer or by a lease of this engine.
     held_after: Option<Coming>,
@@ -89,24 +92,6 @@ pub(crate) struct Entry<S> {
     fairness: Fairness,
 }
 
-/// A lease of this engine, and the scope in which it was taken.
-#[derive(Clone, Debug)]
-pub(crate) struct HeldGrant {
-    lease: Arc<LeaseCore>,
-    scope: Option<ScopeId>,
-}
-
-impl HeldGrant {
-    pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
-        &self.lease
-    }
-
-    #[cfg(test)]
-    pub(crate) fn new(lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Self {
-        Self { lease, scope }
-    }
-}
-
 /// The time without a definite answer: since the first send that got none.
 #[derive(Debug)]
 struct Unclear {
@@ -118,12 +103,12 @@ impl<S> Default for Entry<S> {
     fn default() -> Self {
         Self {
             callers: Queue::default(),
-            local: None,
+            grants: Grants::default(),
             lost: Vec::new(),
             attempt: None,
             next_ask: Instant::default(),
             cause: Cause::Arrival,
-            last_held: false,
+            last_held: None,
             held_after: None,
             asking: 0,
             asked: None,
@@ -141,7 +126,7 @@ impl<S> Default for Entry<S> {
 impl<S> Entry<S> {
     /// Whether the entry can be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
-        self.local.is_none() && self.is_idle_but_for_a_lease()
+        self.grants.is_empty() && self.is_idle_but_for_a_lease()
     }
 
     fn is_idle_but_for_a_lease(&self) -> bool {
@@ -163,47 +148,65 @@ impl<S> Entry<S> {
         self.callers.iter()
     }
 
-    /// The lease of this engine that holds the key.
-    pub(crate) fn local(&self) -> Option<&Arc<LeaseCore>> {
-        self.local.as_ref().map(|local| &local.lease)
+    /// The leases of this engine that hold the key.
+    pub(crate) fn leases(&self) -> impl Iterator<Item = &Arc<LeaseCore>> {
+        self.grants.iter().map(|held| &held.lease)
+    }
+
+    /// The lease of this engine that holds the key, if there is exactly one.
+    #[cfg(test)]
+    pub(crate) fn only_lease(&self) -> Option<&Arc<LeaseCore>> {
+        self.grants.only().map(|held| &held.lease)
     }
 
     /// The entry of a key that a lease of this engine holds, with nothing else to remember.
-    pub(crate) fn of_held(HeldGrant { lease, scope }: HeldGrant) -> Self {
-        let fairness = Fairness::of_one_grant(lease.granted_at);
-        Self { local: Some(HeldGrant { lease, scope }), fairness, ..Self::default() }
+    pub(crate) fn of_held(held: HeldGrant) -> Self {
+        let fairness = Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
+        Self { grants: held.into(), fairness, ..Self::default() }
     }
 
     /// The lease that holds the key, if [`Self::of_held`] would make an equal entry from it: no caller waits, nothing
     /// is asked or unclear, and the grant was the only one of its streak.
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
-        let local = self.local.as_ref()?;
+        let held = self.grants.only()?;
         let is_quiet = self.is_idle_but_for_a_lease()
             && (self.follow_up, self.failures) == (None, 0)
-            && !(self.last_held || self.standing_back || self.warned_no_expiry)
+            && !(self.last_held.is_some() || self.standing_back || self.warned_no_expiry)
             && self.unclear.is_none()
-            && self.fairness == Fairness::of_one_grant(local.lease.granted_at);
-        is_quiet.then_some(local)
+            && self.fairness == Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
+        is_quiet.then_some(held)
     }
 
     /// The relation of a scope to the key.
     pub(crate) fn scope_view(&self, scope: ScopeId) -> ScopeView {
-        let is_it = |local: &&HeldGrant| local.scope == Some(scope) && local.lease.holds() > 0;
-        if let Some(local) = self.lost.iter().find(is_it) {
-            return ScopeView::Lost(local.lease.clone());
+        let is_it = |held: &&HeldGrant| held.scope == Some(scope) && held.lease.holds() > 0;
+        if let Some(held) = self.lost.iter().find(is_it) {
+            return ScopeView::Lost(held.lease.clone());
         }
-        match (self.local.iter().find(is_it), self.callers.of_scope(scope)) {
-            (Some(local), _) if local.lease.is_live() => ScopeView::Holds(local.lease.clone()),
-            (Some(local), _) => ScopeView::Lost(local.lease.clone()),
+        match (self.grants.iter().find(is_it), self.callers.of_scope(scope)) {
+            (Some(held), _) if held.lease.is_live() => ScopeView::Holds(held.lease.clone()),
+            (Some(held), _) => ScopeView::Lost(held.lease.clone()),
             (None, Some(caller)) => ScopeView::Queued(caller.terms),
             (None, None) => ScopeView::Absent,
         }
     }
 
-    /// Whether a caller that only tries can get "held" without a command: the last definite answer was "held" and no
-    /// ask is in flight, or a lease of this engine holds the key and is not in jeopardy.
-    pub(crate) fn is_known_held(&self, now: Instant) -> bool {
-        self.is_surely_held_here(now) || self.last_held && self.attempt.is_none() && now < self.next_ask
+    /// Whether a caller of this kind that only tries can get "held" without a command: the last definite answer was
+    /// "held" and no ask is in flight, or a lease of this engine holds the key and is not in jeopardy.
+    pub(crate) fn is_known_held(&self, kind: HoldKind, now: Instant) -> bool {
+        let is_closed = self.last_held.is_some_and(|asked| grants::is_closed_for(asked, kind));
+        self.is_surely_held_here(kind, now) || is_closed && self.attempt.is_none() && now < self.next_ask
+    }
+
+    /// The lease that a reader with these terms, outside of any scope, may hold without a command. No reader passes a
+    /// writer that is queued.
+    pub(crate) fn joinable(&self, terms: Terms, now: Instant) -> Option<&Arc<LeaseCore>> {
+        if self.callers.has_writers() { None } else { self.grants.joinable(terms, now) }
+    }
+
+    /// Whether the caller at the head has to wait until a lease of this engine has ended.
+    fn is_excluded_here(&self) -> bool {
+        self.callers.head().is_some_and(|head| self.grants.exclude(head.terms.kind))
     }
 
     /// Queues a caller. `ahead`: at the head, because its grant came too late to be taken.
@@ -230,12 +233,15 @@ impl<S> Entry<S> {
         self.failures = 0;
     }
 
-    fn is_surely_held_here(&self, now: Instant) -> bool {
-        self.local.as_ref().is_some_and(|local| local.lease.is_held(now) && !local.lease.is_in_jeopardy())
+    fn is_surely_held_here(&self, kind: HoldKind, now: Instant) -> bool {
+        let is_sure = |held: &HeldGrant| held.lease.is_held(now) && !held.lease.is_in_jeopardy();
+        self.grants.exclude(kind) && self.grants.iter().any(is_sure)
     }
 }
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod read_write_model;
 #[cfg(test)]
 mod tests;

@@ -230,7 +230,10 @@ impl World {
             labels: crate::metrics::LabelSet::DEFAULT,
         };
         let id = CallerId(self.next_caller);
-        self.entry.join(Caller { id, terms, patience, joined: START, scope: None, reply_to: () }, false);
+        self.entry.join(
+            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () },
+            false,
+        );
     }
 
     /// The kind that this caller wants.
@@ -263,9 +266,9 @@ impl World {
             Action::SubscriptionTakesEffect => self.subscription == Subscription::Requested,
             Action::NoteArrives => !self.notes.is_empty(),
             Action::NoticesAreCut => self.subscription == Subscription::InForce && self.bounds.cuts > 0,
-            Action::OurHolderReleases => self.entry.local().is_some(),
+            Action::OurHolderReleases => !self.entry.grants.is_empty(),
             Action::OurHoldVanishes => self.bounds.deletions > 0 && self.holds_on_server(),
-            Action::OurLossIsNoticed => self.entry.local().is_some() && !self.holds_on_server(),
+            Action::OurLossIsNoticed => !self.entry.grants.is_empty() && !self.holds_on_server(),
             Action::ShortWaitEnds => self.short_wait().is_some(),
             Action::TryComes => self.bounds.tries > 0,
             Action::ZeroWaitComes => self.bounds.zero_waits > 0,
@@ -275,7 +278,7 @@ impl World {
     }
 
     fn holds_on_server(&self) -> bool {
-        self.entry.local().is_some_and(|lease| self.hold == Hold::Ours(lease.owner))
+        self.entry.only_lease().is_some_and(|lease| self.hold == Hold::Ours(lease.owner))
     }
 
     /// A wait that the entry requests itself, other than the safety poll and the end of a foreign hold.
@@ -319,14 +322,14 @@ impl World {
                 self.hold = Hold::Free;
             }
             Action::OurLossIsNoticed => {
-                let lease = self.entry.local().unwrap().clone();
+                let lease = self.entry.only_lease().unwrap().clone();
                 assert!(lease.lose(LossReason::NotOurs));
                 self.entry.handle_local_loss(&lease, self.now, &PACE);
             }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::TryComes => {
                 self.bounds.tries -= 1;
-                if !self.entry.is_known_held(self.now) {
+                if !self.entry.is_known_held(HoldKind::Exclusive, self.now) {
                     self.join(Patience::Try);
                 }
             }
@@ -426,7 +429,7 @@ impl World {
     }
 
     fn is_known_held(&self) -> bool {
-        self.entry.local().is_some() || self.entry.is_known_held(self.now)
+        !self.entry.grants.is_empty() || self.entry.is_known_held(HoldKind::Exclusive, self.now)
     }
 
     /// A caller that leaves because its wait has ended gets an answer that is true since it joined.
@@ -452,7 +455,7 @@ impl World {
         if self.bounds.jeopardy {
             lease.enter_jeopardy();
         }
-        if let Some(earlier) = self.entry.install(lease, None) {
+        for earlier in self.entry.install(lease, None) {
             assert!(self.bounds.jeopardy && earlier.lose(LossReason::NotOurs), "two owners held");
         }
     }
@@ -462,7 +465,7 @@ impl World {
     }
 
     fn release(&mut self) {
-        let lease = self.entry.local().unwrap().clone();
+        let lease = self.entry.only_lease().unwrap().clone();
         assert!(lease.release());
         if self.bounds.stands_back {
             (0..super::super::fairness::STREAK_MAX).for_each(|_| self.entry.fairness.handle_grant(self.now));
@@ -562,7 +565,7 @@ impl World {
         if !quiet {
             return;
         }
-        let waits = !self.entry.callers.is_empty() && self.entry.local().is_none();
+        let waits = !self.entry.callers.is_empty() && self.entry.grants.is_empty();
         let polls = waits && self.short_wait().is_none();
         assert!(
             !polls || self.zero_waits.is_empty(),
@@ -571,7 +574,7 @@ impl World {
         );
         assert!(!(polls && self.hold == Hold::Free), "a caller waits for a free lock");
         if let Hold::Ours(owner) = self.hold {
-            let wanted = self.entry.local().is_some_and(|lease| lease.owner == owner)
+            let wanted = self.entry.only_lease().is_some_and(|lease| lease.owner == owner)
                 || self.entry.attempt.as_ref().is_some_and(|attempt| attempt.owner == owner);
             assert!(wanted, "a hold that nobody wants");
         }
@@ -581,7 +584,7 @@ impl World {
     fn fingerprint(&self) -> String {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
-        let Entry { unclear, failures, fairness, local, asked, asking, held_after, .. } = &self.entry;
+        let Entry { unclear, failures, fairness, grants, asked, asking, held_after, .. } = &self.entry;
         let came = self.entry.callers.came();
         let since = |coming: u64| came - coming;
         let known = (since(*asking), asked.map(since), held_after.map(since));
@@ -615,7 +618,7 @@ impl World {
                 (standing_back, follow_up, unclear.is_some(), failures, fairness),
                 (
                     attempt.as_ref().map(|it| (name(it.owner), it.kind)),
-                    local.as_ref().map(|it| name(it.lease.owner))
+                    grants.only().map(|it| name(it.lease.owner))
                 ),
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),

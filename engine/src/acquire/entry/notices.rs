@@ -12,7 +12,7 @@ impl<S> Entry<S> {
             self.fairness.forget_own_notices();
         }
         let wanted = foreign > 0 || (!self.standing_back && (resync || notices > 0));
-        if !wanted || self.local.is_some() {
+        if !wanted || self.is_excluded_here() {
             return;
         }
         let cause = if notices > 0 { Cause::Notice } else { Cause::Resync };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Cause, Entry, HeldGrant, Pace, Unclear};
+use super::{Cause, Entry, Pace, Unclear};
 use crate::{
     acquire::attempt::Attempt,
     clock::Instant,
@@ -77,12 +77,12 @@ impl<S> Entry<S> {
     }
 
     fn wants_watch(&self) -> bool {
-        (self.last_held || self.standing_back) && !self.head_spins()
+        (self.last_held.is_some() || self.standing_back) && !self.head_spins()
     }
 
     // Without a watch, `last_held` may be stale by the next arrival, so it is forgotten.
     fn rest(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
-        if std::mem::take(&mut self.last_held) {
+        if self.last_held.take().is_some() {
             self.ask_next(now, Cause::Arrival);
         }
         self.stop_asking()
@@ -95,8 +95,8 @@ impl<S> Entry<S> {
 
     // While the lease is in jeopardy, a caller that only tries needs an answer from the server.
     fn leaves_it_to_local(&self) -> bool {
-        let wants_word = |local: &HeldGrant| self.callers.has_tries() && local.lease.is_in_jeopardy();
-        self.local.as_ref().is_some_and(|local| !wants_word(local))
+        let is_doubtful = self.grants.iter().any(|held| held.lease.is_in_jeopardy());
+        self.is_excluded_here() && !(self.callers.has_tries() && is_doubtful)
     }
 
     fn give_up_attempt(&mut self, now: Instant) -> Option<UnconfirmedOwner> {

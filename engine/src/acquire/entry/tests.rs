@@ -107,7 +107,10 @@ impl Ground {
         self.callers += 1;
         let id = CallerId(self.callers);
         let scope = scope.map(ScopeId::new);
-        self.entry.join(Caller { id, terms, patience, joined: at(ms), scope, reply_to: () }, false);
+        self.entry.join(
+            Caller { id, terms, side: terms.kind, patience, joined: at(ms), scope, reply_to: () },
+            false,
+        );
         id
     }
 
@@ -151,7 +154,7 @@ impl Ground {
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, holds);
         let lease = Arc::new(lease);
         let earlier = self.entry.install(lease.clone(), grant.receiver.scope);
-        (lease, earlier)
+        (lease, earlier.into_iter().next())
     }
 
     fn release(&mut self, lease: &Arc<LeaseCore>, ms: u64) {
@@ -660,27 +663,27 @@ fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
 #[test]
 fn a_try_needs_no_command_while_the_last_answer_was_held() {
     let mut ground = Ground::waiting(500);
-    assert!(ground.entry.is_known_held(at(2)));
-    assert!(!ground.entry.is_known_held(at(502)), "its time is over");
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(2)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(502)), "its time is over");
     ground.entry.handle_notices(1, false, at(10), &PACE);
-    assert!(!ground.entry.is_known_held(at(10)), "a notice came");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(10)), "a notice came");
     ground.ask(10);
-    assert!(!ground.entry.is_known_held(at(11)), "an ask is in flight");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(11)), "an ask is in flight");
     ground.answer(unknown(1_010), 10, 1_010);
-    assert!(!ground.entry.is_known_held(at(1_011)), "nothing definite");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(1_011)), "nothing definite");
 }
 
 #[test]
 fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
     let (mut ground, lease) = Ground::holding(None);
-    assert!(ground.entry.is_known_held(at(5)));
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(5)));
     lease.enter_jeopardy();
-    assert!(!ground.entry.is_known_held(at(5)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(5)));
     lease.confirm(at(6), TTL);
-    assert!(ground.entry.is_known_held(at(9_505)));
-    assert!(!ground.entry.is_known_held(at(9_506)), "past its deadline");
+    assert!(ground.entry.is_known_held(HoldKind::Exclusive, at(9_505)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(9_506)), "past its deadline");
     ground.release(&lease, 9_507);
-    assert!(!ground.entry.is_known_held(at(9_507)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(9_507)));
 }
 
 #[test]
@@ -693,7 +696,7 @@ fn what_was_known_is_forgotten_when_nobody_watches() {
     ground.answer(held(5_000), 10, 11);
     ground.entry.depart(caller);
     assert!(matches!(ground.step(12).0, Step::Rest));
-    assert!(!ground.entry.is_known_held(at(13)));
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(13)));
     ground.caller(Patience::Try, 13);
     ground.ask(13);
 }
@@ -710,7 +713,7 @@ fn our_own_release_ends_what_a_try_knew() {
         ground.entry.fairness.handle_grant(at(11));
     }
     ground.release(&lease, 12);
-    assert!(!ground.entry.is_known_held(at(12)), "standing back, but nobody said held");
+    assert!(!ground.entry.is_known_held(HoldKind::Exclusive, at(12)), "standing back, but nobody said held");
 }
 
 #[test]
@@ -762,7 +765,10 @@ fn in_jeopardy_a_try_is_told_what_an_earlier_one_was_told() {
     ground.caller(Patience::Try, 6);
     ground.ask(6);
     ground.answer(held(9_000), 6, 7);
-    assert!(ground.entry.is_known_held(at(8)) && !ground.entry.is_known_held(at(7 + POLL)));
+    assert!(
+        ground.entry.is_known_held(HoldKind::Exclusive, at(8))
+            && !ground.entry.is_known_held(HoldKind::Exclusive, at(7 + POLL))
+    );
 }
 
 #[test]
@@ -790,7 +796,7 @@ fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
     assert!(lease.lose(LossReason::NotOurs));
     ground.entry.handle_local_loss(&lease, at(8), &PACE);
     assert!(
-        Arc::ptr_eq(ground.entry.local().unwrap(), &new),
+        Arc::ptr_eq(ground.entry.only_lease().unwrap(), &new),
         "a late word of the earlier one changes nothing"
     );
     assert!(matches!(ground.entry.scope_view(ScopeId::new(1)), ScopeView::Lost(_)));
@@ -1009,7 +1015,7 @@ fn a_scope_is_a_stranger_then_queued_then_holds_and_then_a_stranger_again() {
     let lease = ground.granted(0, 1);
     assert!(matches!(view(&ground), ScopeView::Holds(held) if Arc::ptr_eq(&held, &lease)));
     assert!(matches!(ground.entry.scope_view(ScopeId::new(2)), ScopeView::Absent));
-    lease.remove_hold();
+    lease.remove_hold(HoldKind::Exclusive);
     ground.release(&lease, 5);
     assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());
 }
@@ -1033,14 +1039,14 @@ fn queued_callers_of_one_scope_share_one_grant() {
 #[test]
 fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
     let (mut ground, lease) = Ground::holding(Some(1));
-    lease.add_hold();
+    lease.add_hold(HoldKind::Exclusive);
     assert!(lease.lose(LossReason::NotOurs));
     let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
     assert!(matches!(view(&ground), ScopeView::Lost(_)), "also before the entry hears of it");
     ground.entry.handle_local_loss(&lease, at(5), &PACE);
     for left in [1, 0] {
         assert!(matches!(view(&ground), ScopeView::Lost(_)) && !ground.entry.is_idle());
-        assert_eq!(lease.remove_hold(), left);
+        assert_eq!(lease.remove_hold(HoldKind::Exclusive), left);
         ground.entry.forget_dropped();
     }
     assert!(matches!(view(&ground), ScopeView::Absent) && ground.entry.is_idle());
@@ -1051,6 +1057,6 @@ fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     ground.entry.handle_local_loss(&lease, at(100), &PACE);
-    assert!(ground.entry.local().is_none());
+    assert!(ground.entry.only_lease().is_none());
     ground.ask(100);
 }

@@ -17,7 +17,7 @@ impl<S> Entry<S> {
     /// command timeout.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
         let mut leaving = self.take_unanswered(now, pace);
-        if self.callers.has_tries() && self.is_surely_held_here(now) {
+        if self.callers.has_tries() && self.is_head_surely_held_here(now) {
             leaving.extend(self.refuse_tries());
         }
         leaving.extend(self.take_ended(now, pace));
@@ -49,17 +49,24 @@ impl<S> Entry<S> {
 
     // As for callers that only try. In addition a lease of this engine in jeopardy counts, because it is still held.
     fn is_known_held_to_waiters(&self, now: Instant) -> bool {
-        self.local.as_ref().is_some_and(|local| local.lease.is_held(now)) || self.is_known_held(now)
+        let Some(head) = self.callers.head() else { return false };
+        let is_held_here = self.is_excluded_here() && self.grants.iter().any(|held| held.lease.is_held(now));
+        is_held_here || self.is_known_held(head.terms.kind, now)
+    }
+
+    // A caller behind the head gets the lock after the head, whatever its own kind is.
+    fn is_head_surely_held_here(&self, now: Instant) -> bool {
+        self.callers.head().is_some_and(|head| self.is_surely_held_here(head.terms.kind, now))
     }
 
     fn last_error(&self) -> Option<TransportError> {
         self.unclear.as_ref().and_then(|unclear| unclear.last_error.as_deref().cloned())
     }
 
-    // While a lease of this engine holds the key, no caller waits for the server's answer, except callers that only
-    // try.
+    // While the head waits for the end of a lease of this engine, no caller waits for the server's answer, except
+    // callers that only try.
     fn unclear_since(&self) -> Option<Instant> {
-        self.unclear.as_ref().filter(|_| self.local.is_none()).map(|unclear| unclear.since)
+        self.unclear.as_ref().filter(|_| !self.is_excluded_here()).map(|unclear| unclear.since)
     }
 
     /// When the next caller may leave by the clock.

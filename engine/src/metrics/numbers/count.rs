@@ -6,14 +6,15 @@ use super::{EventCells, Numbers, layout};
 use crate::{
     lease::state::LossReason,
     metrics::{
-        Ask, AskAnswer, AskCause, EngineEvent, EngineThread, LockEvent, LockLabels, Operation,
-        ReleaseOutcome, RenewalOutcome,
+        Ask, AskAnswer, AskCause, Composition, CountOutcome, EngineEvent, EngineThread, LockEvent,
+        LockLabels, Operation, ReleaseOutcome, RenewalOutcome,
         descriptors::{
-            ACQUIRE_OUTCOME, ERROR, LOSS_REASON, Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT,
-            THREAD, WAIT_OUTCOME, WAKEUP_RESULT, WAKEUP_SOURCE, is_same,
+            ACQUIRE_OUTCOME, COMPOSITION, COMPOSITION_OUTCOME, COUNT_OUTCOME, COUNTER, ERROR, LOSS_REASON,
+            Label, OPERATION, RELEASE_OUTCOME, RENEWAL_RESULT, RESULT, THREAD, WAIT_OUTCOME, WAKEUP_RESULT,
+            WAKEUP_SOURCE, is_same,
         },
     },
-    transport::{Effect, ErrorKind, TransportError},
+    transport::{Counter, Effect, ErrorKind, TransportError},
 };
 
 impl Numbers {
@@ -79,14 +80,30 @@ impl Numbers {
                 cells.put(layout::RENEW_BATCH_SIZE, 0, *members as u64);
             }
             EngineEvent::RenewalLate { late } => cells.put(layout::RENEW_LATENESS, 0, nanos(*late)),
+            EngineEvent::CounterCall { counter, outcome, waited } => {
+                self.count_counter(*counter, *outcome, *waited);
+            }
             EngineEvent::NoExpiry => cells.add(layout::PEERS_WITHOUT_EXPIRY, 0, 1),
             EngineEvent::SubscriptionGap => cells.add(layout::SUBSCRIPTION_GAPS, 0, 1),
             EngineEvent::Reconnected { .. } => cells.add(layout::BACKEND_RECONNECTS, 0, 1),
             EngineEvent::TimerLate { thread, late } => {
                 cells.put(layout::RUNTIME_STALL, thread_at(*thread), nanos(*late));
             }
+            EngineEvent::CompositionEnded { composition, outcome } => {
+                let combination = composition_at(*composition) + *outcome as usize;
+                cells.add(layout::COMPOSITION_ACQUIRES, combination, 1);
+            }
             // Gauges, read from the topology and the totals.
             EngineEvent::NodeChanged { .. } | EngineEvent::Closing { .. } => {}
+        }
+    }
+
+    fn count_counter(&self, counter: Counter, outcome: CountOutcome, waited: Duration) {
+        let (cells, of_counter) = (self.of_engine(), counter_at(counter));
+        let combination = of_counter * COUNT_OUTCOME.values.len() + count_outcome(outcome);
+        cells.add(layout::COUNTER_CALLS, combination, 1);
+        if outcome == CountOutcome::Done {
+            cells.put(layout::COUNTER_WAIT, of_counter, nanos(waited));
         }
     }
 
@@ -120,6 +137,14 @@ impl Numbers {
         if last_error.effect != Effect::None {
             cells.add(layout::ATTEMPTS_UNKNOWN, operation, 1);
         }
+    }
+}
+
+fn composition_at(composition: Composition) -> usize {
+    const OUTCOMES: usize = COMPOSITION_OUTCOME.values.len();
+    match composition {
+        Composition::Multi => const { at(COMPOSITION, "multi") * OUTCOMES },
+        Composition::Quorum => const { at(COMPOSITION, "quorum") * OUTCOMES },
     }
 }
 
@@ -158,6 +183,24 @@ fn release_outcome(outcome: ReleaseOutcome) -> usize {
     }
 }
 
+fn counter_at(counter: Counter) -> usize {
+    match counter {
+        Counter::Semaphore => const { at(COUNTER, "semaphore") },
+        Counter::Latch => const { at(COUNTER, "latch") },
+    }
+}
+
+fn count_outcome(outcome: CountOutcome) -> usize {
+    match outcome {
+        CountOutcome::Done => const { at(COUNT_OUTCOME, "done") },
+        CountOutcome::Busy => const { at(COUNT_OUTCOME, "busy") },
+        CountOutcome::TimedOut => const { at(COUNT_OUTCOME, "timeout") },
+        CountOutcome::Cancelled => const { at(COUNT_OUTCOME, "cancelled") },
+        CountOutcome::Unknown => const { at(COUNT_OUTCOME, "unknown") },
+        CountOutcome::Failed => const { at(COUNT_OUTCOME, "error") },
+    }
+}
+
 fn loss_reason(reason: LossReason) -> usize {
     match reason {
         LossReason::Expired => const { at(LOSS_REASON, "expired") },
@@ -190,6 +233,7 @@ fn operation_at(operation: Operation) -> usize {
         Operation::Acquire => const { at(OPERATION, "acquire") },
         Operation::Release => const { at(OPERATION, "release") },
         Operation::Renew => const { at(OPERATION, "renew") },
+        Operation::Count => const { at(OPERATION, "count") },
     }
 }
 

@@ -25,7 +25,7 @@ impl Shard {
     ) -> bool {
         let mut again = false;
         for member in answers {
-            counts.turn_to(self.records.get(member.ticket).map(|record| record.lease.labels));
+            counts.turn_to(self.records.get(member.ticket).map(|record| record.lease.labels()));
             again |= self.handle_answer(member, sent, now, topology, counts);
         }
         again
@@ -41,7 +41,12 @@ impl Shard {
     ) -> bool {
         let stale = |at: ServerTime| !topology.is_current(at.clock);
         match member.outcome {
-            Outcome::Renewed { at, .. } | Outcome::NotYours { at } | Outcome::TooLate { at } if stale(at) => {
+            Outcome::Renewed { at, .. }
+            | Outcome::Downgraded { at, .. }
+            | Outcome::NotYours { at }
+            | Outcome::TooLate { at }
+                if stale(at) =>
+            {
                 let error = TransportError::unknown(
                     ErrorKind::Unreachable,
                     at,
@@ -52,7 +57,13 @@ impl Shard {
             }
             Outcome::Renewed { found, at } => {
                 counts.count_renewed();
-                let left = self.handle_renewed(member, found, at, sent, now, topology);
+                let left = self.handle_renewed(member, Some((found, at)), sent, now, topology);
+                left.into_iter().for_each(|share| counts.note_margin(share));
+            }
+            Outcome::Downgraded { .. } => {
+                counts.count_renewed();
+                self.handle_downgraded(member.ticket);
+                let left = self.handle_renewed(member, None, sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
             Outcome::NotYours { .. } => {
@@ -76,12 +87,18 @@ impl Shard {
         false
     }
 
-    /// Returns the share of the ttl that was left before the deadline; `None` if the answer came too late to count.
+    fn handle_downgraded(&mut self, ticket: u64) {
+        let Some(record) = self.records.get(ticket) else { return };
+        record.lease.confirm_downgrade();
+        self.events.push(Event::Downgraded(record.lease.clone()));
+    }
+
+    /// `found`: the ttl that the renewal found, if the answer says so. Returns the share of the ttl that was left before
+    /// the deadline; `None` if the answer came too late to count.
     fn handle_renewed(
         &mut self,
         member: &Call,
-        found: Duration,
-        at: ServerTime,
+        found: Option<(Duration, ServerTime)>,
         sent: Instant,
         now: Instant,
         topology: &Topology,
@@ -89,7 +106,10 @@ impl Shard {
         let record = self.records.get_mut(member.ticket)?;
         let lease = record.lease.clone();
         let (before, ttl) = (record.baseline, member.op.ttl().unwrap_or(lease.ttl()));
-        record.baseline = TtlExpectation::after(ttl, found, sent, now);
+        record.baseline = match found {
+            Some((found, _)) => TtlExpectation::after(ttl, found, sent, now),
+            None => TtlExpectation::new(sent, now, ttl),
+        };
         (record.stage, record.too_late, record.retry_at_once) = (Stage::Idle, 0, false);
         let left = lease.deadline() - now;
         if left.is_zero() || !lease.confirm(sent, ttl) {
@@ -99,11 +119,14 @@ impl Shard {
         let due = self.next_tick(&lease, sent, now, topology);
         self.note_due(member.ticket, due);
         self.wheel.insert(number(member.ticket), due);
-        if !before.expects(found, sent, now) {
+        self.answer_sent_requests(member.ticket, &ManualOutcome::Renewed);
+        if lease.wants_downgrade() {
+            self.handle_downgrade(&lease); // it began while this renewal was in flight
+        }
+        if let Some((found, at)) = found.filter(|(found, _)| !before.expects(*found, sent, now)) {
             let (expected, clock) = (before.expected(sent, now), at.clock);
             self.events.push(Event::FoundTtl { lease, found, expected, clock });
         }
-        self.answer_sent_requests(member.ticket, &ManualOutcome::Renewed);
         Some(left.as_secs_f64() / ttl.as_secs_f64())
     }
 

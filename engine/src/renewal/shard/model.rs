@@ -94,6 +94,7 @@ impl World {
             address,
             clock,
             up_since,
+            run_id: None,
             connected,
             batch_leases_max: 2,
             batching: Batching::AcrossSlots,

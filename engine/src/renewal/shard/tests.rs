@@ -36,6 +36,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
         address: "n".into(),
         clock: clock(epoch),
         up_since: None,
+        run_id: None,
         connected,
         batch_leases_max: 2,
         batching: Batching::AcrossSlots,
@@ -90,7 +91,7 @@ impl Ground {
     fn losses(&mut self) -> Vec<LossReason> {
         let lost = |event| match event {
             Event::Lost(_, reason) => Some(reason),
-            Event::Jeopardy(_) | Event::FoundTtl { .. } => None,
+            Event::Jeopardy(_) | Event::Downgraded(_) | Event::FoundTtl { .. } => None,
         };
         self.shards.take_events().into_iter().filter_map(lost).collect()
     }

@@ -10,13 +10,15 @@ pub enum Operation {
     Acquire,
     /// Releasing a lock.
     Release,
-    /// One renewal batch. A rule with a key applies to the members with that key, and the others are renewed as
+    /// One renewal batch, or one downgrade. A rule with a key applies to the members with that key, and the others are renewed as
     /// usual. The batch is answered once all its members are.
     Renew,
     /// Reading the holder of a lock.
     Inspect,
     /// Ending any hold of a lock.
     ForceRelease,
+    /// One operation on a semaphore or a latch, reads included.
+    Count,
     /// A notice to one watch. Delays delay it, repetitions double it, and all other faults lose it.
     Notice,
 }

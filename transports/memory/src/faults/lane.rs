@@ -3,7 +3,10 @@ use std::sync::Arc;
 use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
-    transport::{BoxFuture, Call, Inspection, Lane, LaneStats, Outcome, TransportError, Watch},
+    transport::{
+        BoxFuture, Call, Counter, CounterCall, CounterReply, Inspection, Lane, LaneStats, Outcome,
+        TransportError, Watch,
+    },
 };
 use tokio::sync::{oneshot, watch};
 
@@ -85,7 +88,19 @@ impl Lane for FaultyLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        relay::start(&self.line, key)
+        relay::start(&self.line, key, self.line.inner.watch(key))
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        let answer = self.ask(Request::Count(call));
+        Box::pin(async move {
+            let Answer::Count(reply) = answer.await else { unreachable!("asked to count") };
+            reply
+        })
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        relay::start(&self.line, key, self.line.inner.watch_counter(key, counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {

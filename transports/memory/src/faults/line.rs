@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{
     clock::{Clock, Instant},
-    transport::{ErrorKind, Lane, LanePurpose, OpenLane, TransportError},
+    transport::{
+        CounterCall, CounterOp, CounterReply, ErrorKind, Lane, LanePurpose, OpenLane, TransportError,
+    },
 };
 use tokio::{runtime::Handle, sync::watch};
 
@@ -37,11 +39,20 @@ impl Line {
     /// Reads the time of the server that `request` goes to.
     pub(super) async fn probe(&self, request: &Request) -> Result<Probe, TransportError> {
         let sent = self.clock.now();
-        let Some(key) = request.first_key() else { return Err(empty_batch()) };
-        let seen = self.inner.inspect(key).await;
-        // The request itself was not sent, whatever happened to the inspection.
-        let at = seen.map_err(TransportError::never_executed)?.at;
-        Ok(Probe::new(sent, at))
+        let at = match request {
+            Request::Count(call) => self.inner.count(self.read_of(call)).await.map(CounterReply::at),
+            request => {
+                let Some(key) = request.first_key() else { return Err(empty_batch()) };
+                self.inner.inspect(key).await.map(|seen| seen.at)
+            }
+        };
+        // The request itself was not sent, whatever happened to this one.
+        Ok(Probe::new(sent, at.map_err(TransportError::never_executed)?))
+    }
+
+    fn read_of(&self, call: &CounterCall) -> CounterCall {
+        let execute_by = self.clock.now() + self.command_timeout;
+        CounterCall { op: CounterOp::Read, number: 0, execute_by, ..call.clone() }
     }
 
     pub(super) fn count_passed(&self) {

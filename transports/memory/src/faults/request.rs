@@ -4,7 +4,10 @@ use leasehold::{
     clock::Instant,
     key::LockKey,
     routing::topology::NodeId,
-    transport::{BoxFuture, Call, ErrorKind, Inspection, Lane, Op, Outcome, ServerTime, TransportError},
+    transport::{
+        BoxFuture, Call, CounterCall, CounterReply, ErrorKind, Inspection, Lane, Op, Outcome, ServerTime,
+        TransportError,
+    },
 };
 
 use super::{Operation, probe::Probe};
@@ -16,6 +19,7 @@ pub(super) enum Request {
     Batch(NodeId, Vec<Call>),
     Inspect(Arc<LockKey>),
     ForceRelease(Arc<LockKey>),
+    Count(CounterCall),
 }
 
 /// The server's reply to a held request, by the kind of the request.
@@ -30,6 +34,8 @@ pub enum Answer {
     Inspect(Result<Inspection, TransportError>),
     /// The reply to a forced release.
     ForceRelease(Result<bool, TransportError>),
+    /// The reply to an operation on a counter.
+    Count(Result<CounterReply, TransportError>),
 }
 
 impl Request {
@@ -40,6 +46,7 @@ impl Request {
             Request::Batch(node, batch) => answer(lane.call(node, batch), Answer::Batch),
             Request::Inspect(key) => answer(lane.inspect(&key), Answer::Inspect),
             Request::ForceRelease(key) => answer(lane.force_release(&key), Answer::ForceRelease),
+            Request::Count(call) => answer(lane.count(call), Answer::Count),
         }
     }
 
@@ -49,6 +56,7 @@ impl Request {
             Request::Batch(_, batch) => batch.first().map_or(Operation::Renew, operation_of),
             Request::Inspect(_) => Operation::Inspect,
             Request::ForceRelease(_) => Operation::ForceRelease,
+            Request::Count(_) => Operation::Count,
         }
     }
 
@@ -56,7 +64,7 @@ impl Request {
     pub(super) fn keys(&self) -> Vec<&LockKey> {
         match self {
             Request::Batch(_, batch) => batch.iter().map(|call| &*call.key).collect(),
-            Request::One(_) | Request::Inspect(_) | Request::ForceRelease(_) => {
+            Request::One(_) | Request::Inspect(_) | Request::ForceRelease(_) | Request::Count(_) => {
                 self.first_key().map(|key| &**key).into_iter().collect()
             }
         }
@@ -67,6 +75,7 @@ impl Request {
             Request::One(call) => Some(&call.key),
             Request::Batch(_, batch) => batch.first().map(|call| &call.key),
             Request::Inspect(key) | Request::ForceRelease(key) => Some(key),
+            Request::Count(call) => Some(&call.key),
         }
     }
 
@@ -74,6 +83,7 @@ impl Request {
     pub(super) fn execute_by(&self) -> Option<Instant> {
         match self {
             Request::One(call) => limit_of(call),
+            Request::Count(call) => Some(call.execute_by),
             Request::Batch(_, batch) => batch.iter().filter_map(limit_of).min(),
             Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
@@ -94,6 +104,7 @@ impl Request {
     pub(super) fn too_late(self, at: ServerTime) -> Option<Answer> {
         match self {
             Request::One(call) => call.op.is_limited().then_some(Answer::One(Outcome::TooLate { at })),
+            Request::Count(_) => Some(Answer::Count(Ok(CounterReply::TooLate { at }))),
             Request::Batch(_, batch) => Some(answer_all(batch, |_| Outcome::TooLate { at })),
             Request::Inspect(_) | Request::ForceRelease(_) => None,
         }
@@ -106,6 +117,7 @@ impl Request {
             Request::One(call) => Answer::One(Outcome::Failed(error(limit_of(&call)))),
             Request::Inspect(_) => Answer::Inspect(Err(error(None))),
             Request::ForceRelease(_) => Answer::ForceRelease(Err(error(None))),
+            Request::Count(call) => Answer::Count(Err(error(Some(call.execute_by)))),
             Request::Batch(_, batch) => answer_all(batch, |call| Outcome::Failed(error(limit_of(call)))),
         }
     }
@@ -138,7 +150,7 @@ fn answer_all(mut batch: Vec<Call>, outcome: impl Fn(&Call) -> Outcome) -> Answe
 fn operation_of(call: &Call) -> Operation {
     match call.op {
         Op::Release => Operation::Release,
-        Op::Renew { .. } => Operation::Renew,
+        Op::Renew { .. } | Op::Downgrade { .. } => Operation::Renew,
         _ => Operation::Acquire,
     }
 }

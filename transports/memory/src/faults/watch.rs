@@ -16,9 +16,8 @@ use super::{
 
 type Shown = watch::Sender<WatchState>;
 
-/// Returns a watch of `key` that shows the state of the wrapped lane's watch, changed by the faults.
-pub(super) fn start(line: &Arc<Line>, key: &Arc<LockKey>) -> Watch {
-    let mut inner = line.inner.watch(key);
+/// Returns a watch of `key` that shows the state of `inner`, the wrapped lane's watch, changed by the faults.
+pub(super) fn start(line: &Arc<Line>, key: &Arc<LockKey>, mut inner: Watch) -> Watch {
     let seen = inner.observe();
     let cuts = line.faults.cuts();
     let cut = cuts.borrow().of(line.purpose);

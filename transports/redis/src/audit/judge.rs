@@ -25,6 +25,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         ),
         batching(facts),
     ];
+    findings.extend(rights_of_read_write_locks(facts));
     findings.extend(replica_clocks(facts, terms));
     findings.extend(regions(facts));
     findings.extend(fenced_locks(facts));
@@ -180,6 +181,17 @@ fn fenced_locks(facts: &Facts) -> Option<Finding> {
     let missing = facts.missing_fenced_rights.join(", ");
     let remedy = "grant them if fenced locks are used; the README of leasehold-redis lists all";
     (!missing.is_empty()).then(|| warn("fenced locks", format!("missing: {missing}"), remedy))
+}
+
+// Whoever has no such locks needs none of these rights.
+fn rights_of_read_write_locks(facts: &Facts) -> Option<Finding> {
+    let missing = facts.missing_rights_of_read_write_locks.as_ref().filter(|missing| !missing.is_empty())?;
+    let found = format!("read/write locks cannot be used; missing: {}", missing.join(", "));
+    Some(info(
+        "read_write_rights",
+        found,
+        "for read/write locks grant them; see the README of leasehold-redis",
+    ))
 }
 
 // A database that several regions write to does not report that.
@@ -419,6 +431,11 @@ mod tests {
         let findings = judge_server(&poor, &config(), &terms());
         let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
         assert_eq!((rights.level, rights.found.as_str()), (AuditLevel::Error, "missing: +pexpire, +hdel"));
+        poor.missing_rights_of_read_write_locks = Some(vec!["+hmget".into()]);
+        let finding = rights_of_read_write_locks(&poor).unwrap();
+        assert_eq!((finding.level, finding.found.contains("+hmget")), (AuditLevel::Info, true));
+        poor.missing_rights_of_read_write_locks = Some(Vec::new());
+        assert_eq!(rights_of_read_write_locks(&poor), None);
     }
 
     #[test]

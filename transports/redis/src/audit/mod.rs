@@ -12,6 +12,8 @@ use fred::{
 use futures_util::future::join_all;
 use leasehold::{
     clock::Clock,
+    key::{Family, LockKey},
+    owner::Owner,
     transport::{AuditContext, AuditLevel, Finding, OpenLane},
 };
 
@@ -30,7 +32,7 @@ use crate::{
     discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::nodes::Nodes,
     wire::{
-        names::{lock_channel, token_counter},
+        names::{channel_of, lock_channel, read_timeout, token_counter},
         reply,
         scripts::Script,
         sentinel::{SentinelSettings, quorum},
@@ -70,15 +72,17 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
 
 async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
-    let (info, settings, rights, sample) = tokio::join!(
+    let (info, settings, rights, read_write, sample) = tokio::join!(
         link.request("INFO", 0, Vec::new(), step),
         settings(link, step),
         missing_rights(connection, config, terms, step),
+        missing_rights_of_read_write_locks(connection, terms, step),
         time(link, lane.clock, step),
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
     let mut facts = Facts::new(connection.address().to_string(), info, settings);
     (facts.missing_rights, facts.missing_fenced_rights) = rights.map_or((None, Vec::new()), by_kind);
+    facts.missing_rights_of_read_write_locks = read_write;
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
     facts.batches = match connection.batches() {
@@ -110,7 +114,7 @@ async fn missing_rights(
     terms: &AuditContext,
     step: Duration,
 ) -> Option<Vec<String>> {
-    let lock = format!("{}leasehold:audit", terms.name_prefix);
+    let lock = example(terms);
     let (channel, counter) = (lock_channel(&lock), token_counter(&lock));
     let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
     let text = |text: String| Value::String(Str::from(text));
@@ -123,6 +127,33 @@ async fn missing_rights(
         in_cluster,
         text(counter),
     ];
+    ask_for_rights(connection, args, step).await
+}
+
+async fn missing_rights_of_read_write_locks(
+    connection: &Connection,
+    terms: &AuditContext,
+    step: Duration,
+) -> Option<Vec<String>> {
+    let key = LockKey::with_family("", &example(terms), Family::ReadWrite).ok()?;
+    let text = |text: &str| Value::String(Str::from(text));
+    let args = vec![
+        Value::String(Script::ReadWriteRights.source().clone()),
+        Value::Integer(0),
+        text(key.on_server()),
+        text(&channel_of(&key)),
+        literal(connection.publishes()),
+        text(&read_timeout(&key, Owner::new(Default::default(), 0))),
+    ];
+    ask_for_rights(connection, args, step).await
+}
+
+/// A name that no caller uses.
+fn example(terms: &AuditContext) -> String {
+    format!("{}leasehold:audit", terms.name_prefix)
+}
+
+async fn ask_for_rights(connection: &Connection, args: Vec<Value>, step: Duration) -> Option<Vec<String>> {
     match connection.link().request("EVAL", 0, args, step).await {
         Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
         // The script checks all rights except the one to run it.

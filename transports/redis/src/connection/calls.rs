@@ -1,25 +1,26 @@
-//! One call on one connection: acquiring and releasing. Each reply carries a server time.
+//! One call on one connection that is not a renewal. Each reply carries a server time.
 
-use std::time::Duration;
+mod exclusive;
+mod read_write;
 
 use fred::{bytes_utils::Str, types::Value};
 use leasehold::{
-    FencingMode,
     fencing::FencingToken,
-    transport::{Call, HoldKind, Op, Outcome},
+    transport::{Call, HoldKind, Kinds, Op, Outcome},
 };
 
-use super::{
-    call_error::CallError,
-    node_connection::Connection,
-    requests::{ONE, TWO, micros, millis, text},
-    script_call::Asking,
-};
-use crate::wire::{
-    names::{lock_channel, token_counter},
-    reply::{Acquired, Freed},
-    scripts::Script,
-};
+use super::{call_error::CallError, node_connection::Connection, script_call::Asking};
+use crate::wire::reply::{Acquired, Freed};
+
+/// The kinds of locks and counters that this transport keeps.
+pub(crate) const KINDS: Kinds =
+    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
+
+/// The outcome of a call that this transport cannot send: of another kind, or with a key of another family.
+pub(crate) fn refusal(call: &Call) -> Option<Outcome> {
+    let is_kept = KINDS.contains(call.kind.needs()) && call.kind.family() == call.key.family();
+    (!is_kept).then(|| call.unsupported("redis"))
+}
 
 impl Connection {
     /// Sends a call that is not a renewal.
@@ -37,84 +38,15 @@ impl Connection {
             (HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_), Op::Release) => {
                 self.release(call, asking).await
             }
+            (HoldKind::Read, Op::Acquire { ttl }) => self.acquire_read(call, ttl, asking).await,
+            (HoldKind::Write, Op::Acquire { ttl }) => self.acquire_write(call, ttl, asking).await,
+            (HoldKind::Read | HoldKind::Write, Op::Downgrade { ttl }) => {
+                self.downgrade(call, ttl, asking).await
+            }
+            (HoldKind::Read, Op::Release) => self.release_read(call, true, asking).await,
+            (HoldKind::Write, Op::Release) => self.release_write(call, asking).await,
             _ => Ok(call.unsupported("redis")),
         }
-    }
-
-    async fn acquire(&self, call: &Call, ttl: Duration, asking: Asking) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.limit(call.execute_by)?;
-        let (name, owner) = (text(call.key.on_server()), Str::from(call.owner.to_string()));
-        let (ttl, latest) = (millis(ttl), micros(limit.not_after.micros));
-        let args = |head: &Str| {
-            vec![
-                Value::String(head.clone()),
-                ONE,
-                name.clone(),
-                ttl.clone(),
-                Value::String(owner.clone()),
-                latest.clone(),
-            ]
-        };
-        let slot = call.key.slot().number();
-        let answer =
-            self.run((Script::Acquire, asking), slot, args, limit, Acquired::read, Acquired::now).await?;
-        let too_late = matches!(answer.value, Acquired::TooLate { .. });
-        self.observe(answer.sample, too_late);
-        Ok(self.acquired(answer.value))
-    }
-
-    async fn acquire_fenced(
-        &self,
-        call: &Call,
-        mode: FencingMode,
-        ttl: Duration,
-        asking: Asking,
-    ) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.limit(call.execute_by)?;
-        let key = call.key.on_server();
-        let (name, counter) = (text(key), text(&token_counter(key)));
-        let owner = text(&call.owner.to_string());
-        let (ttl, latest) = (millis(ttl), micros(limit.not_after.micros));
-        let mode = Value::from_static_str(mode.as_str());
-        let args = |head: &Str| {
-            let head = Value::String(head.clone());
-            [&head, &TWO, &name, &counter, &ttl, &owner, &latest, &mode].map(Value::clone).to_vec()
-        };
-        let slot = call.key.slot().number();
-        let script = (Script::FencedAcquire, asking);
-        let answer = self.run(script, slot, args, limit, Acquired::read_fenced, Acquired::now).await?;
-        self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));
-        Ok(self.acquired(answer.value))
-    }
-
-    async fn release(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.sent_now(call.execute_by)?;
-        let (name, owner) = (text(call.key.on_server()), Str::from(call.owner.to_string()));
-        let channel = Str::from(lock_channel(call.key.on_server()));
-        let publish =
-            if call.kind.notifies() { self.publish() } else { Value::from_static_str(NOT_PUBLISHED) };
-        let args = |head: &Str| {
-            vec![
-                Value::String(head.clone()),
-                ONE,
-                name.clone(),
-                Value::String(owner.clone()),
-                Value::String(channel.clone()),
-                publish.clone(),
-            ]
-        };
-        let slot = call.key.slot().number();
-        let answer = self.run((Script::Release, asking), slot, args, limit, Freed::read, Freed::now).await?;
-        self.observe(answer.sample, false);
-        Ok(match answer.value {
-            Freed::Yes { listeners, now } => {
-                Outcome::Released { listeners: self.all_listeners(listeners), at: self.at(now) }
-            }
-            Freed::No { now } => Outcome::NotYours { at: self.at(now) },
-        })
     }
 
     pub(super) fn publish(&self) -> Value {
@@ -137,7 +69,26 @@ impl Connection {
             Acquired::TooLate { now } => Outcome::TooLate { at: self.at(now) },
         }
     }
+
+    fn released(&self, value: Freed) -> Outcome {
+        match value {
+            Freed::Yes { listeners, now } => {
+                Outcome::Released { listeners: self.all_listeners(listeners), at: self.at(now) }
+            }
+            Freed::No { now } => Outcome::NotYours { at: self.at(now) },
+        }
+    }
 }
 
-/// The word for a release that tells nobody.
-const NOT_PUBLISHED: &str = "none";
+/// The arguments of a script behind its text or digest: its keys, then its values.
+fn arguments<const K: usize, const V: usize>(
+    keys: [Value; K],
+    values: [Value; V],
+) -> impl Fn(&Str) -> Vec<Value> {
+    move |head| {
+        let mut args = Vec::with_capacity(2 + K + V);
+        args.extend([Value::String(head.clone()), Value::Integer(i64::try_from(K).unwrap_or(i64::MAX))]);
+        args.extend(keys.iter().chain(&values).cloned());
+        args
+    }
+}

@@ -124,6 +124,27 @@ impl Link {
         args: Vec<Value>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
+        let sent = self.clock.now();
+        let reply = self.request_untimed(command, slot, args, timeout).await;
+        self.measure(sent, &reply);
+        reply
+    }
+
+    /// As [`request`](Self::request), but the time it takes does not count as a round trip. The reply may be that of
+    /// another request.
+    ///
+    /// # Errors
+    /// As [`request`](Self::request).
+    ///
+    /// # Cancel safety
+    /// As [`request`](Self::request).
+    pub(crate) async fn request_untimed(
+        &self,
+        command: &'static str,
+        slot: u16,
+        args: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
         let mut call = self.call(command, slot, args, timeout);
         let queued = {
             let _turn = self.queueing.read().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +176,10 @@ impl Link {
             let _alone = self.queueing.write().unwrap_or_else(PoisonError::into_inner);
             (asking.as_mut().now_or_never(), call.as_mut().now_or_never())
         };
-        match self.reply(call, queued).await {
+        let sent = self.clock.now();
+        let reply = self.reply(call, queued).await;
+        self.measure(sent, &reply);
+        match reply {
             // The command was not executed. If `ASKING` was refused, its refusal is the reason.
             Err(Failure::Refused(text)) if is_redirect(&text) => {
                 self.reply(asking, asked).await?;
@@ -186,7 +210,7 @@ impl Link {
         at_once: Option<Result<Frame, FredError>>,
     ) -> Result<Frame, Failure> {
         let _outstanding = Outstanding::one_more(&self.outstanding);
-        let (sent, mut dead) = (self.clock.now(), self.dead.subscribe());
+        let mut dead = self.dead.subscribe();
         let reply = match at_once {
             Some(reply) => reply,
             None => tokio::select! {
@@ -195,7 +219,14 @@ impl Link {
                 _ = dead.wait_for(|dead| *dead) => Err(FredError::new(FredKind::Canceled, "connection lost")),
             },
         };
-        self.classify(reply, sent)
+        self.classify(reply)
+    }
+
+    fn measure(&self, sent: Instant, reply: &Result<Frame, Failure>) {
+        if matches!(reply, Ok(_) | Err(Failure::Refused(_))) {
+            let took_nanos = u64::try_from((self.clock.now() - sent).as_nanos()).unwrap_or(u64::MAX);
+            self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
+        }
     }
 
     /// Subscribes to sharded channels. Returns once the server has confirmed, with the channels that another node
@@ -305,11 +336,8 @@ impl Link {
         }
     }
 
-    fn classify(&self, reply: Result<Frame, FredError>, sent: Instant) -> Result<Frame, Failure> {
-        let frame = reply.map_err(|error| self.failure(error))?;
-        let took_nanos = u64::try_from((self.clock.now() - sent).as_nanos()).unwrap_or(u64::MAX);
-        self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
-        match frame {
+    fn classify(&self, reply: Result<Frame, FredError>) -> Result<Frame, Failure> {
+        match reply.map_err(|error| self.failure(error))? {
             Frame::SimpleError { data, .. } => Err(Failure::Refused(data)),
             Frame::BlobError { data, .. } => {
                 Err(Failure::Refused(String::from_utf8_lossy(&data).into_owned().into()))

@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
-use fred::{bytes_utils::Str, types::Value};
-use leasehold::{key::LockKey, log, transport::Inspection};
+use fred::{
+    bytes_utils::Str,
+    types::{Resp3Frame as Frame, Value},
+};
+use leasehold::{
+    key::{Family, LockKey},
+    log,
+    transport::Inspection,
+};
 use tracing::Level;
 
 use super::{
@@ -12,7 +19,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
-    names::lock_channel,
+    names::channel_of,
     reply::{Freed, Seen},
     scripts::Script,
 };
@@ -24,9 +31,12 @@ impl Connection {
         let limit = self.sent_now(until)?;
         let name = text(key.on_server());
         let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
-        let answer = self
-            .run((Script::Inspect, asking), key.slot().number(), args, limit, Seen::read, |seen| seen.now)
-            .await;
+        let (script, read) = match key.family() {
+            Family::ReadWrite => (Script::ReadWriteInspect, Seen::read_write as fn(&Frame) -> Option<Seen>),
+            _ => (Script::Inspect, Seen::read as fn(&Frame) -> Option<Seen>),
+        };
+        let answer =
+            self.run((script, asking), key.slot().number(), args, limit, read, |seen| seen.now).await;
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
@@ -38,7 +48,7 @@ impl Connection {
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
-        let (name, channel) = (text(key.on_server()), Str::from(lock_channel(key.on_server())));
+        let (name, channel) = (text(key.on_server()), Str::from(channel_of(key)));
         let publish = self.publish();
         let args = |head: &Str| {
             vec![
@@ -49,9 +59,8 @@ impl Connection {
                 publish.clone(),
             ]
         };
-        let slot = key.slot().number();
-        let answer =
-            self.run((Script::ForceRelease, asking), slot, args, limit, Freed::read, Freed::now).await?;
+        let (slot, script) = (key.slot().number(), force_release_of(key.family()));
+        let answer = self.run((script, asking), slot, args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
@@ -59,16 +68,34 @@ impl Connection {
     /// Publishes the end of a hold to the subscribers at this node. A failure is only logged: it does not change
     /// the result of the release.
     pub(crate) async fn publish_end(&self, key: &LockKey) {
-        let channel = text(&lock_channel(key.on_server()));
-        let args = vec![channel, Value::from_static_str(END_OF_HOLD)];
-        let published =
-            self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
-        if let Err(failure) = published {
-            let server = self.terms.name.clone();
-            log::line(Level::DEBUG, move || {
-                tracing::debug!(%server, ?failure, "the end of a hold could not be published");
-            });
+        let channel = text(&channel_of(key));
+        for message in messages_of(key.family()) {
+            let args = vec![channel.clone(), Value::from_static_str(message)];
+            let published =
+                self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
+            if let Err(failure) = published {
+                let server = self.terms.name.clone();
+                log::line(Level::DEBUG, move || {
+                    tracing::debug!(%server, ?failure, "the end of a hold could not be published");
+                });
+            }
         }
+    }
+}
+
+fn force_release_of(family: Family) -> Script {
+    match family {
+        Family::ReadWrite => Script::ReadWriteForceRelease,
+        _ => Script::ForceRelease,
+    }
+}
+
+/// The messages that the scripts publish at the end of a hold.
+fn messages_of(family: Family) -> &'static [&'static str] {
+    match family {
+        // The first wakes all waiters of a peer.
+        Family::ReadWrite => &["1", END_OF_HOLD],
+        _ => &[END_OF_HOLD],
     }
 }
 
@@ -90,5 +117,3 @@ pub(crate) fn text(text: &str) -> Value {
 const END_OF_HOLD: &str = "0";
 /// The number of keys.
 pub(super) const ONE: Value = Value::Integer(1);
-/// The number of keys of a fenced lock.
-pub(super) const TWO: Value = Value::Integer(2);

@@ -16,8 +16,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Finding, Inspection, Lane, LanePurpose, LaneStats, Op, OpenLane,
-        Outcome, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, Inspection, Lane,
+        LanePurpose, LaneStats, Op, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -27,6 +27,7 @@ pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
     config::RedisTopology,
+    connection::{Connection, is_passing, is_read, refusal},
     discovery::{deployment::Deployment, find_cluster, find_master, monitor_sentinels, poll_cluster},
     notices::{Subscriber, no_watch},
 };
@@ -63,6 +64,9 @@ impl RedisLane {
     }
 
     async fn call_alone(&self, call: &Call) -> Result<Outcome, TransportError> {
+        if let Some(refused) = refusal(call) {
+            return Ok(refused);
+        }
         if is_renewal(call) {
             return Ok(self.nodes.renew_alone(call.clone()).await.outcome);
         }
@@ -71,7 +75,20 @@ impl RedisLane {
         }
         let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
         let outcome =
-            route.run(|connection, asking| async move { connection.call(call, asking).await }).await?;
+            route.run(|connection, asking| async move { connection.call(call, asking).await }).await;
+        if outcome.as_ref().is_err_and(|error| is_split(call, error)) {
+            return self.release_split(call).await;
+        }
+        Ok(publish_everywhere(outcome?, &route, call).await)
+    }
+
+    // The timeout key stays until it expires.
+    async fn release_split(&self, call: &Call) -> Result<Outcome, TransportError> {
+        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+        let release = |connection: Arc<Connection>, asking| async move {
+            connection.release_read(call, false, asking).await
+        };
+        let outcome = route.run(release).await?;
         Ok(publish_everywhere(outcome, &route, call).await)
     }
 
@@ -92,7 +109,8 @@ impl Lane for RedisLane {
 
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         Box::pin(async move {
-            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewal);
+            let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
+            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
             if others.is_empty() {
                 return self.nodes.renew(node, renewals).await; // the usual case
             }
@@ -110,6 +128,21 @@ impl Lane for RedisLane {
         let fits = self.nodes.must_fit(key).is_ok();
         let subscriber = self.nodes.subscriber().filter(|_| fits);
         subscriber.map_or_else(no_watch, |subscriber| subscriber.watch(key))
+    }
+
+    fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
+        Box::pin(async move {
+            let call = &call;
+            self.nodes.must_fit_counter(&call.key, call.counter)?;
+            let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+            route.run(|connection, asking| async move { connection.count(call, asking).await }).await
+        })
+    }
+
+    fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
+        let fits = self.nodes.must_fit_counter(key, counter).is_ok();
+        let subscriber = self.nodes.subscriber().filter(|_| fits);
+        subscriber.map_or_else(no_watch, |subscriber| subscriber.watch_counter(key, counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
@@ -150,12 +183,21 @@ fn is_renewal(call: &Call) -> bool {
     matches!(call.op, Op::Renew { .. })
 }
 
+// Whether the keys of a read hold were refused together, because one of them has moved to another node and the other
+// has not.
+fn is_split(call: &Call, error: &TransportError) -> bool {
+    is_read(call) && call.op == Op::Release && is_passing(error)
+}
+
 // After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
 // unknown.
 async fn publish_everywhere(outcome: Outcome, route: &Route<'_>, call: &Call) -> Outcome {
     match outcome {
         Outcome::Released { at, .. } if call.kind.notifies() && route.publish_behind_ask(&call.key).await => {
             Outcome::Released { listeners: None, at }
+        }
+        Outcome::Downgraded { at, .. } if route.publish_behind_ask(&call.key).await => {
+            Outcome::Downgraded { listeners: None, at }
         }
         outcome => outcome,
     }

@@ -225,19 +225,21 @@ impl Node {
             batch_limit: self.server.batch_limit.clone(),
             inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
+        let run_id = checked.findings.run_id.as_deref().map(Arc::from);
         let connection = Arc::new(Connection::new(link, terms, checked.sample));
         // The topology is published first, the connection second: no caller may use a run that was not published.
-        self.topology_publisher.set_connected(self.published(run, connection.batches().for_engine()));
+        self.topology_publisher.set_connected(self.published(run, run_id, connection.batches().for_engine()));
         *self.lock() = ConnectionState::Connected(connection.clone());
         self.connections.send_modify(|count| *count += 1);
         Ok(connection)
     }
 
-    fn published(&self, run: Run, batching: Batching) -> NodeState {
+    fn published(&self, run: Run, run_id: Option<Arc<str>>, batching: Batching) -> NodeState {
         let clock = ClockId { node: self.server.id, epoch: run.epoch };
         let leases_max = self.server.config().batch_leases_max;
         let mut node = NodeState::new(clock, self.server.name.to_string(), leases_max);
         node.up_since = run.up_since;
+        node.run_id = run_id;
         node.connected = true;
         node.batching = batching;
         node

@@ -4,6 +4,10 @@
 //! that proves nothing. So a negative result for a lease from such a command is checked before it counts: the
 //! renewal is repeated alone, with its one key declared. Without a proxy such a result is rare, and costs one extra
 //! command for each lost lease. If the second reply differs, the server gets smaller batches from then on.
+//!
+//! Read holds are a batch of their own, because each has two keys. While their slot is being moved, a command with both
+//! is refused as long as one of them is at each node. Then each key is renewed by itself, and the hold is renewed if both
+//! are.
 
 use std::{collections::BTreeMap, convert::Infallible, future::pending};
 
@@ -17,12 +21,27 @@ use leasehold::{
 };
 
 use super::nodes::Nodes;
-use crate::connection::{Batches, Connection, answer_all, is_about_the_batch, is_passing};
+use crate::connection::{Batches, Connection, Part, answer_all, is_about_the_batch, is_passing, is_read};
 
 impl Nodes {
     /// Renews many locks of one node. Renewals that the node does not serve any more go to the node that does, one
     /// by one.
-    pub(crate) async fn renew(&self, node: NodeId, mut members: Vec<Call>) -> Vec<Call> {
+    pub(crate) async fn renew(&self, node: NodeId, members: Vec<Call>) -> Vec<Call> {
+        if !members.iter().any(is_read) {
+            return self.renew_alike(node, members).await; // the usual case
+        }
+        let (reads, others): (Vec<_>, Vec<_>) = members.into_iter().partition(is_read);
+        if others.is_empty() {
+            return self.renew_alike(node, reads).await;
+        }
+        let (mut renewed, others) =
+            tokio::join!(self.renew_alike(node, reads), self.renew_alike(node, others));
+        renewed.extend(others);
+        renewed
+    }
+
+    // All members are read holds, or none.
+    async fn renew_alike(&self, node: NodeId, mut members: Vec<Call>) -> Vec<Call> {
         let connection = match self.connection(node) {
             Ok(connection) => connection,
             Err(error) => {
@@ -69,14 +88,14 @@ impl Nodes {
 
     // While a slot is migrated, a command with several keys works only if all of them have moved, or none.
     async fn renew_slot(&self, members: Vec<Call>) -> Vec<Call> {
-        let members = self.renew_together(members).await;
+        let members = self.renew_together(Part::Whole, members).await;
         self.finish_batch(Batches::BySlot, members).await
     }
 
     /// Repeats alone the renewals for which the reply to the batch does not settle the result.
     async fn finish_batch(&self, form: Batches, mut members: Vec<Call>) -> Vec<Call> {
         let is_conclusive = form.declares_one_key(members.len());
-        let is_open = |member: &Call| is_open(&member.outcome, is_conclusive);
+        let is_open = |member: &Call| is_open(&member.outcome, is_conclusive) || is_split(member);
         let Some(first) = members.iter().position(is_open) else {
             return members; // the usual case
         };
@@ -114,7 +133,23 @@ impl Nodes {
     }
 
     pub(crate) async fn renew_alone(&self, member: Call) -> Call {
-        let mut alone = self.renew_together(vec![member]).await;
+        let member = self.renew_part(Part::Whole, member).await;
+        if is_split(&member) { self.renew_in_two(member).await } else { member }
+    }
+
+    // The timeout key is first: a hold that has expired must not lengthen the lock.
+    async fn renew_in_two(&self, member: Call) -> Call {
+        let timeout_key = self.renew_part(Part::TimeoutKey, member.clone()).await;
+        if !matches!(timeout_key.outcome, Outcome::Renewed { .. }) {
+            return timeout_key;
+        }
+        let mut member = self.renew_part(Part::Field, member).await;
+        member.outcome = both(timeout_key.outcome, member.outcome);
+        member
+    }
+
+    async fn renew_part(&self, part: Part, member: Call) -> Call {
+        let mut alone = self.renew_together(part, vec![member]).await;
         let mut member = alone.pop().expect("one went in");
         if matches!(member.outcome, Outcome::Pending) {
             member.outcome = Outcome::Failed(slot_is_moving(member.key.slot()));
@@ -122,17 +157,17 @@ impl Nodes {
         member
     }
 
-    async fn renew_together(&self, mut members: Vec<Call>) -> Vec<Call> {
+    async fn renew_together(&self, part: Part, mut members: Vec<Call>) -> Vec<Call> {
         answer_all(&mut members, &Outcome::Pending);
-        if let Err(error) = self.send_renewal(&mut members).await {
+        if let Err(error) = self.send_renewal(part, &mut members).await {
             answer_all(&mut members, &Outcome::Failed(error));
         }
         members
     }
 
-    async fn send_renewal(&self, members: &mut [Call]) -> Result<(), TransportError> {
+    async fn send_renewal(&self, part: Part, members: &mut [Call]) -> Result<(), TransportError> {
         let mut route = self.route(members[0].key.slot(), members[0].execute_by)?;
-        while let Err(call_error) = route.connection.renew_slot(members, route.asking).await {
+        while let Err(call_error) = route.connection.renew_slot(part, members, route.asking).await {
             route.follow(call_error).await?;
         }
         Ok(())
@@ -179,6 +214,23 @@ fn combined(batch: Outcome, alone: Outcome) -> Outcome {
             Outcome::Failed(batch)
         }
         (_, alone) => alone,
+    }
+}
+
+/// Whether the keys of a read hold were refused together, because one of them has moved to another node and the other
+/// has not.
+fn is_split(member: &Call) -> bool {
+    is_read(member) && matches!(&member.outcome, Outcome::Failed(error) if is_passing(error))
+}
+
+/// Returns the result for a read hold of the results for its timeout key, which was renewed, and for its field. The hold
+/// lasts as long as both do.
+fn both(timeout_key: Outcome, field: Outcome) -> Outcome {
+    match (timeout_key, field) {
+        (Outcome::Renewed { found, .. }, Outcome::Renewed { found: other, at }) => {
+            Outcome::Renewed { found: found.min(other), at }
+        }
+        (_, field) => field,
     }
 }
 
@@ -231,6 +283,21 @@ mod tests {
         assert_eq!(refuting(&unknown(ErrorKind::Protocol), &not_yours), Some(at(1, 7).clock));
         assert_eq!(refuting(&refused(ErrorKind::NotReady, "TRYAGAIN"), &not_yours), None);
         assert_eq!(refuting(&Outcome::Pending, &renewed(at(1, 8))), None);
+    }
+
+    #[test]
+    fn a_read_hold_lasts_as_long_as_both_its_keys() {
+        let left =
+            |millis| Outcome::Renewed { found: std::time::Duration::from_millis(millis), at: at(1, millis) };
+        let shown = |outcome: Outcome| format!("{outcome:?}");
+        let found = |one, other| match both(left(one), left(other)) {
+            Outcome::Renewed { found, at } => (found.as_millis(), at.micros),
+            answer => panic!("{answer:?}"),
+        };
+        assert_eq!((found(5, 3), found(3, 5)), ((3, 3), (3, 5)));
+        for field in [Outcome::NotYours { at: at(1, 7) }, refused(ErrorKind::NotReady, "CLUSTERDOWN")] {
+            assert_eq!(shown(both(left(5), field.clone())), shown(field));
+        }
     }
 
     #[test]

@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use leasehold::{
     clock::Instant,
-    key::LockKey,
+    key::{Family, LockKey},
+    owner::Owner,
     routing::{slot::Slot, topology::ClockId},
-    transport::{ErrorKind, TransportError},
+    transport::{Counter, ErrorKind, TransportError},
 };
 
 use super::nodes::Nodes;
 use crate::{
     config::RedisTopology,
-    connection::{Asking, CallError, Connection},
-    wire::{names::lock_channel, redirect::RedirectKind},
+    connection::{Asking, CallError, Connection, counter_channel},
+    wire::{
+        names::{channel_of, read_timeout},
+        redirect::RedirectKind,
+    },
 };
 
 /// The route of one request. It starts at the node that serves the slot, and follows each redirect to the node
@@ -107,27 +111,52 @@ impl Nodes {
         })
     }
 
-    /// Checks that the lock's key and its channel are in the same slot. Outside of a cluster every name is
-    /// accepted.
+    /// Checks that the names on the server that belong to the lock are in the slot of its key. Outside of a cluster every
+    /// name is accepted.
     ///
     /// # Errors
-    /// `Misconfigured` if the two slots differ.
+    /// `Misconfigured` if a slot differs.
     pub(crate) fn must_fit(&self, key: &LockKey) -> Result<(), TransportError> {
-        if self.deployment().config.topology != RedisTopology::Cluster {
+        if !self.is_cluster() {
             return Ok(());
         }
-        let channel = lock_channel(key.on_server());
-        let (own, other) = (key.slot().number(), Slot::of(channel.as_bytes()).number());
-        if own == other {
+        must_share_slot(key, "lock", ("channel", &channel_of(key)))?;
+        if key.family() != Family::ReadWrite {
             return Ok(());
         }
-        let detail = format!(
-            "the lock {:?} falls into slot {own} and its channel {channel:?} into slot {other}, which cannot work on a \
-             cluster; use a name without braces, or with one pair of braces around its hash tag",
-            key.on_server()
-        );
-        Err(TransportError::without_effect(ErrorKind::Misconfigured, None, detail))
+        // That of any owner: owners have no braces.
+        let timeout_key = read_timeout(key, Owner::new(Default::default(), 0));
+        must_share_slot(key, "lock", ("timeout key", &timeout_key))
     }
+
+    /// Checks the same for a counter.
+    ///
+    /// # Errors
+    /// As [`must_fit`](Self::must_fit).
+    pub(crate) fn must_fit_counter(&self, key: &LockKey, counter: Counter) -> Result<(), TransportError> {
+        if !self.is_cluster() {
+            return Ok(());
+        }
+        let channel = counter_channel(key.on_server(), counter);
+        must_share_slot(key, counter.as_str(), ("channel", &channel))
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.deployment().config.topology == RedisTopology::Cluster
+    }
+}
+
+fn must_share_slot(key: &LockKey, what: &str, (part, name): (&str, &str)) -> Result<(), TransportError> {
+    let (own, other) = (key.slot().number(), Slot::of(name.as_bytes()).number());
+    if own == other {
+        return Ok(());
+    }
+    let detail = format!(
+        "the {what} {:?} falls into slot {own} and its {part} {name:?} into slot {other}, which cannot work on a \
+             cluster; use a name without braces, or with one pair of braces around its hash tag",
+        key.on_server()
+    );
+    Err(TransportError::without_effect(ErrorKind::Misconfigured, None, detail))
 }
 
 fn too_many_redirects(slot: Slot, clock: ClockId) -> TransportError {

@@ -1,10 +1,6 @@
 //! The subscriber connections of the calls lane, one for each node. Each connection subscribes to the wanted
 //! channels, confirms that with a ping, and passes messages to the watches.
 //!
-//! fred drops the server's confirmations. It would also take an error reply to `SUBSCRIBE` (no right to the
-//! channel) for the reply to the next waiting request. So every ping carries its own number, and a connection that
-//! answers with another number is closed.
-//!
 //! fred 10 does not show either that a server has ended sharded subscriptions itself, as it does when their slot
 //! moves away: it drops the server's `sunsubscribe` like a confirmation (`check_pubsub_message`), and has no event
 //! for it. The routes show the move (`Notices::follow_routes`). If a slot moves away and back before the routes change,
@@ -14,38 +10,32 @@
 use std::{
     any::Any,
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use fred::{bytes_utils::Str, types::Message, types::Value};
+use fred::{bytes_utils::Str, types::Message};
 use leasehold::{
     clock::Clock,
     key::LockKey,
     log,
     routing::topology::NodeId,
-    transport::{OpenLane, TransportError, Watch, WatchState},
+    transport::{Counter, OpenLane, TransportError, Watch, WatchState},
 };
 use tokio::sync::{Notify, broadcast, watch};
 use tracing::Level;
 
-use super::table::{Changes, Notices};
+use super::{
+    subscribed::Subscribed,
+    table::{Changes, Notices},
+};
 use crate::{
-    connection::{
-        backoff::Backoff,
-        connect::LinkKind,
-        features::Kinds,
-        link::{Failure, Link, is_redirect},
-        watchdog::{Probe, watch_over},
-    },
+    connection::{backoff::Backoff, connect::LinkKind, counter_channel, link::Failure, watchdog::watch_over},
     discovery::{
         Server,
         deployment::{Deployment, Routes},
     },
-    wire::{names::lock_channel, reply, shown::shown},
+    wire::{names::channel_of, shown::shown},
 };
 
 /// The watches of one lane, and the connections that serve them, one for each node.
@@ -54,15 +44,6 @@ pub(crate) struct Subscriber {
     deployment: Arc<Deployment>,
     notices: Mutex<Notices>,
     wakers: Mutex<HashMap<NodeId, Arc<Notify>>>,
-}
-
-/// A subscriber connection after its handshake.
-pub(crate) struct Subscribed {
-    link: Arc<Link>,
-    node: NodeId,
-    epoch: u32,
-    kinds: Kinds,
-    pings: AtomicU64,
 }
 
 /// Why a subscriber connection is closed.
@@ -82,7 +63,16 @@ impl Subscriber {
 
     /// Watches a lock's channel.
     pub(crate) fn watch(self: &Arc<Self>, key: &LockKey) -> Watch {
-        let channel = Str::from(lock_channel(key.on_server()));
+        self.watch_channel(channel_of(key), key)
+    }
+
+    /// Watches a counter's channel.
+    pub(crate) fn watch_counter(self: &Arc<Self>, key: &LockKey, counter: Counter) -> Watch {
+        self.watch_channel(counter_channel(key.on_server(), counter), key)
+    }
+
+    fn watch_channel(self: &Arc<Self>, channel: String, key: &LockKey) -> Watch {
+        let channel = Str::from(channel);
         let (state, is_new, node) = self.watch_in_table(&channel, key);
         if let (true, Some(node)) = (is_new, node) {
             self.waker(node).notify_one();
@@ -107,8 +97,7 @@ impl Subscriber {
     /// Connects to a server, and runs the handshake.
     pub(crate) async fn connect(&self, server: &Server) -> Result<Subscribed, TransportError> {
         let (link, run, checked) = server.connect(LinkKind::Notices, self.lane).await?;
-        let kinds = checked.features.kinds(server.config());
-        Ok(Subscribed { link, node: server.id, epoch: run.epoch, kinds, pings: AtomicU64::new(0) })
+        Ok(Subscribed::new(link, (server.id, run.epoch), checked.features.kinds(server.config())))
     }
 
     /// Follows changed routes: a channel belongs to the node that serves its slot.
@@ -149,7 +138,7 @@ impl Subscriber {
             }
             End::Refused(text) => {
                 let remedy = "grant +subscribe, +unsubscribe, +ping (on a cluster +ssubscribe, +sunsubscribe) and \
-                              &redisson_lock__channel:*; until then callers poll";
+                              the channels of the locks (&redisson_lock__channel:*, &redisson_rwlock:*); until then callers poll";
                 let text = shown(&text);
                 log::line(Level::ERROR, move || {
                     tracing::error!(%server, text, remedy, "redis refuses subscriptions");
@@ -273,76 +262,6 @@ impl Subscriber {
 
     fn lock(&self) -> MutexGuard<'_, Notices> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Subscribed {
-    /// Ends some subscriptions, starts others, and waits until the server has done both. Returns the channels that
-    /// another node serves.
-    async fn change(&self, changes: Changes, step: Duration) -> Result<Vec<Str>, Failure> {
-        let Changes { wanted, ended, moved_away } = changes;
-        self.end(ended, moved_away, step).await?;
-        self.begin(wanted, step).await
-    }
-
-    /// Ends subscriptions. The slots of the channels in `moved_away` have moved: their sharded subscriptions have ended
-    /// with that, and the server would answer `MOVED`.
-    async fn end(&self, ended: Vec<Str>, moved_away: Vec<Str>, step: Duration) -> Result<(), Failure> {
-        let sharded = if self.kinds.sharded { ended.clone() } else { Vec::new() };
-        let classic = if self.kinds.classic { [ended, moved_away].concat() } else { Vec::new() };
-        if sharded.is_empty() && classic.is_empty() {
-            return Ok(());
-        }
-        let redirects_max = sharded.len();
-        self.link.unsubscribe_sharded(sharded, step).await?;
-        if !classic.is_empty() {
-            self.link.unsubscribe(classic, step).await?;
-        }
-        self.ping_behind_redirects(redirects_max, step).await
-    }
-
-    /// The slot of a channel may have moved before the routes show it. `SUNSUBSCRIBE` is then answered with
-    /// `MOVED`. fred does not wait for an answer to it, and gives that answer to the following ping. The number of
-    /// a further ping shows whether the replies match the requests again.
-    async fn ping_behind_redirects(&self, redirects_max: usize, step: Duration) -> Result<(), Failure> {
-        for _ in 0..redirects_max {
-            match self.ping(step).await {
-                Err(Failure::Refused(text)) if is_redirect(&text) => {}
-                answer => return answer,
-            }
-        }
-        self.ping(step).await
-    }
-
-    async fn begin(&self, channels: Vec<Str>, step: Duration) -> Result<Vec<Str>, Failure> {
-        if channels.is_empty() {
-            return Ok(Vec::new());
-        }
-        if self.kinds.classic {
-            self.link.subscribe(channels.clone(), step).await?;
-            self.ping(step).await?;
-        }
-        if self.kinds.sharded { self.link.subscribe_sharded(channels, step).await } else { Ok(Vec::new()) }
-    }
-
-    async fn ping(&self, timeout: Duration) -> Result<(), Failure> {
-        let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
-        let args = vec![Value::String(number.clone().into())];
-        let frame = self.link.request("PING", 0, args, timeout).await?;
-        if reply::pong(&frame) != Some(&number) {
-            self.link.kill();
-        }
-        Ok(())
-    }
-}
-
-impl Probe for Subscribed {
-    fn link(&self) -> &Link {
-        &self.link
-    }
-
-    async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
-        self.ping(timeout).await
     }
 }
 

@@ -3,6 +3,11 @@
 //! Source: Redisson's `RedissonObject.prefixName` and `suffixName`. A name that contains `{` has its own hash tag
 //! (or is meant to), so it is never wrapped in braces.
 
+use leasehold::{
+    key::{Family, LockKey},
+    owner::Owner,
+};
+
 /// Returns `p:{L}`, or `p:L` if `L` contains `{`.
 pub fn prefix(p: &str, lock: &str) -> String {
     if lock.contains('{') { [p, ":", lock].concat() } else { [p, ":{", lock, "}"].concat() }
@@ -18,6 +23,33 @@ pub fn lock_channel(lock: &str) -> String {
     prefix(LOCK_CHANNEL, lock)
 }
 
+/// Returns the channel on which the end of a hold of this key is published.
+pub(crate) fn channel_of(key: &LockKey) -> String {
+    match key.family() {
+        Family::ReadWrite => prefix(READ_WRITE_CHANNEL, key.on_server()),
+        _ => lock_channel(key.on_server()),
+    }
+}
+
+/// Returns the key that has the expiry of one read hold.
+pub(crate) fn read_timeout(key: &LockKey, owner: Owner) -> String {
+    suffix(key.on_server(), &format!("{owner}:rwlock_timeout:1"))
+}
+
+/// Returns the channel on which new permits of a semaphore are published.
+pub fn semaphore_channel(semaphore: &str) -> String {
+    prefix("redisson_sc", semaphore)
+}
+
+/// Returns the channel on which the end of a latch is published. It is wrapped in braces in any case, as Redisson does.
+pub fn latch_channel(latch: &str) -> String {
+    ["redisson_countdownlatch__channel__{", latch, "}"].concat()
+}
+
+/// Returns the key that remembers the last operation of one client on a counter.
+pub fn marker(counter: &str, client: &str) -> String {
+    suffix(counter, &["leasehold_op:", client].concat())
+}
 /// Returns the key of the token counter of a fenced lock.
 pub fn token_counter(lock: &str) -> String {
     prefix(TOKEN_COUNTER, lock)
@@ -28,6 +60,8 @@ pub const TOKEN_COUNTER: &str = "redisson_lock_token";
 
 /// The first part of every lock's channel. For ACL rules: `&redisson_lock__channel:*`.
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
+/// The first part of the channel of every read/write lock.
+const READ_WRITE_CHANNEL: &str = "redisson_rwlock";
 
 #[cfg(test)]
 mod tests {
@@ -48,6 +82,18 @@ mod tests {
     }
 
     #[test]
+    fn the_family_of_a_key_decides_its_channel() {
+        let key = LockKey::new("app:", "L").unwrap();
+        let read_write = LockKey::with_family("app:", "L", Family::ReadWrite).unwrap();
+        assert_eq!(channel_of(&key), "redisson_lock__channel:{app:L}");
+        assert_eq!(channel_of(&read_write), "redisson_rwlock:{app:L}");
+        let owner = Owner::new(Default::default(), 7);
+        assert_eq!(read_timeout(&read_write, owner), format!("{{app:L}}:{owner}:rwlock_timeout:1"));
+        let tagged = LockKey::with_family("{app}:", "L", Family::ReadWrite).unwrap();
+        assert_eq!(read_timeout(&tagged, owner), format!("{{app}}:L:{owner}:rwlock_timeout:1"));
+    }
+
+    #[test]
     fn the_table_of_the_wire_protocol() {
         assert_eq!(prefix("redisson_rwlock", "L"), "redisson_rwlock:{L}");
         assert_eq!(prefix("redisson_sc", "{t}L"), "redisson_sc:{t}L");
@@ -57,6 +103,10 @@ mod tests {
         assert_eq!(prefix("redisson_lock_timeout", "L"), "redisson_lock_timeout:{L}");
         assert_eq!(suffix("L", "leasehold_alive"), "{L}:leasehold_alive");
         assert_eq!(suffix("{t}L", "leasehold_alive"), "{t}L:leasehold_alive");
+        assert_eq!(semaphore_channel("L"), "redisson_sc:{L}");
+        assert_eq!(latch_channel("L"), "redisson_countdownlatch__channel__{L}");
+        assert_eq!(latch_channel("a:{b}"), "redisson_countdownlatch__channel__{a:{b}}");
+        assert_eq!(marker("L", "c"), "{L}:leasehold_op:c");
         assert_eq!(suffix("L", "o:1:rwlock_timeout:1"), "{L}:o:1:rwlock_timeout:1");
     }
 }

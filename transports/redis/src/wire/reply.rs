@@ -32,6 +32,13 @@ pub(crate) enum Freed {
     No { now: u64 },
 }
 
+/// The reply to downgrade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Downgraded {
+    Answered(Freed),
+    TooLate { now: u64 },
+}
+
 /// The reply to renew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
@@ -47,6 +54,13 @@ pub(crate) enum Found {
     NoExpiry,
     NotYours,
     Refused(String),
+}
+
+/// The reply to an operation on a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Done { result: i64, left: i64, now: u64 },
+    TooLate { now: u64 },
 }
 
 /// The reply to inspect.
@@ -110,6 +124,22 @@ impl Freed {
     }
 }
 
+impl Downgraded {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
+            _ => Freed::read(frame).map(Self::Answered),
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Answered(freed) => freed.now(),
+            Self::TooLate { now } => now,
+        }
+    }
+}
+
 impl Renewed {
     /// Parses the reply to a batch of `members`.
     pub(crate) fn read(frame: &Frame, members: usize) -> Option<Self> {
@@ -125,6 +155,24 @@ impl Renewed {
     pub(crate) fn now(&self) -> u64 {
         match *self {
             Self::Each { now, .. } | Self::TooLate { now } => now,
+        }
+    }
+}
+
+impl Counted {
+    pub(crate) fn read(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, now] if number(code)? == 2 => Some(Self::TooLate { now: micros(now)? }),
+            [code, result, left, now] if number(code)? == 1 => {
+                Some(Self::Done { result: number(result)?, left: number(left)?, now: micros(now)? })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        match *self {
+            Self::Done { now, .. } | Self::TooLate { now } => now,
         }
     }
 }
@@ -146,7 +194,25 @@ impl Seen {
         let pairs = array(fields)?.chunks(2);
         let holds = pairs.map(hold).collect::<Option<_>>()?;
         // A free lock has no holds, and its `remaining` has no meaning.
-        let remaining = if number(left)? == -2 { Remaining::NotKnown } else { remaining(number(left)?)? };
+        let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
+        Some(Self { holds, remaining, now: micros(now)? })
+    }
+}
+
+impl Seen {
+    /// Parses the reply about a read/write lock. Read holds that have expired are left out: their fields may stay as long
+    /// as others hold the lock.
+    pub(crate) fn read_write(frame: &Frame) -> Option<Self> {
+        let [now, left, mode, fields] = array(frame)? else { return None };
+        let is_read_write = number(mode)? != 0;
+        let mut holds = Vec::new();
+        for field in array(fields)?.chunks(3) {
+            let [owner, count, lasts] = field else { return None };
+            if !(is_read_write && number(lasts)? == GONE) {
+                holds.push(hold_named(&owner_of(owner)?, count));
+            }
+        }
+        let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
         Some(Self { holds, remaining, now: micros(now)? })
     }
 }
@@ -180,10 +246,20 @@ pub(crate) fn pong(frame: &Frame) -> Option<&str> {
 
 fn hold(pair: &[Frame]) -> Option<Hold> {
     let [owner, count] = pair else { return None };
+    Some(hold_named(&String::from_utf8_lossy(bytes(owner)?), count))
+}
+
+/// The owner in a field of a read/write lock.
+fn owner_of(field: &Frame) -> Option<String> {
+    let field = String::from_utf8_lossy(bytes(field)?);
+    Some(field.strip_suffix(WRITER).unwrap_or(&field).to_owned())
+}
+
+fn hold_named(owner: &str, count: &Frame) -> Hold {
     // Fields of other clients may have any value (Redisson's read/write lock has `mode`), so their count is not
     // validated.
     let count = text(count).and_then(|count| count.parse().ok()).unwrap_or(0);
-    Some(Hold::new(String::from_utf8_lossy(bytes(owner)?), count))
+    Hold::new(owner, count)
 }
 
 fn remaining(left: i64) -> Option<Remaining> {
@@ -227,6 +303,11 @@ fn bytes(frame: &Frame) -> Option<&[u8]> {
 pub(crate) fn text(frame: &Frame) -> Option<&str> {
     std::str::from_utf8(bytes(frame)?).ok()
 }
+
+/// What the field of a write hold ends with, behind the owner.
+pub(crate) const WRITER: &str = ":write";
+/// The remaining time of what is not there.
+const GONE: i64 = -2;
 
 #[cfg(test)]
 mod tests {
@@ -329,6 +410,31 @@ mod tests {
         assert_eq!(seen.holds[0], Hold::new("mode", 0));
         assert_eq!(seen.holds[1], Hold::new("u:1", 3));
         assert_eq!(Seen::read(&a(vec![n(7), n(-2), a(vec![])])).unwrap().holds, []);
+    }
+
+    #[test]
+    fn a_read_hold_that_has_expired_is_not_shown() {
+        let fields = |lasts: i64| vec![s("u:1"), s("1"), n(lasts), s("u:2:write"), s("2"), n(500)];
+        let seen = |mode, lasts| Seen::read_write(&a(vec![n(7), n(500), n(mode), a(fields(lasts))])).unwrap();
+        let (first, second) = (Hold::new("u:1", 1), Hold::new("u:2", 2));
+        assert_eq!(seen(1, -2).holds, [second.clone()]);
+        for (mode, lasts) in [(1, 400), (1, -1), (1, -3), (0, -2)] {
+            assert_eq!(seen(mode, lasts).holds, [first.clone(), second.clone()], "{mode} {lasts}");
+        }
+        let free = Seen::read_write(&a(vec![n(7), n(-2), n(0), a(vec![])])).unwrap();
+        assert_eq!((free.holds, free.remaining), (vec![], Remaining::NotKnown));
+        assert_eq!(Seen::read_write(&a(vec![n(7), n(500), a(vec![])])), None);
+        assert_eq!(Seen::read_write(&a(vec![n(7), n(500), n(1), a(vec![s("u:1"), s("1")])])), None);
+    }
+
+    #[test]
+    fn a_downgrade_may_be_too_late() {
+        let read = |frame| Downgraded::read(&frame);
+        assert_eq!(read(a(vec![n(2), n(7)])), Some(Downgraded::TooLate { now: 7 }));
+        assert_eq!(read(a(vec![n(0), n(7)])), Some(Downgraded::Answered(Freed::No { now: 7 })));
+        let told = Freed::Yes { listeners: None, now: 7 };
+        assert_eq!(read(a(vec![n(1), n(-1), n(7)])), Some(Downgraded::Answered(told)));
+        assert_eq!(read(a(vec![n(1), n(7)])), None);
     }
 
     #[test]

@@ -17,8 +17,23 @@ pub(crate) enum Script {
     RenewAcrossSlots,
     Inspect,
     ForceRelease,
+    ReadAcquire,
+    WriteAcquire,
+    ReadRenew,
+    ReadRenewAcrossSlots,
+    ReadRenewTimeout,
+    ReadRelease,
+    WriteRelease,
+    Downgrade,
+    ReadWriteInspect,
+    ReadWriteForceRelease,
+    Semaphore,
+    Latch,
+    Count,
     /// For the audit. It is only sent as text.
     Rights,
+    /// As [`Rights`](Self::Rights), for read/write locks.
+    ReadWriteRights,
 }
 
 /// The text of a script with its digest. Sending either copies nothing.
@@ -32,7 +47,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 8] = [
+    const ALL: [Script; 22] = [
         Script::Acquire,
         Script::FencedAcquire,
         Script::Release,
@@ -40,7 +55,21 @@ impl Script {
         Script::RenewAcrossSlots,
         Script::Inspect,
         Script::ForceRelease,
+        Script::ReadAcquire,
+        Script::WriteAcquire,
+        Script::ReadRenew,
+        Script::ReadRenewAcrossSlots,
+        Script::ReadRenewTimeout,
+        Script::ReadRelease,
+        Script::WriteRelease,
+        Script::Downgrade,
+        Script::ReadWriteInspect,
+        Script::ReadWriteForceRelease,
+        Script::Semaphore,
+        Script::Latch,
+        Script::Count,
         Script::Rights,
+        Script::ReadWriteRights,
     ];
 
     /// The text.
@@ -68,7 +97,21 @@ impl Script {
             Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),
             Script::Inspect => include_str!("../../scripts/inspect.lua"),
             Script::ForceRelease => include_str!("../../scripts/force_release.lua"),
+            Script::ReadAcquire => include_str!("../../scripts/read_acquire.lua"),
+            Script::WriteAcquire => include_str!("../../scripts/write_acquire.lua"),
+            Script::ReadRenew => include_str!("../../scripts/read_renew.lua"),
+            Script::ReadRenewAcrossSlots => include_str!("../../scripts/read_renew_across_slots.lua"),
+            Script::ReadRenewTimeout => include_str!("../../scripts/read_renew_timeout.lua"),
+            Script::ReadRelease => include_str!("../../scripts/read_release.lua"),
+            Script::WriteRelease => include_str!("../../scripts/write_release.lua"),
+            Script::Downgrade => include_str!("../../scripts/downgrade.lua"),
+            Script::ReadWriteInspect => include_str!("../../scripts/read_write_inspect.lua"),
+            Script::ReadWriteForceRelease => include_str!("../../scripts/read_write_force_release.lua"),
+            Script::Semaphore => include_str!("../../scripts/semaphore.lua"),
+            Script::Latch => include_str!("../../scripts/latch.lua"),
+            Script::Count => include_str!("../../scripts/count.lua"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
+            Script::ReadWriteRights => include_str!("../../scripts/read_write_rights.lua"),
         }
     }
 }

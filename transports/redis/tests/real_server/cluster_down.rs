@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::server::*;
+use crate::{clusters::knows, server::*};
 use leasehold::{Engine, routing::slot::Slot};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 
@@ -20,10 +20,8 @@ async fn cluster(masters: usize, args: &[&str]) -> Vec<Server> {
     }
     for node in &nodes {
         until(async || {
-            let (info, known) = (node.cli(&["cluster", "info"]), node.cli(&["cluster", "nodes"]));
-            let is_met = |line: &&str| line.contains("connected") && !line.contains("handshake");
-            let all_met = known.lines().filter(is_met).count() == masters;
-            (info.contains("cluster_state:ok") && all_met).then_some(())
+            let is_up = node.cli(&["cluster", "info"]).contains("cluster_state:ok");
+            (knows(node, &nodes) && is_up).then_some(())
         })
         .await;
     }

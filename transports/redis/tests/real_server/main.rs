@@ -10,6 +10,8 @@ mod fake;
 mod far;
 mod locks;
 mod nested;
+mod read_write;
+mod redirected_notices;
 mod roles;
 mod secrets;
 mod sentinels;

@@ -2,6 +2,10 @@
 
 use std::{
     net::{TcpListener, TcpStream},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -22,6 +26,7 @@ pub(crate) struct Server {
     child: Option<Child>,
     args: Vec<String>,
     program: PathBuf,
+    _reserved: [UnixListener; 2],
 }
 
 impl Server {
@@ -34,11 +39,12 @@ impl Server {
     }
 
     pub(crate) fn start_program(program: &Path, args: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (port, reserved) = std::iter::repeat_with(free_port).flatten().next().unwrap();
         let dir = std::env::temp_dir().join(format!("leasehold-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let args = args.iter().map(|arg| arg.to_string()).collect();
-        let mut server = Self { port, dir, child: None, args, program: program.to_owned() };
+        let mut server =
+            Self { port, dir, child: None, args, program: program.to_owned(), _reserved: reserved };
         server.launch();
         server
     }
@@ -100,6 +106,22 @@ impl Drop for Server {
     }
 }
 
+/// A port that nobody listens on, and whose bus port is free too. The kernel gives the same port to another test until
+/// the server listens, and a bus port is never listened on before. Both tests would then use one server. So both ports
+/// are reserved by their names, for as long as the server lives.
+fn free_port() -> Option<(u16, [UnixListener; 2])> {
+    let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+    let bus = port.checked_add(BUS_OFFSET)?;
+    let reserved = [reserve(port)?, reserve(bus)?];
+    TcpListener::bind(("127.0.0.1", bus)).ok()?;
+    Some((port, reserved))
+}
+
+fn reserve(port: u16) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("leasehold-real-server-{port}")).ok()?;
+    UnixListener::bind_addr(&name).ok()
+}
+
 pub(crate) async fn open(
     transport: &RedisTransport,
     purpose: LanePurpose,
@@ -141,3 +163,5 @@ pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// How far the bus port of a cluster's node is above its port.
+const BUS_OFFSET: u16 = 10_000;

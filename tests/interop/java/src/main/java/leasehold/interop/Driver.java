@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
@@ -32,7 +33,8 @@ public final class Driver {
             return;
         }
         try {
-            Driver driver = new Driver(Redisson.create(options.config()), answers);
+            Driver driver = new Driver(Redisson.create(options.config()),
+                    options.alsoConfigs().stream().map(Redisson::create).toList(), answers);
             answers.ready(driver.redisson.getId());
             driver.run();
         } catch (Throwable e) {
@@ -42,10 +44,10 @@ public final class Driver {
         }
     }
 
-    private Driver(RedissonClient redisson, Answers answers) {
+    private Driver(RedissonClient redisson, List<RedissonClient> others, Answers answers) {
         this.redisson = redisson;
         this.answers = answers;
-        this.verbs = new Verbs(redisson);
+        this.verbs = new Verbs(redisson, others);
     }
 
     private void run() throws IOException {

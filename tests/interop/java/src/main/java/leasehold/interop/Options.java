@@ -7,13 +7,15 @@ import org.redisson.config.Config;
 import org.redisson.config.ReadMode;
 
 /** The command line: where Redis is and how Redisson shall see it. All not named here is Redisson's default. */
-record Options(List<String> urls, String topology, String master, long watchdogMs) {
+record Options(List<String> urls, List<String> alsoUrls, String topology, String master, long watchdogMs) {
     static final String USAGE = """
             usage: --url redis://HOST:PORT [--url ...] [--watchdog-ms N (default 30000)]
-                   [--topology single|sentinel|cluster (default single)] [--master NAME (sentinel)]""";
+                   [--topology single|sentinel|cluster (default single)] [--master NAME (sentinel)]
+                   [--also-url redis://HOST:PORT ... (further single servers of a RedLock)]""";
 
     static Options parse(String[] args) throws BadCommand {
         List<String> urls = new ArrayList<>();
+        List<String> alsoUrls = new ArrayList<>();
         String topology = "single";
         String master = null;
         long watchdogMs = 30_000;
@@ -24,13 +26,14 @@ record Options(List<String> urls, String topology, String master, long watchdogM
             }
             switch (args[i]) {
                 case "--url" -> urls.add(value);
+                case "--also-url" -> alsoUrls.add(value);
                 case "--topology" -> topology = value;
                 case "--master" -> master = value;
                 case "--watchdog-ms" -> watchdogMs = Command.number("--watchdog-ms", value);
                 default -> throw new BadCommand("unknown option " + args[i]);
             }
         }
-        return new Options(List.copyOf(urls), topology, master, watchdogMs).checked();
+        return new Options(List.copyOf(urls), List.copyOf(alsoUrls), topology, master, watchdogMs).checked();
     }
 
     private Options checked() throws BadCommand {
@@ -40,6 +43,16 @@ record Options(List<String> urls, String topology, String master, long watchdogM
         require(topology.equals("sentinel") == (master != null), "--master belongs to sentinel, and sentinel needs it");
         require(watchdogMs > 0, "--watchdog-ms must be above 0");
         return this;
+    }
+
+    /** One more client for each further server. */
+    List<Config> alsoConfigs() {
+        return alsoUrls.stream().map(url -> {
+            Config config = new Config();
+            config.setLockWatchdogTimeout(watchdogMs);
+            config.useSingleServer().setAddress(url);
+            return config;
+        }).toList();
     }
 
     private static void require(boolean fine, String otherwise) throws BadCommand {

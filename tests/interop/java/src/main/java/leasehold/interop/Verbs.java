@@ -1,10 +1,12 @@
 package leasehold.interop;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 import org.redisson.api.RBucket;
 import org.redisson.api.RFencedLock;
@@ -20,9 +22,29 @@ import org.redisson.client.codec.StringCodec;
  */
 final class Verbs {
     private final RedissonClient redisson;
+    /** Clients of further servers. */
+    private final List<RedissonClient> others;
 
-    Verbs(RedissonClient redisson) {
+    private final CounterVerbs counters;
+
+    Verbs(RedissonClient redisson, List<RedissonClient> others) {
         this.redisson = redisson;
+        this.others = others;
+        this.counters = new CounterVerbs(redisson);
+    }
+
+    /** {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. Else the plain lock. */
+    private RLock lockOf(String name) {
+        if (name.startsWith(RED)) {
+            String member = name.substring(RED.length());
+            Stream<RedissonClient> servers = Stream.concat(Stream.of(redisson), others.stream());
+            return redisson.getRedLock(servers.map(server -> server.getLock(member)).toArray(RLock[]::new));
+        }
+        if (name.contains("+")) {
+            return redisson.getMultiLock(
+                    Arrays.stream(name.split("\\+")).map(redisson::getLock).toArray(RLock[]::new));
+        }
+        return redisson.getLock(name);
     }
 
     /** {@code fenced:a}: the fenced lock of a. {@code spin:a}: the spin lock of a. Else the plain lock. */
@@ -56,6 +78,9 @@ final class Verbs {
             case "locked" -> onLock(c, lock -> "" + lock.isLocked());
             case "ttl" -> onLock(c, lock -> "" + lock.remainTimeToLive());
             case "count" -> onLock(c, lock -> "" + lock.getHoldCount());
+            case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
+                    "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
+                    counters.bind(c);
             case "tokenlock" -> onLock(c, lock -> "" + ((RFencedLock) lock).lockAndGetToken());
             case "token" -> onLock(c, lock -> "" + ((RFencedLock) lock).getToken());
             case "increment" -> increment(c);
@@ -191,6 +216,7 @@ final class Verbs {
         };
     }
 
+    private static final String RED = "red:";
     private static final String FENCED = "fenced:";
 
     private static final String SPIN = "spin:";

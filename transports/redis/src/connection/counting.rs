@@ -1,0 +1,91 @@
+//! The operations on semaphores and latches on one connection.
+
+use fred::{bytes_utils::Str, types::Value};
+use leasehold::transport::{Counter, CounterCall, CounterOp, CounterReply};
+
+use super::{
+    call_error::{CallError, without_any_effect},
+    node_connection::Connection,
+    requests::{micros, millis, text},
+    script_call::Asking,
+};
+use crate::wire::{
+    names::{latch_channel, marker, semaphore_channel},
+    reply::Counted,
+    scripts::Script,
+};
+
+impl Connection {
+    /// Does one operation on a counter.
+    pub(crate) async fn count(&self, call: &CounterCall, asking: Asking) -> Result<CounterReply, CallError> {
+        let _permit = self.permit(call.execute_by).await?;
+        let limit = self.limit(call.execute_by)?;
+        let (script, keys, given) = match call.op {
+            CounterOp::Read => (Script::Count, vec![text(call.key.on_server())], Vec::new()),
+            _ => (script_of(call.counter), keys(call), self.arguments(call, limit.not_after.micros)),
+        };
+        let args = |head: &Str| {
+            let count = Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+            let head = [Value::String(head.clone()), count];
+            head.into_iter().chain(keys.iter().cloned()).chain(given.iter().cloned()).collect()
+        };
+        let slot = call.key.slot().number();
+        let answer = self.run((script, asking), slot, args, limit, Counted::read, Counted::now).await;
+        let answer = match call.op {
+            // A script that only reads has no effect, even if its reply is lost.
+            CounterOp::Read => answer.map_err(without_any_effect)?,
+            _ => answer?,
+        };
+        let too_late = matches!(answer.value, Counted::TooLate { .. });
+        self.observe(answer.sample, too_late);
+        Ok(match answer.value {
+            Counted::Done { result, left, now } => CounterReply::Done { result, left, at: self.at(now) },
+            Counted::TooLate { now } => CounterReply::TooLate { at: self.at(now) },
+        })
+    }
+
+    fn arguments(&self, call: &CounterCall, latest: u64) -> Vec<Value> {
+        let mut args = vec![
+            micros(latest),
+            micros(call.number),
+            millis(call.remember),
+            text(&channel(call.key.on_server(), call.counter)),
+            Value::from_static_str(self.publishes()),
+        ];
+        let number = |number: u32| Value::Integer(number.into());
+        let (word, more) = match &call.op {
+            CounterOp::Take(wants) => ("take", wants.iter().map(|permits| number(permits.get())).collect()),
+            CounterOp::Give(permits) => ("give", vec![number(permits.get())]),
+            CounterOp::SetIfAbsent(count) => ("set", vec![number(*count)]),
+            CounterOp::Add(permits) => ("add", vec![Value::Integer((*permits).into())]),
+            CounterOp::Drain => ("drain", vec![]),
+            CounterOp::CountDown(steps) => ("count", vec![number(steps.get())]),
+            CounterOp::Delete => ("delete", vec![]),
+            CounterOp::Void { number } => ("void", vec![micros(*number)]),
+            CounterOp::Read => ("read", vec![]),
+        };
+        args.push(Value::from_static_str(word));
+        args.extend(more);
+        args
+    }
+}
+
+/// The channel of a counter.
+pub(crate) fn channel(name: &str, counter: Counter) -> String {
+    match counter {
+        Counter::Semaphore => semaphore_channel(name),
+        Counter::Latch => latch_channel(name),
+    }
+}
+
+fn script_of(counter: Counter) -> Script {
+    match counter {
+        Counter::Semaphore => Script::Semaphore,
+        Counter::Latch => Script::Latch,
+    }
+}
+
+fn keys(call: &CounterCall) -> Vec<Value> {
+    let (name, client) = (call.key.on_server(), call.client.as_hyphenated().to_string());
+    vec![text(name), text(&marker(name, &client))]
+}

@@ -1,0 +1,158 @@
+//! The scripts that renew many holds with one command, and their arguments.
+
+use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
+use leasehold::transport::{Call, HoldKind};
+
+use super::{
+    batching::Batches,
+    deadline::Limit,
+    requests::{ONE, micros, millis, text},
+};
+use crate::wire::{msgpack::Pack, names::read_timeout, reply::WRITER, scripts::Script};
+
+/// A script, and the function that builds its arguments. All members of a batch are read holds, or none.
+#[derive(Clone, Copy)]
+pub(super) struct RenewalScript {
+    pub(super) script: Script,
+    pub(super) arguments: fn(&Str, &[Call], Limit) -> Vec<Value>,
+}
+
+/// What of a hold is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All that the hold consists of.
+    Whole,
+    /// Of a read hold: its field, with the expiry of the lock.
+    Field,
+    /// Of a read hold: its timeout key.
+    TimeoutKey,
+}
+
+/// Whether it is a read hold. It has two keys, the lock and its timeout key.
+pub(crate) fn is_read(call: &Call) -> bool {
+    call.kind == HoldKind::Read
+}
+
+impl RenewalScript {
+    /// Returns the script for a batch in this form.
+    // Undeclared keys may be in many slots. But as soon as a slot begins to move, all its undeclared keys are refused,
+    // also those that have not moved yet.
+    pub(super) fn of(form: Batches, members: &[Call]) -> Self {
+        match form {
+            Batches::AcrossSlots if are_read(members) => {
+                Self { script: Script::ReadRenewAcrossSlots, arguments: undeclared }
+            }
+            Batches::AcrossSlots => Self { script: Script::RenewAcrossSlots, arguments: undeclared },
+            Batches::Declared | Batches::BySlot | Batches::OneByOne => Self::declared(Part::Whole, members),
+        }
+    }
+
+    /// Returns the script that declares all its keys.
+    pub(super) fn declared(part: Part, members: &[Call]) -> Self {
+        match part {
+            Part::Whole if are_read(members) => {
+                Self { script: Script::ReadRenew, arguments: with_timeout_keys }
+            }
+            Part::Whole | Part::Field => Self { script: Script::Renew, arguments: declared },
+            Part::TimeoutKey => Self { script: Script::ReadRenewTimeout, arguments: timeout_key },
+        }
+    }
+}
+
+fn are_read(members: &[Call]) -> bool {
+    members.first().is_some_and(is_read)
+}
+
+fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let mut args = Vec::with_capacity(members.len() + FEW);
+    args.push(Value::String(head.clone()));
+    args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
+    args.extend(keys(members));
+    args.push(micros(limit.not_after.micros));
+    push_runs(&mut args, members, numbers);
+    args
+}
+
+fn with_timeout_keys(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let mut args = Vec::with_capacity(2 * members.len() + FEW);
+    args.push(Value::String(head.clone()));
+    args.push(Value::Integer(i64::try_from(2 * members.len()).unwrap_or(i64::MAX)));
+    for (name, member) in keys(members).zip(members) {
+        args.extend([name, text(&read_timeout(&member.key, member.owner))]);
+    }
+    args.push(micros(limit.not_after.micros));
+    push_runs(&mut args, members, numbers);
+    args
+}
+
+fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let mut args = Vec::with_capacity(FEW);
+    args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
+    push_runs(&mut args, members, |run| {
+        let mut pack = Pack::of(2 * run.len(), names_bytes(run) / run.len() + NUMBER_BYTES);
+        for member in run {
+            pack.push(member.key.on_server());
+            push_number(&mut pack, member);
+        }
+        pack
+    });
+    args
+}
+
+// For one member alone.
+fn timeout_key(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let member = &members[0];
+    vec![
+        Value::String(head.clone()),
+        ONE,
+        text(&read_timeout(&member.key, member.owner)),
+        micros(limit.not_after.micros),
+        millis(member.op.ttl().unwrap_or_default()),
+    ]
+}
+
+/// All keys are parts of one buffer. fred counts references to each key, which would cost one allocation per key in
+/// separate buffers.
+fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
+    let mut names = Vec::with_capacity(names_bytes(members));
+    members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
+    let mut rest = Bytes::from(names);
+    members.iter().map(move |member| Value::Bytes(rest.split_to(member.key.on_server().len())))
+}
+
+/// Groups members with the same ttl and client into runs. Usually all leases of a batch have both in common, so a
+/// batch is usually one run.
+fn push_runs(args: &mut Vec<Value>, members: &[Call], packed: impl Fn(&[Call]) -> Pack) {
+    let alike = |one: &Call, other: &Call| one.op == other.op && one.owner.client() == other.owner.client();
+    for run in members.chunk_by(alike) {
+        args.push(millis(run[0].op.ttl().unwrap_or_default()));
+        args.push(text(&run[0].owner.client_spelling()));
+        args.push(Value::Bytes(packed(run).into_bytes().into()));
+    }
+}
+
+fn numbers(run: &[Call]) -> Pack {
+    let mut pack = Pack::of(run.len(), NUMBER_BYTES);
+    run.iter().for_each(|member| push_number(&mut pack, member));
+    pack
+}
+
+/// What follows the client in the name of the hold's field.
+fn push_number(pack: &mut Pack, member: &Call) {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(member.owner.number());
+    if member.kind == HoldKind::Write {
+        pack.push(&[digits, WRITER].concat());
+    } else {
+        pack.push(digits);
+    }
+}
+
+fn names_bytes(members: &[Call]) -> usize {
+    members.iter().map(|member| member.key.on_server().len()).sum()
+}
+
+/// Capacity for the arguments that are not keys: those of two runs.
+const FEW: usize = 9;
+/// Most owner numbers have fewer digits.
+const NUMBER_BYTES: usize = 8;
