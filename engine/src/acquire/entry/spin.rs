@@ -15,7 +15,7 @@ impl<S> Entry<S> {
         self.ask_next(now + pause, Cause::Poll);
     }
 
-    /// The caller at the head polls, but the next ask was planned for a caller that waited for notices.
+    /// The caller at the head polls, but the next ask, which is not due yet, was planned for a caller that waited for notices.
     pub(super) fn hurry_for_spin(&mut self, now: Instant, pace: &Pace) {
         if self.head_spins() && matches!(self.cause, Cause::SafetyPoll | Cause::Expiry) && now < self.next_ask
         {
