@@ -36,6 +36,7 @@ impl Client {
     }
 
     fn lock(&mut self) -> (Lock, Side) {
+        self.fenced = false;
         let side = *SIDES.choose(&mut self.rng).expect("some");
         let mut lock = match side {
             Side::Exclusive => self.lock_of_a_kind(),
