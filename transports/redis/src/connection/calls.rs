@@ -3,14 +3,28 @@
 mod exclusive;
 mod read_write;
 
-use fred::{bytes_utils::Str, types::Value};
+use std::time::Duration;
+
+use fred::{
+    bytes_utils::Str,
+    types::{Resp3Frame as Frame, Value},
+};
 use leasehold::{
     fencing::FencingToken,
     transport::{Call, HoldKind, Kinds, Op, Outcome},
 };
 
-use super::{call_error::CallError, node_connection::Connection, script_call::Asking};
-use crate::wire::reply::{Acquired, Freed};
+use super::{
+    call_error::CallError,
+    deadline::Limit,
+    node_connection::Connection,
+    requests::{micros, millis, text},
+    script_call::Asking,
+};
+use crate::wire::{
+    reply::{Acquired, Freed},
+    scripts::Script,
+};
 
 /// The kinds of locks and counters that this transport keeps.
 pub(crate) const KINDS: Kinds =
@@ -49,6 +63,40 @@ impl Connection {
         }
     }
 
+    /// Runs a script that acquires: its values are the ttl, the owner, the latest server time, and `more`.
+    async fn acquire_by(
+        &self,
+        (script, read): (Script, fn(&Frame) -> Option<Acquired>),
+        call: &Call,
+        (keys, more): (&[Value], Option<Value>),
+        ttl: Duration,
+        asking: Asking,
+    ) -> Result<Outcome, CallError> {
+        let _permit = self.permit(call.execute_by).await?;
+        let limit = self.limit(call.execute_by)?;
+        let values: Vec<_> = terms_of(call, ttl, limit).into_iter().chain(more).collect();
+        let (args, slot) = (arguments(keys, &values), call.key.slot().number());
+        let answer = self.run((script, asking), slot, args, limit, read, Acquired::now).await?;
+        self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));
+        Ok(self.acquired(answer.value))
+    }
+
+    /// Runs a script that releases.
+    async fn release_by(
+        &self,
+        script: Script,
+        call: &Call,
+        (keys, values): (&[Value], &[Value]),
+        asking: Asking,
+    ) -> Result<Outcome, CallError> {
+        let _permit = self.permit(call.execute_by).await?;
+        let limit = self.sent_now(call.execute_by)?;
+        let (args, slot) = (arguments(keys, values), call.key.slot().number());
+        let answer = self.run((script, asking), slot, args, limit, Freed::read, Freed::now).await?;
+        self.observe(answer.sample, false);
+        Ok(self.released(answer.value))
+    }
+
     pub(super) fn publish(&self) -> Value {
         Value::from_static_str(self.publishes())
     }
@@ -80,15 +128,17 @@ impl Connection {
     }
 }
 
+fn terms_of(call: &Call, ttl: Duration, limit: Limit) -> [Value; 3] {
+    [millis(ttl), text(&call.owner.to_string()), micros(limit.not_after.micros)]
+}
+
 /// The arguments of a script behind its text or digest: its keys, then its values.
-fn arguments<const K: usize, const V: usize>(
-    keys: [Value; K],
-    values: [Value; V],
-) -> impl Fn(&Str) -> Vec<Value> {
+fn arguments(keys: &[Value], values: &[Value]) -> impl Fn(&Str) -> Vec<Value> {
     move |head| {
-        let mut args = Vec::with_capacity(2 + K + V);
-        args.extend([Value::String(head.clone()), Value::Integer(i64::try_from(K).unwrap_or(i64::MAX))]);
-        args.extend(keys.iter().chain(&values).cloned());
+        let count = Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+        let mut args = Vec::with_capacity(2 + keys.len() + values.len());
+        args.extend([Value::String(head.clone()), count]);
+        args.extend(keys.iter().chain(values).cloned());
         args
     }
 }

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::types::Value;
 use leasehold::transport::{Call, Outcome};
 
-use super::arguments;
+use super::{arguments, terms_of};
 use crate::{
-    connection::{
-        call_error::CallError,
-        deadline::Limit,
-        node_connection::Connection,
-        requests::{micros, millis, text},
-        script_call::Asking,
-    },
+    connection::{call_error::CallError, node_connection::Connection, requests::text, script_call::Asking},
     wire::{
         names::{channel_of, read_timeout},
         reply::{Acquired, Downgraded, Freed},
@@ -28,10 +22,8 @@ impl Connection {
         ttl: Duration,
         asking: Asking,
     ) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.limit(call.execute_by)?;
-        let args = arguments(both_keys(call), terms_of(call, ttl, limit));
-        self.acquire_by((Script::ReadAcquire, asking), call, args, limit).await
+        let keys = both_keys(call);
+        self.acquire_by((Script::ReadAcquire, Acquired::read), call, (&keys, None), ttl, asking).await
     }
 
     pub(super) async fn acquire_write(
@@ -40,23 +32,8 @@ impl Connection {
         ttl: Duration,
         asking: Asking,
     ) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.limit(call.execute_by)?;
-        let args = arguments([text(call.key.on_server())], terms_of(call, ttl, limit));
-        self.acquire_by((Script::WriteAcquire, asking), call, args, limit).await
-    }
-
-    async fn acquire_by(
-        &self,
-        script: (Script, Asking),
-        call: &Call,
-        args: impl Fn(&Str) -> Vec<Value>,
-        limit: Limit,
-    ) -> Result<Outcome, CallError> {
-        let slot = call.key.slot().number();
-        let answer = self.run(script, slot, args, limit, Acquired::read, Acquired::now).await?;
-        self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));
-        Ok(self.acquired(answer.value))
+        let keys = [text(call.key.on_server())];
+        self.acquire_by((Script::WriteAcquire, Acquired::read), call, (&keys, None), ttl, asking).await
     }
 
     pub(super) async fn downgrade(
@@ -67,10 +44,10 @@ impl Connection {
     ) -> Result<Outcome, CallError> {
         let _permit = self.permit(call.execute_by).await?;
         let limit = self.limit(call.execute_by)?;
-        let [ttl, owner, latest] = terms_of(call, ttl, limit);
-        let args =
-            arguments(both_keys(call), [ttl, owner, latest, text(&channel_of(&call.key)), self.publish()]);
-        let (script, slot) = ((Script::Downgrade, asking), call.key.slot().number());
+        let ([ttl, owner, latest], keys) = (terms_of(call, ttl, limit), both_keys(call));
+        let values = [ttl, owner, latest, text(&channel_of(&call.key)), self.publish()];
+        let (args, slot) = (arguments(&keys, &values), call.key.slot().number());
+        let script = (Script::Downgrade, asking);
         let answer = self.run(script, slot, args, limit, Downgraded::read, Downgraded::now).await?;
         self.observe(answer.sample, matches!(answer.value, Downgraded::TooLate { .. }));
         Ok(self.downgraded(answer.value))
@@ -97,40 +74,18 @@ impl Connection {
         // Behind an `ASKING`, a key that has not moved yet looks like a key that has expired.
         let looks = Value::Integer(i64::from(asking == Asking::Plain));
         let values = [text(&call.owner.to_string()), text(&channel_of(&call.key)), self.publish(), looks];
-        let script = (Script::ReadRelease, asking);
-        if with_timeout_key {
-            self.release_by(script, call, arguments(both_keys(call), values)).await
-        } else {
-            self.release_by(script, call, arguments([text(call.key.on_server())], values)).await
-        }
+        let keys = both_keys(call);
+        let keys = if with_timeout_key { &keys[..] } else { &keys[..1] };
+        self.release_by(Script::ReadRelease, call, (keys, &values), asking).await
     }
 
     pub(super) async fn release_write(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
         let values = [text(&call.owner.to_string()), text(&channel_of(&call.key)), self.publish()];
-        let args = arguments([text(call.key.on_server())], values);
-        self.release_by((Script::WriteRelease, asking), call, args).await
-    }
-
-    async fn release_by(
-        &self,
-        script: (Script, Asking),
-        call: &Call,
-        args: impl Fn(&Str) -> Vec<Value>,
-    ) -> Result<Outcome, CallError> {
-        let _permit = self.permit(call.execute_by).await?;
-        let limit = self.sent_now(call.execute_by)?;
-        let slot = call.key.slot().number();
-        let answer = self.run(script, slot, args, limit, Freed::read, Freed::now).await?;
-        self.observe(answer.sample, false);
-        Ok(self.released(answer.value))
+        self.release_by(Script::WriteRelease, call, (&[text(call.key.on_server())], &values), asking).await
     }
 }
 
 /// The lock, and the timeout key of the owner's read hold.
 fn both_keys(call: &Call) -> [Value; 2] {
     [text(call.key.on_server()), text(&read_timeout(&call.key, call.owner))]
-}
-
-fn terms_of(call: &Call, ttl: Duration, limit: Limit) -> [Value; 3] {
-    [millis(ttl), text(&call.owner.to_string()), micros(limit.not_after.micros)]
 }
