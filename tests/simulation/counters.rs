@@ -60,6 +60,50 @@ async fn a_lost_notice_delays_a_caller_by_one_safety_poll() {
 }
 
 /// Redisson's `tryAcquire(wait)` makes no last check.
+// The notices of permits came before, so no further notice tells the second caller.
+#[tokio::test(start_paused = true)]
+async fn a_small_want_is_served_as_soon_as_the_large_one_before_it_leaves() {
+    for (leaves, wait) in [("dropped", seconds(3_600)), ("timed out", millis(20_300))] {
+        let fixture = fixture().await;
+        let permits = fixture.engine.semaphore("a");
+        permits.try_set(3).await.unwrap();
+        let large = tokio::spawn(permits.clone().wait(wait).acquire(5));
+        breathe().await;
+        let small = tokio::spawn(permits.acquire(2));
+        pass(millis(20_250)).await;
+        assert!(!small.is_finished(), "callers are served in their order");
+        match leaves {
+            "dropped" => large.abort(),
+            _ => until(now() + millis(50)).await,
+        }
+        pass(millis(10)).await;
+        assert!(small.is_finished(), "{leaves}: the second caller waits for permits that it could have");
+        small.await.unwrap().unwrap();
+        assert_eq!(permits.available().await.unwrap(), 1, "{leaves}");
+        settles_within(&fixture.engine, seconds(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_want_is_served_if_the_large_one_leaves_while_the_server_is_asked() {
+    let fixture = fixture().await;
+    let permits = fixture.engine.semaphore("a");
+    permits.try_set(3).await.unwrap();
+    let large = tokio::spawn(permits.acquire(6));
+    breathe().await;
+    let small = tokio::spawn(permits.acquire(3));
+    pass(millis(100)).await;
+    fixture.faults.on(Operation::Count).always().inject(Fault::DelayReply(millis(200)));
+    let given = tokio::spawn(permits.release(1));
+    pass(millis(300)).await;
+    assert!(given.is_finished(), "the take of both callers is on its way");
+    large.abort();
+    pass(millis(310)).await;
+    assert!(small.is_finished(), "the second caller waits for permits that it could have");
+    small.await.unwrap().unwrap();
+    assert_eq!(permits.available().await.unwrap(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn permits_that_came_unnoticed_are_found_at_the_deadline() {
     let fixture = fixture().await;

@@ -82,7 +82,10 @@ impl<R> Entry<R> {
         self.share(surplus + rest);
         match count == members.len() {
             true => self.look_due |= !self.waiting.is_empty(),
-            false => self.handle_short(sent, now, pace),
+            false => {
+                self.handle_short(sent, now, pace);
+                self.short_of = members.get(count).map(|(_, permits)| *permits);
+            }
         }
     }
 

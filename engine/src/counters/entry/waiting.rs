@@ -63,6 +63,11 @@ impl<R> Waiting<R> {
         wants.take(max).collect()
     }
 
+    /// How many permits the first caller wants.
+    pub(super) fn first_want(&self) -> Option<NonZeroU32> {
+        self.first(1).first().map(|(_, permits)| *permits)
+    }
+
     /// The callers that came up to this one.
     pub(super) fn up_to(&self, last: CallerId) -> Vec<CallerId> {
         self.callers.range(..=last).map(|(id, _)| *id).collect()
