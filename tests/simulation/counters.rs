@@ -8,7 +8,8 @@ use leasehold_memory::{Cut, Fault, MemoryTransport, Operation, Restart};
 use leasehold_tests::conservation::Numbers;
 
 use crate::fixture::{
-    Cluster, breathe, engine, fixture, ground_with, millis, now, pass, seconds, settles_within, timed, until,
+    Cluster, breathe, engine, fixture, ground_with, millis, now, pass, poll_once, seconds, settles_within,
+    timed, until,
 };
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +60,6 @@ async fn a_lost_notice_delays_a_caller_by_one_safety_poll() {
     assert!(took < seconds(2), "{took:?}");
 }
 
-/// Redisson's `tryAcquire(wait)` makes no last check.
 // The notices of permits came before, so no further notice tells the second caller.
 #[tokio::test(start_paused = true)]
 async fn a_small_want_is_served_as_soon_as_the_large_one_before_it_leaves() {
@@ -104,6 +104,7 @@ async fn a_small_want_is_served_if_the_large_one_leaves_while_the_server_is_aske
     assert_eq!(permits.available().await.unwrap(), 1);
 }
 
+/// Redisson's `tryAcquire(wait)` makes no last check.
 #[tokio::test(start_paused = true)]
 async fn permits_that_came_unnoticed_are_found_at_the_deadline() {
     let fixture = fixture().await;
@@ -166,6 +167,30 @@ async fn a_release_is_repeated_over_an_outage_that_its_caller_did_not_wait_for()
     fixture.faults.heal();
     settles_within(&fixture.engine, seconds(20)).await;
     assert_eq!(permits.available().await.unwrap(), 2);
+}
+
+// The limit of wall time is far above what 80,000 calls need, and far below what a search or a shift of the list costs.
+#[tokio::test(start_paused = true)]
+async fn many_releases_dropped_in_an_outage_cost_little_each_and_are_sent() {
+    let fixture = fixture().await;
+    let permits = fixture.engine.semaphore("a");
+    fixture.faults.cut(Cut::BlackHole);
+    let mut calls: Vec<_> = (0..80_000).map(|_| Box::pin(permits.release(1))).collect();
+    for call in &mut calls {
+        assert!(poll_once(&mut call.as_mut()).await.is_none());
+    }
+    breathe().await;
+    let begun = std::time::Instant::now();
+    while calls.len() > 1 {
+        let rest = calls.split_off(calls.len() / 2); // from the end and from the middle
+        calls.into_iter().rev().for_each(drop);
+        calls = rest;
+    }
+    let took = begun.elapsed();
+    fixture.faults.clear();
+    calls.remove(0).await.unwrap();
+    assert_eq!(permits.available().await.unwrap(), 80_000);
+    assert!(took < seconds(5), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
