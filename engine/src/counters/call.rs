@@ -97,7 +97,7 @@ pub(crate) fn dismiss_all(inner: &Inner) {
         });
         let callers = callers.unwrap_or_default();
         inner.events.totals.callers.sub(callers.len() as u64);
-        let _ = guard::call(|| drop(callers)); // dropping a caller answers it, and its waker may panic
+        guard::drop_each(callers); // dropping a caller answers it, and its waker may panic
     }
 }
 

@@ -18,7 +18,7 @@ mod waiting;
 pub(crate) mod work;
 mod writes;
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 pub(crate) use self::{flight::Command, pace::Pace};
 use self::{
@@ -300,6 +300,17 @@ impl<R> Entry<R> {
         let mut callers = self.waiting.remove_all();
         callers.extend(self.writes.remove_optional());
         callers
+    }
+
+    /// Ends the entry. Returns where each caller that has no answer yet waits for it.
+    pub(crate) fn into_replies(mut self) -> Vec<R> {
+        let in_flight = match self.flight {
+            Some(Flight { cargo: Cargo::Write(write), .. }) => write.callers,
+            _ => BTreeMap::new(),
+        };
+        let callers = self.waiting.remove_all().into_iter().chain(self.writes.into_callers());
+        let replies = callers.chain(in_flight.into_values()).map(|caller| caller.reply_to);
+        replies.chain(self.leaving.into_iter().map(|leaving| leaving.reply_to)).collect()
     }
 }
 
