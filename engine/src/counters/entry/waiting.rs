@@ -63,9 +63,12 @@ impl<R> Waiting<R> {
         wants.take(max).collect()
     }
 
-    /// How many permits the first caller wants.
+    /// How many permits the first caller wants; none of a latch.
     pub(super) fn first_want(&self) -> Option<NonZeroU32> {
-        self.first(1).first().map(|(_, permits)| *permits)
+        match self.callers.values().next()?.work {
+            Work::Take(permits) => Some(permits),
+            _ => None,
+        }
     }
 
     /// The callers that came up to this one.
