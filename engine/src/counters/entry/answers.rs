@@ -99,7 +99,7 @@ impl<R> Entry<R> {
         self.give_back_all(surplus);
     }
 
-    fn give_back_all(&mut self, mut permits: u64) {
+    pub(super) fn give_back_all(&mut self, mut permits: u64) {
         while let Some(some) = NonZeroU32::new(u32::try_from(permits).unwrap_or(u32::MAX).min(GIVE_MAX)) {
             self.writes.add(CounterOp::Give(some), None);
             permits -= u64::from(some.get());

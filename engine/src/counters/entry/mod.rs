@@ -112,8 +112,8 @@ impl<R> Entry<R> {
     }
 
     /// Gives permits back that a caller was given and did not take.
-    pub(crate) fn give_back(&mut self, permits: NonZeroU32) {
-        self.writes.add(CounterOp::Give(permits), None);
+    pub(crate) fn give_back(&mut self, permits: u64) {
+        self.give_back_all(permits);
     }
 
     /// Takes in that notices came, or that some may have been missed.
