@@ -15,6 +15,14 @@ pub(crate) fn call<T>(user_code: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(discard).ok()
 }
 
+/// Drops values whose drop runs user code, each behind a guard of its own: two panics in the drop of one list would end
+/// the process.
+pub(crate) fn drop_each<T>(values: Vec<T>) {
+    for value in values {
+        let _ = call(|| drop(value));
+    }
+}
+
 /// Polls a future to its end. `None`: the future panicked and has been dropped.
 pub(crate) async fn run<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut running = Some(Box::pin(future));
@@ -59,6 +67,14 @@ mod tests {
         assert_eq!(call(|| 7), Some(7));
         assert_eq!(call(|| resume_unwind(Box::new("text"))), None::<()>);
         assert_eq!(call(|| resume_unwind(Box::new(PanicsInDrop))), None::<()>);
+    }
+
+    #[test]
+    fn values_that_panic_in_their_drops_keep_no_other_from_its_drop() {
+        let last = std::sync::Arc::new(());
+        let values = vec![(PanicsInDrop, None), (PanicsInDrop, None), (PanicsInDrop, Some(last.clone()))];
+        drop_each(values);
+        assert_eq!(std::sync::Arc::strong_count(&last), 1);
     }
 
     #[tokio::test]

@@ -3,12 +3,13 @@
 
 mod conserved;
 
-use leasehold::{CountError, Engine, EngineConfig, transport::ErrorKind};
+use leasehold::{CountError, Engine, EngineConfig, clock::Clock, transport::ErrorKind};
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation, Restart};
 use leasehold_tests::conservation::Numbers;
 
 use crate::fixture::{
-    Cluster, breathe, engine, fixture, ground_with, millis, now, pass, seconds, settles_within, timed, until,
+    Cluster, breathe, engine, fixture, ground_with, millis, now, pass, poll_once, seconds, settles_within,
+    timed, until,
 };
 
 #[tokio::test(start_paused = true)]
@@ -57,6 +58,50 @@ async fn a_lost_notice_delays_a_caller_by_one_safety_poll() {
     let (done, took) = timed(waiting).await;
     done.unwrap().unwrap();
     assert!(took < seconds(2), "{took:?}");
+}
+
+// The notices of permits came before, so no further notice tells the second caller.
+#[tokio::test(start_paused = true)]
+async fn a_small_want_is_served_as_soon_as_the_large_one_before_it_leaves() {
+    for (leaves, wait) in [("dropped", seconds(3_600)), ("timed out", millis(20_300))] {
+        let fixture = fixture().await;
+        let permits = fixture.engine.semaphore("a");
+        permits.try_set(3).await.unwrap();
+        let large = tokio::spawn(permits.clone().wait(wait).acquire(5));
+        breathe().await;
+        let small = tokio::spawn(permits.acquire(2));
+        pass(millis(20_250)).await;
+        assert!(!small.is_finished(), "callers are served in their order");
+        match leaves {
+            "dropped" => large.abort(),
+            _ => until(now() + millis(50)).await,
+        }
+        pass(millis(10)).await;
+        assert!(small.is_finished(), "{leaves}: the second caller waits for permits that it could have");
+        small.await.unwrap().unwrap();
+        assert_eq!(permits.available().await.unwrap(), 1, "{leaves}");
+        settles_within(&fixture.engine, seconds(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_want_is_served_if_the_large_one_leaves_while_the_server_is_asked() {
+    let fixture = fixture().await;
+    let permits = fixture.engine.semaphore("a");
+    permits.try_set(3).await.unwrap();
+    let large = tokio::spawn(permits.acquire(6));
+    breathe().await;
+    let small = tokio::spawn(permits.acquire(3));
+    pass(millis(100)).await;
+    fixture.faults.on(Operation::Count).always().inject(Fault::DelayReply(millis(200)));
+    let given = tokio::spawn(permits.release(1));
+    pass(millis(300)).await;
+    assert!(given.is_finished(), "the take of both callers is on its way");
+    large.abort();
+    pass(millis(310)).await;
+    assert!(small.is_finished(), "the second caller waits for permits that it could have");
+    small.await.unwrap().unwrap();
+    assert_eq!(permits.available().await.unwrap(), 1);
 }
 
 /// Redisson's `tryAcquire(wait)` makes no last check.
@@ -124,6 +169,30 @@ async fn a_release_is_repeated_over_an_outage_that_its_caller_did_not_wait_for()
     assert_eq!(permits.available().await.unwrap(), 2);
 }
 
+// The limit of wall time is far above what 80,000 calls need, and far below what a search or a shift of the list costs.
+#[tokio::test(start_paused = true)]
+async fn many_releases_dropped_in_an_outage_cost_little_each_and_are_sent() {
+    let fixture = fixture().await;
+    let permits = fixture.engine.semaphore("a");
+    fixture.faults.cut(Cut::BlackHole);
+    let mut calls: Vec<_> = (0..80_000).map(|_| Box::pin(permits.release(1))).collect();
+    for call in &mut calls {
+        assert!(poll_once(&mut call.as_mut()).await.is_none());
+    }
+    breathe().await;
+    let begun = Clock::Boot.now();
+    while calls.len() > 1 {
+        let rest = calls.split_off(calls.len() / 2); // from the end and from the middle
+        calls.into_iter().rev().for_each(drop);
+        calls = rest;
+    }
+    let took = Clock::Boot.now() - begun;
+    fixture.faults.clear();
+    calls.remove(0).await.unwrap();
+    assert_eq!(permits.available().await.unwrap(), 80_000);
+    assert!(took < seconds(5), "{took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_may_be_forgotten_is_not_sent_again() {
     let fixture = fixture().await;
@@ -177,6 +246,23 @@ async fn a_dropped_call_takes_no_permit_at_any_moment() {
         settles_within(&fixture.engine, seconds(5)).await;
         assert_eq!(permits.available().await.unwrap(), 3 - taken, "after {delay} ms");
     }
+}
+
+// More than a command gives back: peers read the number as a signed 32-bit integer.
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_is_dropped_after_its_answer_gives_any_number_of_permits_back() {
+    let fixture = fixture().await;
+    let permits = fixture.engine.semaphore("a");
+    for _ in 0..3 {
+        permits.add(i32::MAX).await.unwrap();
+    }
+    let mut drain = Box::pin(permits.drain());
+    assert!(poll_once(&mut drain.as_mut()).await.is_none());
+    breathe().await;
+    assert_eq!(permits.available().await.unwrap(), 0, "drained");
+    drop(drain);
+    settles_within(&fixture.engine, seconds(5)).await;
+    assert_eq!(permits.available().await.unwrap(), 3 * i64::from(i32::MAX));
 }
 
 #[tokio::test(start_paused = true)]

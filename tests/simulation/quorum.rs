@@ -343,6 +343,43 @@ async fn after_max_hold_it_is_lost_also_if_members_were_taken_again() {
     assert!(took >= seconds(30) && took <= seconds(36), "{took:?}");
 }
 
+/// Builds the engines of three servers: the first on tokio's clock or on the boot clock, the others on the other clock.
+async fn on_two_clocks(servers: &Servers, first_on_tokio: bool) -> Quorum {
+    let mut engines = vec![];
+    for (place, server) in servers.all.iter().enumerate() {
+        let builder = Engine::builder(server.transport.inner().clone()).restart_grace(seconds(0));
+        let on_tokio = (place == 0) == first_on_tokio;
+        let builder = if on_tokio { builder.on_current_runtime() } else { builder };
+        engines.push(builder.build().await.unwrap());
+    }
+    Quorum::over(engines).unwrap()
+}
+
+async fn ends_at_max_hold(first_on_tokio: bool) {
+    let servers = Servers::new(3);
+    let quorum = on_two_clocks(&servers, first_on_tokio).await;
+    let lease = quorum.lock("a").ttl(seconds(1)).max_hold(seconds(8)).acquire().await.unwrap();
+    for server in [1, 2] {
+        tokio::time::sleep(millis(100)).await;
+        servers.all[server].transport.inner().restart(Restart::DataLost);
+        let taken_again = async {
+            while servers.all[server].transport.inner().stored_holds() == 0 {
+                tokio::time::sleep(millis(10)).await;
+            }
+        };
+        let taken_again = tokio::time::timeout(seconds(4), taken_again).await;
+        assert!(taken_again.is_ok(), "first on tokio's clock: {first_on_tokio}: server {server}");
+    }
+    let lost = tokio::time::timeout(seconds(20), lease.lost()).await;
+    assert_eq!(lost, Ok(LossReason::MaxHold), "first on tokio's clock: {first_on_tokio}");
+}
+
+// In real time: only then do the boot clock and tokio's clock run beside each other. The limits are far apart.
+#[tokio::test]
+async fn after_max_hold_it_is_lost_also_if_its_engines_have_different_clocks() {
+    tokio::join!(ends_at_max_hold(true), ends_at_max_hold(false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_one_engine_ends_no_quorum() {
     let servers = Servers::new(3);

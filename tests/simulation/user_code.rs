@@ -12,7 +12,7 @@ use std::{
 };
 
 use leasehold::{
-    AcquireError, Engine, EngineConfig, Lease, LeaseState, LossReason,
+    AcquireError, CountError, Engine, EngineConfig, Lease, LeaseState, LossReason,
     transport::{BoxFuture, Call, Outcome},
 };
 use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
@@ -208,6 +208,32 @@ async fn a_waker_that_panics_at_the_end_of_an_engine_stops_no_other_step_of_the_
     drop((renewing, losses));
     pass(seconds(30)).await;
     assert_eq!(Arc::strong_count(&kept), 1, "the engine is freed");
+}
+
+// A panic while a panic unwinds would end the process.
+#[tokio::test(start_paused = true)]
+async fn wakers_that_panic_keep_no_caller_of_a_shutdown_from_its_answer() {
+    let engine = builder(&MemoryTransport::new()).build().await.expect("an engine");
+    let held = engine.lock("held").acquire().await.expect("free");
+    let panics = waker(|| std::panic::resume_unwind(Box::new("a waker that panics")));
+    let mut waiting: Vec<BoxFuture<'_, bool>> = Vec::new();
+    for _ in 0..3 {
+        let (permits, opened) = (engine.semaphore("a").acquire(1), engine.latch("b").opened());
+        let lock = engine.lock("held").acquire();
+        waiting.push(Box::pin(async { matches!(permits.await, Err(CountError::ShuttingDown)) }));
+        waiting.push(Box::pin(async { matches!(opened.await, Err(CountError::ShuttingDown)) }));
+        waiting.push(Box::pin(async { matches!(lock.await, Err(AcquireError::ShuttingDown)) }));
+    }
+    assert!(engine.latch("b").try_set(1).await.expect("reachable"));
+    for caller in &mut waiting {
+        assert!(caller.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+    }
+    pass(millis(100)).await;
+    engine.shutdown(seconds(1)).await;
+    drop(held);
+    for caller in waiting {
+        assert!(caller.await, "each caller is told of the shutdown");
+    }
 }
 
 // The list waits for the answer of its first lease. That lease has the latest deadline, so its release is still queued

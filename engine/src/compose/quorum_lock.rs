@@ -343,15 +343,16 @@ impl<'a> Call<'a> {
         if !holding.is_held() {
             return None; // the lease is dropped here, and so released
         }
-        let again = (!self.lock.no_renewal).then(|| self.again());
         for ((place, pending), lock) in reached.open.into_iter().enumerate().zip(&self.members) {
+            let again = (!self.lock.no_renewal).then(|| self.again(lock.engine()));
             tend::start(&holding, Member { place, lock: lock.clone(), pending, again });
         }
         Some(lease)
     }
 
-    fn again(&self) -> Again {
-        let until = self.lock.max_hold.map(|time| self.now() + time);
+    // `engine`: that of the member. The clocks of two engines may show different moments.
+    fn again(&self, engine: &Inner) -> Again {
+        let until = self.lock.max_hold.map(|time| engine.clock.now() + time);
         let ttl = self.lock.effective_ttl();
         let first = (ttl / 30).clamp(FIRST_AGAIN_MIN, FIRST_AGAIN_MAX);
         Again { first, pause: ttl / 3, until }

@@ -25,7 +25,7 @@ pub(super) struct Again {
     /// The first pause of a member that was not granted when the holding began.
     pub(super) first: Duration,
     pub(super) pause: Duration,
-    /// From then on no member is renewed.
+    /// From then on the member is not renewed, by the clock of its engine.
     pub(super) until: Option<Instant>,
 }
 

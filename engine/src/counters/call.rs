@@ -1,6 +1,6 @@
 //! Queues the callers of counters, and removes callers that leave.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -97,7 +97,7 @@ pub(crate) fn dismiss_all(inner: &Inner) {
         });
         let callers = callers.unwrap_or_default();
         inner.events.totals.callers.sub(callers.len() as u64);
-        let _ = guard::call(|| drop(callers)); // dropping a caller answers it, and its waker may panic
+        guard::drop_each(callers); // dropping a caller answers it, and its waker may panic
     }
 }
 
@@ -117,7 +117,7 @@ impl Drop for Place {
 }
 
 impl TakesBack for Inner {
-    fn take_back(self: Arc<Self>, key: &Arc<LockKey>, permits: NonZeroU32) {
+    fn take_back(self: Arc<Self>, key: &Arc<LockKey>, permits: u64) {
         let start = self.counters.with(key, Counter::Semaphore, |slot| {
             slot.entry.give_back(permits);
             slot.poke.notify_one();

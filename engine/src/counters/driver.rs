@@ -272,7 +272,7 @@ impl Drop for Driver {
         }
         let Some(slot) = self.inner.counters.remove(&self.key) else { return };
         self.inner.events.totals.callers.sub(slot.entry.callers() as u64);
-        // Dropping a caller answers it: the engine has ended. Its waker may panic, and this may be the drop of a panic.
-        let _ = guard::call(|| drop(slot));
+        // Dropping a place of an answer answers: the engine has ended. Wakers may panic, and this may be the drop of a panic.
+        guard::drop_each(slot.entry.into_replies());
     }
 }

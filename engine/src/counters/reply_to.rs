@@ -1,6 +1,6 @@
 //! The answer to a caller of a counter. Permits in an answer that no caller takes go back.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -13,7 +13,7 @@ pub(crate) type ReplyTo = oneshot::Sender<Answer>;
 /// What an answer needs from its engine.
 pub(crate) trait TakesBack: Send + Sync {
     /// Nobody has taken these permits, so the engine gives them back.
-    fn take_back(self: Arc<Self>, key: &Arc<LockKey>, permits: NonZeroU32);
+    fn take_back(self: Arc<Self>, key: &Arc<LockKey>, permits: u64);
 }
 
 /// What a caller is told.
@@ -26,14 +26,14 @@ pub(crate) struct Answer {
 struct Permits {
     engine: Arc<dyn TakesBack>,
     key: Arc<LockKey>,
-    number: Option<NonZeroU32>,
+    number: u64,
 }
 
 impl Answer {
     /// The caller takes the answer, and the permits with it.
     pub(crate) fn accept(self) -> Outcome {
         if let Some(mut permits) = self.permits {
-            permits.number = None;
+            permits.number = 0;
         }
         self.outcome
     }
@@ -41,8 +41,8 @@ impl Answer {
 
 impl Drop for Permits {
     fn drop(&mut self) {
-        if let Some(number) = self.number.take() {
-            self.engine.clone().take_back(&self.key, number);
+        if self.number > 0 {
+            self.engine.clone().take_back(&self.key, self.number);
         }
     }
 }
@@ -51,14 +51,14 @@ impl Drop for Permits {
 pub(crate) fn answer(engine: Arc<dyn TakesBack>, key: &Arc<LockKey>, leaving: Leaving<ReplyTo>) {
     let Leaving { work, outcome, reply_to } = leaving;
     let number = taken(work, &outcome);
-    let permits = number.map(|number| Permits { engine, key: key.clone(), number: Some(number) });
+    let permits = (number > 0).then(|| Permits { engine, key: key.clone(), number });
     let _ = guard::call(|| drop(reply_to.send(Answer { outcome, permits })));
 }
 
-fn taken(work: Work, outcome: &Outcome) -> Option<NonZeroU32> {
+fn taken(work: Work, outcome: &Outcome) -> u64 {
     match (work, outcome) {
-        (Work::Take(permits), Outcome::Done { .. }) => Some(permits),
-        (Work::Drain, Outcome::Done { result, .. }) => NonZeroU32::new(u32::try_from(*result).unwrap_or(0)),
-        _ => None,
+        (Work::Take(permits), Outcome::Done { .. }) => permits.get().into(),
+        (Work::Drain, Outcome::Done { result, .. }) => u64::try_from(*result).unwrap_or(0),
+        _ => 0,
     }
 }

@@ -71,7 +71,7 @@ fn lose_everything(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
         lost.extend(lease.loss().map(|reason| (lease.clone(), reason)));
     });
     inner.events.totals.callers.sub(callers.len() as u64);
-    let _ = guard::call(|| drop(callers)); // dropping a caller answers it, and its waker may panic
+    guard::drop_each(callers); // dropping a caller answers it, and its waker may panic
     lost.iter().for_each(|(lease, reason)| loss::handle_loss(inner, lease, *reason));
     lost.into_iter().filter(|(_, reason)| *reason == LossReason::Shutdown).map(|(lease, _)| lease).collect()
 }

@@ -82,7 +82,10 @@ impl<R> Entry<R> {
         self.share(surplus + rest);
         match count == members.len() {
             true => self.look_due |= !self.waiting.is_empty(),
-            false => self.handle_short(sent, now, pace),
+            false => {
+                self.handle_short(sent, now, pace);
+                self.short_of = members.get(count).map(|(_, permits)| *permits);
+            }
         }
     }
 
@@ -96,7 +99,7 @@ impl<R> Entry<R> {
         self.give_back_all(surplus);
     }
 
-    fn give_back_all(&mut self, mut permits: u64) {
+    pub(super) fn give_back_all(&mut self, mut permits: u64) {
         while let Some(some) = NonZeroU32::new(u32::try_from(permits).unwrap_or(u32::MAX).min(GIVE_MAX)) {
             self.writes.add(CounterOp::Give(some), None);
             permits -= u64::from(some.get());

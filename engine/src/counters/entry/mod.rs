@@ -18,7 +18,7 @@ mod waiting;
 pub(crate) mod work;
 mod writes;
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 pub(crate) use self::{flight::Command, pace::Pace};
 use self::{
@@ -59,6 +59,8 @@ pub(crate) struct Entry<R> {
     poll_at: Option<Instant>,
     /// When the last look was sent that did not serve every caller.
     short_at: Option<Instant>,
+    /// How many permits the first caller wanted that this look did not serve. `None`: another look was sent since.
+    short_of: Option<NonZeroU32>,
     /// A writing operation was the last one, so a take that is due goes next.
     take_next: bool,
     /// Nothing is sent before this moment, because the last send has failed.
@@ -82,6 +84,7 @@ impl<R> Entry<R> {
             look_due: false,
             poll_at: None,
             short_at: None,
+            short_of: None,
             take_next: false,
             retry_at: None,
             pause: PAUSE_MIN,
@@ -109,8 +112,8 @@ impl<R> Entry<R> {
     }
 
     /// Gives permits back that a caller was given and did not take.
-    pub(crate) fn give_back(&mut self, permits: NonZeroU32) {
-        self.writes.add(CounterOp::Give(permits), None);
+    pub(crate) fn give_back(&mut self, permits: u64) {
+        self.give_back_all(permits);
     }
 
     /// Takes in that notices came, or that some may have been missed.
@@ -205,11 +208,20 @@ impl<R> Entry<R> {
     fn is_look_due(&self, now: Instant) -> bool {
         let has_passed = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         !self.waiting.is_empty()
-            && (self.look_due || has_passed(self.poll_at) || has_passed(self.waiting.first_deadline()))
+            && (self.look_due
+                || self.is_blocker_gone()
+                || has_passed(self.poll_at)
+                || has_passed(self.waiting.first_deadline()))
+    }
+
+    // The caller that the last look did not serve has left, and the first one now wants less: there may be enough for it.
+    fn is_blocker_gone(&self) -> bool {
+        let wants = self.waiting.first_want();
+        wants.zip(self.short_of).is_some_and(|(wants, short_of)| wants < short_of)
     }
 
     fn look(&mut self) -> Cargo<R> {
-        (self.look_due, self.poll_at) = (false, None);
+        (self.look_due, self.poll_at, self.short_of) = (false, None, None);
         match self.counter {
             Counter::Semaphore => Cargo::Take(self.waiting.first(TAKE_MAX)),
             Counter::Latch => Cargo::Look,
@@ -288,6 +300,17 @@ impl<R> Entry<R> {
         let mut callers = self.waiting.remove_all();
         callers.extend(self.writes.remove_optional());
         callers
+    }
+
+    /// Ends the entry. Returns where each caller that has no answer yet waits for it.
+    pub(crate) fn into_replies(mut self) -> Vec<R> {
+        let in_flight = match self.flight {
+            Some(Flight { cargo: Cargo::Write(write), .. }) => write.callers,
+            _ => BTreeMap::new(),
+        };
+        let callers = self.waiting.remove_all().into_iter().chain(self.writes.into_callers());
+        let replies = callers.chain(in_flight.into_values()).map(|caller| caller.reply_to);
+        replies.chain(self.leaving.into_iter().map(|leaving| leaving.reply_to)).collect()
     }
 }
 

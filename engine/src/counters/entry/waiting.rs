@@ -63,6 +63,14 @@ impl<R> Waiting<R> {
         wants.take(max).collect()
     }
 
+    /// How many permits the first caller wants; none of a latch.
+    pub(super) fn first_want(&self) -> Option<NonZeroU32> {
+        match self.callers.values().next()?.work {
+            Work::Take(permits) => Some(permits),
+            _ => None,
+        }
+    }
+
     /// The callers that came up to this one.
     pub(super) fn up_to(&self, last: CallerId) -> Vec<CallerId> {
         self.callers.range(..=last).map(|(id, _)| *id).collect()

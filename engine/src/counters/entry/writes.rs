@@ -1,6 +1,9 @@
 //! The writing operations that wait for their turn. Releases and count-downs that wait are added up. Pure.
 
-use std::{collections::VecDeque, num::NonZeroU32};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    num::NonZeroU32,
+};
 
 use super::work::{Caller, CallerId, Leaving, Outcome, Work};
 use crate::{clock::Instant, transport::CounterOp};
@@ -9,7 +12,7 @@ use crate::{clock::Instant, transport::CounterOp};
 #[derive(Clone, Debug)]
 pub(crate) struct Write<R> {
     pub(super) op: CounterOp,
-    pub(super) callers: Vec<Caller<R>>,
+    pub(super) callers: BTreeMap<CallerId, Caller<R>>,
 }
 
 /// The writing operations of one counter, in their order.
@@ -26,7 +29,7 @@ impl<R> Default for Writes<R> {
 
 impl<R> Writes<R> {
     pub(super) fn add(&mut self, op: CounterOp, caller: Option<Caller<R>>) {
-        let callers = caller.into_iter().collect();
+        let callers = caller.into_iter().map(|caller| (caller.id, caller)).collect();
         self.merge(Write { op, callers });
     }
 
@@ -83,7 +86,11 @@ impl<R> Writes<R> {
         let (stay, gone) = std::mem::take(&mut self.queue).into_iter().partition(Write::goes_on);
         self.queue = stay;
         let gone: VecDeque<Write<R>> = gone;
-        gone.into_iter().flat_map(|write| write.callers).collect()
+        gone.into_iter().flat_map(|write| write.callers.into_values()).collect()
+    }
+
+    pub(super) fn into_callers(self) -> impl Iterator<Item = Caller<R>> {
+        self.queue.into_iter().flat_map(|write| write.callers.into_values())
     }
 
     pub(super) fn first_joined(&self) -> Option<Instant> {
@@ -112,26 +119,26 @@ impl<R> Write<R> {
     }
 
     pub(super) fn depart(&mut self, id: CallerId) -> Option<Caller<R>> {
-        let place = self.callers.iter().position(|caller| caller.id == id)?;
-        Some(self.callers.remove(place))
+        self.callers.remove(&id)
     }
 
     pub(super) fn depart_by(&mut self, moment: Instant) -> Vec<Caller<R>> {
-        let callers = std::mem::take(&mut self.callers).into_iter();
-        let (gone, stay) = callers.partition(|caller| caller.joined <= moment);
-        self.callers = stay;
+        let mut gone = Vec::new();
+        while let Some(first) = self.callers.first_entry().filter(|first| first.get().joined <= moment) {
+            gone.push(first.remove());
+        }
         gone
     }
 
     pub(super) fn first_joined(&self) -> Option<Instant> {
-        self.callers.iter().map(|caller| caller.joined).min()
+        self.callers.values().next().map(|caller| caller.joined)
     }
 
     /// The answers to all callers of an operation that is done.
     pub(super) fn answers(self, result: i64, left: i64) -> impl Iterator<Item = Leaving<R>> {
         let before = left.saturating_add(result);
         let counts = matches!(self.op, CounterOp::CountDown(_));
-        self.callers.into_iter().enumerate().map(move |(place, caller)| {
+        self.callers.into_values().enumerate().map(move |(place, caller)| {
             let step = i64::try_from(place).unwrap_or(i64::MAX).saturating_add(1).min(result);
             let left = if counts { before - step } else { left };
             caller.leave(Outcome::Done { result, left })
@@ -139,7 +146,7 @@ impl<R> Write<R> {
     }
 
     pub(super) fn refused(self, outcome: &Outcome) -> impl Iterator<Item = Leaving<R>> {
-        self.callers.into_iter().map(|caller| caller.leave(outcome.clone()))
+        self.callers.into_values().map(|caller| caller.leave(outcome.clone()))
     }
 }
 
