@@ -22,7 +22,8 @@ use crate::{
     tour::{PREFIX, tour},
 };
 
-/// What the README says a user must be allowed: for all, what a cluster needs besides, and what read/write locks do.
+/// What the README says a user must be allowed: for all, what a cluster needs besides, what read/write locks do, and what
+/// fenced locks do.
 fn documented(user: &str) -> Vec<Vec<String>> {
     let readme = include_str!("../../transports/redis/README.md");
     let rules = readme.lines().filter_map(|line| line.strip_prefix(&format!("ACL SETUSER {user} ")));
@@ -33,10 +34,22 @@ fn documented(user: &str) -> Vec<Vec<String>> {
     rules
 }
 
-/// The same for servers that are no cluster: for all, and for fenced locks.
+/// For exclusive and fenced locks on servers that are no cluster.
 fn documented_without_cluster() -> Vec<String> {
     let rules = documented("leasehold");
-    [&rules[0][..], &rules[2]].concat()
+    [rules[0].clone(), with("~redisson_lock_token:*", &rules)].concat()
+}
+
+/// For exclusive and fenced locks on a cluster.
+fn documented_on_cluster() -> Vec<String> {
+    let rules = documented("leasehold");
+    [rules[0].clone(), with("+asking", &rules), with("~redisson_lock_token:*", &rules)].concat()
+}
+
+/// The rule that has this right.
+fn with(right: &str, rules: &[Vec<String>]) -> Vec<String> {
+    let rule = rules.iter().find(|rule| rule.iter().any(|word| word == right));
+    rule.unwrap_or_else(|| panic!("{right} is in a rule of the README")).clone()
 }
 
 /// Connections to all servers of a kind, as somebody who may do everything.
@@ -178,7 +191,7 @@ async fn the_documented_rights_are_enough_on_a_cluster_and_each_missing_is_named
     for version in [ServerVersion::Debian, ServerVersion::Valkey91] {
         let cluster = RedisCluster::builder().version(version).replicas_each(0).start().expect("a cluster");
         let mut admin = Admin::of(&cluster.nodes());
-        let rule = documented("leasehold")[..2].concat();
+        let rule = documented_on_cluster();
         admin.grant("leasehold", &rule);
         let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
         let config = logged_in(RedisConfig::cluster(nodes));
@@ -199,7 +212,7 @@ async fn l2_the_documented_rights_are_enough_for_notices_on_a_cluster_of_6_2() {
     let recipe = RedisCluster::builder().version(ServerVersion::Redis62).replicas_each(0);
     let cluster = recipe.start().expect("a cluster");
     let mut admin = Admin::of(&cluster.nodes());
-    let mut rule = documented("leasehold")[..2].concat();
+    let mut rule = documented_on_cluster();
     rule.retain(|right| !SINCE_7.iter().any(|since_7| right.starts_with(since_7)));
     admin.grant("leasehold", &rule);
     let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
