@@ -167,7 +167,7 @@ fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, A
         lease.add_hold(call.terms.kind);
         return Ok(Admitted::Share(lease.clone()));
     }
-    if call.patience == Patience::Try && slot.entry.is_known_held(call.terms.kind, now) {
+    if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(call.terms.kind, now) {
         return Ok(Admitted::Held);
     }
     inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))
