@@ -8,7 +8,7 @@ use crate::{
     lease::state::LossReason,
     renewal::{batch_outcomes::BatchOutcomes, manual::ManualOutcome, ttl_check::TtlExpectation},
     routing::topology::Topology,
-    transport::{Call, Effect, ErrorKind, Outcome, ServerTime, TransportError},
+    transport::{Call, Effect, ErrorKind, Op, Outcome, ServerTime, TransportError},
 };
 
 impl Shard {
@@ -55,12 +55,12 @@ impl Shard {
                 counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
-            Outcome::Renewed { found, at } => {
+            Outcome::Renewed { found, at } if matches!(member.op, Op::Renew { .. }) => {
                 counts.count_renewed();
                 let left = self.handle_renewed(member, Some((found, at)), sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
-            Outcome::Downgraded { .. } => {
+            Outcome::Downgraded { .. } if matches!(member.op, Op::Downgrade { .. }) => {
                 counts.count_renewed();
                 self.handle_downgraded(member.ticket);
                 let left = self.handle_renewed(member, None, sent, now, topology);
