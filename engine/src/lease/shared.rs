@@ -387,6 +387,11 @@ impl LeaseCore {
         self.cold.get().is_some_and(|cold| cold.is_downgraded() && !cold.is_downgrade_confirmed())
     }
 
+    /// Whether a server has confirmed a downgrade.
+    pub(crate) fn is_downgrade_confirmed(&self) -> bool {
+        self.cold.get().is_some_and(|cold| cold.is_downgrade_confirmed())
+    }
+
     /// A server has confirmed the downgrade. [`tell_change`](Self::tell_change) wakes the holder that waits for it.
     pub(crate) fn confirm_downgrade(&self) {
         self.cold().confirm_downgrade();

@@ -523,3 +523,17 @@ fn a_downgrade_that_is_answered_as_a_renewal_is_asked_again_after_a_pause() {
     ground.answer(batch, 400, 401, downgraded(400));
     assert!(!lease.wants_downgrade() && !lease.is_in_jeopardy());
 }
+
+#[test]
+fn a_downgrade_that_a_driver_before_had_begun_goes_out_at_once() {
+    for renewed in [true, false] {
+        let mut ground = Ground::new();
+        let lease = read_only(&mut ground, Terms { renewed, ..WRITE });
+        let mut after = Ground::new();
+        let baseline = TtlExpectation::adopted(&lease, at(20));
+        lease.set_ticket(None);
+        after.shards.handle_order(Order::Register(lease, baseline), at(20), &after.topology);
+        let batch = one(after.due(50));
+        assert!(matches!(batch.members[0].op, Op::Downgrade { .. }));
+    }
+}
