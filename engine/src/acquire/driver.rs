@@ -25,7 +25,7 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
-    metrics::{self, AskAnswer, EngineEvent, LockEvent},
+    metrics::{self, AskAnswer, EngineEvent, LabelSet, LockEvent},
     release::{downgrade, loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
     transport::{Call, HoldKind, Op, Outcome, TransportError},
@@ -344,7 +344,7 @@ fn handle_answer(
 /// A lease that holds its key, with the reply slots of the callers that get the lease.
 struct Installed {
     lease: Arc<LeaseCore>,
-    reply_tos: Vec<(HoldKind, ReplyTo)>,
+    reply_tos: Vec<((HoldKind, LabelSet), ReplyTo)>,
     baseline: TtlExpectation,
     replaced: Vec<Arc<LeaseCore>>,
     /// The lease writes, and its callers only read.
@@ -364,7 +364,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
     let replaced = replaced.into_iter().filter(|earlier| earlier.lose(LossReason::NotOurs)).collect();
     let callers = std::iter::once(receiver).chain(sharers);
-    let reply_tos = callers.map(|caller| (caller.side, caller.reply_to)).collect();
+    let reply_tos = callers.map(|caller| ((caller.side, caller.terms.labels), caller.reply_to)).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
     Installed { baseline, lease, reply_tos, replaced, is_left_to_readers }
 }
@@ -380,9 +380,14 @@ fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     if is_left_to_readers {
         downgrade::send(inner, &lease);
     }
-    for (side, reply_to) in reply_tos {
+    for (caller, reply_to) in reply_tos {
         // If the caller was dropped, the pending grant is dropped, which releases the lease.
-        reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), side, inner.clone(), contended)));
+        reply_to.send(Answer::PendingGrant(PendingGrant::new(
+            lease.clone(),
+            caller,
+            inner.clone(),
+            contended,
+        )));
     }
 }
 

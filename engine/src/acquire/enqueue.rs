@@ -80,7 +80,8 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     let id = CallerId(inner.next_id());
     match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
         Next::Share(lease) => {
-            Ok(Enqueued::Shared(PendingGrant::new(lease, call.terms.kind, inner.clone(), false)))
+            let Terms { kind, labels, .. } = call.terms;
+            Ok(Enqueued::Shared(PendingGrant::new(lease, (kind, labels), inner.clone(), false)))
         }
         Next::Held => Ok(Enqueued::Held),
         Next::Wait | Next::Gone => Ok(Enqueued::Queued(
