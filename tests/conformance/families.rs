@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use leasehold::{
+    FencingMode,
     key::{Family, LockKey},
     transport::{Effect, ErrorKind, HoldKind, Op, Outcome},
 };
@@ -10,7 +11,13 @@ use leasehold::{
 use super::{Context, Fixture, LONG};
 
 /// Every kind that there is.
-const KINDS: [HoldKind; 3] = [HoldKind::Exclusive, HoldKind::Read, HoldKind::Write];
+const KINDS: [HoldKind; 5] = [
+    HoldKind::Exclusive,
+    HoldKind::Spin,
+    HoldKind::Fenced(FencingMode::Hybrid),
+    HoldKind::Read,
+    HoldKind::Write,
+];
 
 const OPERATIONS: [Op; 4] =
     [Op::Acquire { ttl: LONG }, Op::Renew { ttl: LONG }, Op::Downgrade { ttl: LONG }, Op::Release];

@@ -16,6 +16,8 @@ on_every_ground!(
     acquire_of_a_lock_held_here,
     acquire_of_a_lock_held_elsewhere,
     acquire_that_waits_in_vain,
+    acquire_of_a_fenced_lock_held_elsewhere,
+    acquire_of_a_spin_lock_held_elsewhere,
     try_acquire,
     run,
     multi_acquire,
@@ -55,6 +57,22 @@ fn acquire_of_a_lock_held_here<G: Fixture>() {
 fn acquire_of_a_lock_held_elsewhere<G: Fixture>() {
     let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
     assert!(fates.without_caller > 0.0, "{fates:?}");
+}
+
+fn acquire_of_a_fenced_lock_held_elsewhere<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        give_back_soon(stage.other.fenced_lock("a").wait(PATIENCE).acquire().await.expect("free"));
+        let acquire = stage.engine.fenced_lock("a").acquire();
+        polled(async move { drop(acquire.await) })
+    });
+}
+
+fn acquire_of_a_spin_lock_held_elsewhere<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        give_back_soon(stage.other.spin_lock("a").wait(PATIENCE).acquire().await.expect("free"));
+        let acquire = stage.engine.spin_lock("a").acquire();
+        polled(async move { drop(acquire.await) })
+    });
 }
 
 fn contended<G: Fixture>(stage: &Stage<G>, held: Lease) -> Polled {

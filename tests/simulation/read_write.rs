@@ -1,9 +1,20 @@
 //! Read/write locks: readers share, a writer is alone.
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use leasehold::{AcquireError, DowngradeError, Lock};
+use leasehold::{
+    AcquireError, DowngradeError, Lock,
+    routing::topology::NodeId,
+    transport::{BoxFuture, Call, ErrorKind, Op, Outcome, TransportError},
+};
 use leasehold_memory::{Fault, MemoryTransport, Operation};
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
 use crate::fixture::{Traffic, What, breathe, engine, fixture, millis, pass, seconds, timed};
 
@@ -375,5 +386,59 @@ async fn a_downgrade_that_is_dropped_at_any_poll_leaves_nothing() {
         assert!(lock.write().try_acquire().await.unwrap().is_some(), "{polls}");
         pass(millis(100)).await;
         fixture.settles_within(millis(5)).await;
+    }
+}
+
+/// Refuses downgrades for now, as a cluster does while a slot is on its way, and lets renewals pass.
+#[derive(Clone, Default)]
+struct RefusesDowngrades(Arc<AtomicBool>, Arc<AtomicBool>);
+
+impl Hand for RefusesDowngrades {
+    fn renew<'a>(&'a self, behind: &'a Behind, node: NodeId, batch: Vec<Call>) -> BoxFuture<'a, Vec<Call>> {
+        let is_refused = self.0.load(Ordering::Relaxed);
+        let loses_replies = self.1.swap(false, Ordering::Relaxed);
+        let (downgrades, renewals): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|call| matches!(call.op, Op::Downgrade { .. }));
+        Box::pin(async move {
+            let mut answered = behind.lane.call(node, renewals).await;
+            if loses_replies {
+                let lost = behind.lane.call(node, downgrades).await;
+                let at = |call: &Call| call.outcome.at().expect("memory answers");
+                let unknown = |at| TransportError::unknown(ErrorKind::TimedOut, at, "the reply was lost");
+                answered.extend(lost.into_iter().map(|call| {
+                    let error = unknown(at(&call));
+                    call.answered(Outcome::Failed(error))
+                }));
+            } else if is_refused {
+                let error = TransportError::without_effect(ErrorKind::NotReady, Some(node), "TRYAGAIN");
+                answered
+                    .extend(downgrades.into_iter().map(|call| call.answered(Outcome::Failed(error.clone()))));
+            } else {
+                answered.extend(behind.lane.call(node, downgrades).await);
+            }
+            answered
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_a_lease_whose_downgrade_is_refused_for_long_is_held_all_the_time() {
+    for reply_is_lost in [false, true] {
+        let transport: Interposed<_, RefusesDowngrades> = Interposed::new(MemoryTransport::new());
+        let engine = engine(&transport).await;
+        let lock = engine.rw_lock("a");
+        let writer = lock.write().acquire().await.unwrap();
+        transport.hand.0.store(true, Ordering::Relaxed);
+        transport.hand.1.store(reply_is_lost, Ordering::Relaxed); // executed, and the server knows no write hold any more
+        let downgrade = tokio::spawn(writer.downgrade());
+        pass(seconds(300)).await;
+        assert_eq!(
+            (engine.snapshot().lost, downgrade.is_finished()),
+            (0, reply_is_lost),
+            "a renewal as a reader shows it"
+        );
+        transport.hand.0.store(false, Ordering::Relaxed);
+        let (reader, took) = timed(downgrade).await;
+        assert!(took <= seconds(3) && reader.unwrap().unwrap().is_held(), "{took:?}");
     }
 }

@@ -112,6 +112,7 @@ OUTCOMES = [
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
         unit="percentunit",
         most=1,
+        wide=24,
     ),
 ]
 

@@ -100,9 +100,8 @@ impl<S> Index<S> {
     pub(crate) fn take_readers(&mut self, terms: Terms) -> Vec<Caller<S>> {
         let end = self.writers.first().copied().unwrap_or(Place::MAX);
         let before = self.callers.range(..end).inspect(|_| self.note_look());
-        let shares =
-            |(place, queued): (&Place, &Box<Queued<S>>)| queued.caller.may_share(terms).then_some(*place);
-        let places: Vec<Place> = before.filter_map(shares).collect();
+        let shares = before.filter(|(_, queued)| queued.caller.may_share(terms));
+        let places: Vec<Place> = shares.map(|(place, _)| *place).collect();
         places.into_iter().filter_map(|place| self.take_at(place)).collect()
     }
 

@@ -67,9 +67,22 @@ struct Record {
     /// The lease's server changed while a renewal was in flight. If that renewal fails, the next one is sent without a
     /// pause.
     retry_at_once: bool,
+    /// What is sent next while no server has confirmed the downgrade of the lease.
+    downgrade: DowngradeStep,
     baseline: TtlExpectation,
     /// The tick in which the lease was to be renewed.
     due: u64,
+}
+
+/// A server may refuse downgrades for as long as a slot moves. Between two of them the lease is renewed, so that it does
+/// not run out: as a write lease, and if the server knows no such hold, as a read lease, because a downgrade without an
+/// answer may have been executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum DowngradeStep {
+    #[default]
+    Downgrade,
+    RenewAsWriter,
+    RenewAsReader,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +149,7 @@ impl Shard {
             stage: Stage::Idle,
             too_late: 0,
             retry_at_once: false,
+            downgrade: DowngradeStep::Downgrade,
             baseline,
             due,
         };
@@ -256,7 +270,11 @@ impl Shard {
         let goes_out = lease.is_held(now) && is_wanted;
         record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
         let late = now - start_of(record.due);
-        goes_out.then(|| (renewal(ticket, lease, manual.send(ticket), now, command_timeout), late))
+        let downgrade = lease.wants_downgrade().then(|| std::mem::take(&mut record.downgrade));
+        goes_out.then(|| {
+            let renewal = renewal(lease, downgrade, manual.send(ticket), now, command_timeout);
+            (renewal.with_ticket(ticket), late)
+        })
     }
 
     /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's labels, unless
@@ -348,8 +366,8 @@ impl Shard {
 }
 
 fn renewal(
-    ticket: u64,
     lease: &LeaseCore,
+    downgrade: Option<DowngradeStep>,
     requested: Option<Duration>,
     now: Instant,
     command_timeout: Duration,
@@ -357,11 +375,13 @@ fn renewal(
     let ttl = requested.map_or(lease.ttl(), |requested| requested.max(lease.ttl()));
     let execute_by = now + command_timeout.min(lease.ttl() / 6);
     lease.note_send(execute_by, ttl);
-    let (kind, op) = match lease.wants_downgrade() {
-        true => (HoldKind::Write, Op::Downgrade { ttl }),
-        false => (lease.kind(), Op::Renew { ttl }),
+    let (kind, op) = match downgrade {
+        None => (lease.kind(), Op::Renew { ttl }),
+        Some(DowngradeStep::Downgrade) => (HoldKind::Write, Op::Downgrade { ttl }),
+        Some(DowngradeStep::RenewAsWriter) => (HoldKind::Write, Op::Renew { ttl }),
+        Some(DowngradeStep::RenewAsReader) => (HoldKind::Read, Op::Renew { ttl }),
     };
-    Call::new(lease.key.clone(), kind, op, lease.owner, execute_by).with_ticket(ticket)
+    Call::new(lease.key.clone(), kind, op, lease.owner, execute_by)
 }
 
 /// The last tick that has begun at `now`.

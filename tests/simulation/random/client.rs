@@ -36,7 +36,9 @@ impl Client {
     }
 
     fn lock(&mut self) -> (Lock, Side) {
+        self.fenced = false;
         let side = *SIDES.choose(&mut self.rng).expect("some");
+        self.fenced = false;
         let mut lock = match side {
             Side::Exclusive => self.lock_of_a_kind(),
             Side::Read => self.engine.rw_lock(SHARED).read(),

@@ -174,7 +174,7 @@ fn lost_before_handover(windows: &[Window]) -> u64 {
     let mut handovers = 0;
     for pair in windows.windows(2).filter(|pair| pair[0].key == pair[1].key && pair[0].token < pair[1].token)
     {
-        assert!(pair[0].until_ns <= executed_ns(&pair[1]), "S3: {pair:?}");
+        assert!(pair[0].until_ns <= executed_ns(pair[1]), "S3: {pair:?}");
         handovers += 1;
     }
     handovers
@@ -200,7 +200,7 @@ impl Totals {
             handovers,
             ended_engines,
         } = *self;
-        assert!(leases > 20 * runs && handovers > 15 * runs, "{self:?}");
+        assert!(leases > 20 * runs && handovers > 12 * runs, "{self:?}");
         assert!(faults > 10 * runs && lost > 2 * runs && refused > 5 * runs, "{self:?}");
         assert!(reads > 5 * runs && writes > 2 * runs && read_together > runs, "{self:?}");
         assert!(downgrades > runs / 4, "{self:?}");

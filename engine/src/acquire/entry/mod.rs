@@ -42,7 +42,6 @@ use crate::{
     lease::shared::{LeaseCore, Terms},
     transport::{HoldKind, TransportError},
 };
-
 use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};

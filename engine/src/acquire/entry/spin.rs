@@ -15,10 +15,10 @@ impl<S> Entry<S> {
         self.ask_next(now + pause, Cause::Poll);
     }
 
-    /// The caller at the head polls, but the next ask was planned for a caller that waited for notices.
+    /// The next ask is not due. If the caller at the head polls, an ask that was planned for a caller that waited for
+    /// notices is put forward.
     pub(super) fn hurry_for_spin(&mut self, now: Instant, pace: &Pace) {
-        if self.head_spins() && matches!(self.cause, Cause::SafetyPoll | Cause::Expiry) && now < self.next_ask
-        {
+        if self.head_spins() && matches!(self.cause, Cause::SafetyPoll | Cause::Expiry) {
             self.poll_next(now, pace);
         }
     }

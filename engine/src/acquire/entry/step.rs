@@ -53,9 +53,9 @@ impl<S> Entry<S> {
             let closing = self.stop_asking();
             return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
-        self.hurry_for_spin(now, pace);
         self.hurry_for_reader(now);
         if now < self.next_ask {
+            self.hurry_for_spin(now, pace);
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
             return (Step::Wait { until: Some(until), watch: self.wants_watch() }, None);
         }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Event, Shard, Stage, TICK, due_tick, number};
+use super::{DowngradeStep, Event, Record, Shard, Stage, TICK, due_tick, number};
 use crate::{
     clock::Instant,
     lease::state::LossReason,
     renewal::{batch_outcomes::BatchOutcomes, manual::ManualOutcome, ttl_check::TtlExpectation},
     routing::topology::Topology,
-    transport::{Call, Effect, ErrorKind, Op, Outcome, ServerTime, TransportError},
+    transport::{Call, Effect, ErrorKind, HoldKind, Op, Outcome, ServerTime, TransportError},
 };
 
 impl Shard {
@@ -57,6 +57,9 @@ impl Shard {
             }
             Outcome::Renewed { found, at } if matches!(member.op, Op::Renew { .. }) => {
                 counts.count_renewed();
+                if member.kind == HoldKind::Read {
+                    self.handle_downgraded(member.ticket); // the server knows a read hold
+                }
                 let left = self.handle_renewed(member, Some((found, at)), sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
@@ -66,6 +69,7 @@ impl Shard {
                 let left = self.handle_renewed(member, None, sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
+            Outcome::NotYours { .. } if self.may_be_downgraded(member) => self.renew_as_reader(member.ticket),
             Outcome::NotYours { .. } => {
                 counts.count_not_ours();
                 self.lose(member.ticket, LossReason::NotOurs);
@@ -87,8 +91,23 @@ impl Shard {
         false
     }
 
+    fn renew_as_reader(&mut self, ticket: u64) {
+        if let Some(record) = self.records.get_mut(ticket) {
+            record.downgrade = DowngradeStep::RenewAsReader;
+        }
+        self.make_ready(ticket);
+    }
+
+    // The renewal has found no write hold. A downgrade without an answer may have been executed before.
+    fn may_be_downgraded(&self, member: &Call) -> bool {
+        let is_write_renewal = member.kind == HoldKind::Write && matches!(member.op, Op::Renew { .. });
+        let wants = |record: &Record| record.lease.wants_downgrade();
+        is_write_renewal && self.records.get(member.ticket).is_some_and(wants)
+    }
+
     fn handle_downgraded(&mut self, ticket: u64) {
-        let Some(record) = self.records.get(ticket) else { return };
+        let wants = |record: &&Record| record.lease.wants_downgrade();
+        let Some(record) = self.records.get(ticket).filter(wants) else { return };
         record.lease.confirm_downgrade();
         self.events.push(Event::Downgraded(record.lease.clone()));
     }
@@ -149,6 +168,10 @@ impl Shard {
         let lease = record.lease.clone();
         (record.stage, record.too_late) = (Stage::Idle, 0);
         let retry_at_once = std::mem::take(&mut record.retry_at_once);
+        let is_refused = (error.kind, error.effect) == (ErrorKind::NotReady, Effect::None);
+        if is_refused && matches!(member.op, Op::Downgrade { .. }) {
+            record.downgrade = DowngradeStep::RenewAsWriter;
+        }
         if error.kind == ErrorKind::WrongType && error.effect == Effect::None {
             return self.lose(member.ticket, LossReason::NotOurs); // the key holds a value that is no lock
         }

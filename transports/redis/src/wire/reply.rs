@@ -417,7 +417,7 @@ mod tests {
         let fields = |lasts: i64| vec![s("u:1"), s("1"), n(lasts), s("u:2:write"), s("2"), n(500)];
         let seen = |mode, lasts| Seen::read_write(&a(vec![n(7), n(500), n(mode), a(fields(lasts))])).unwrap();
         let (first, second) = (Hold::new("u:1", 1), Hold::new("u:2", 2));
-        assert_eq!(seen(1, -2).holds, [second.clone()]);
+        assert_eq!(seen(1, -2).holds, std::slice::from_ref(&second));
         for (mode, lasts) in [(1, 400), (1, -1), (1, -3), (0, -2)] {
             assert_eq!(seen(mode, lasts).holds, [first.clone(), second.clone()], "{mode} {lasts}");
         }

@@ -33,29 +33,30 @@ final class Verbs {
         this.counters = new CounterVerbs(redisson);
     }
 
-    /** {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. Else the plain lock. */
+    /**
+     * {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. {@code fenced:a}, {@code
+     * spin:a}, {@code read:a} and {@code write:a}: that lock, or that side of the read/write lock. Else the plain lock.
+     */
     private RLock lockOf(String name) {
-        if (name.startsWith(RED)) {
-            String member = name.substring(RED.length());
-            Stream<RedissonClient> servers = Stream.concat(Stream.of(redisson), others.stream());
-            return redisson.getRedLock(servers.map(server -> server.getLock(member)).toArray(RLock[]::new));
-        }
         if (name.contains("+")) {
             return redisson.getMultiLock(
                     Arrays.stream(name.split("\\+")).map(redisson::getLock).toArray(RLock[]::new));
         }
-        return redisson.getLock(name);
+        int colon = name.indexOf(':');
+        String rest = name.substring(colon + 1);
+        return switch (colon < 0 ? "" : name.substring(0, colon)) {
+            case "red" -> redLockOf(rest);
+            case "fenced" -> redisson.getFencedLock(rest);
+            case "spin" -> redisson.getSpinLock(rest);
+            case "read" -> redisson.getReadWriteLock(rest).readLock();
+            case "write" -> redisson.getReadWriteLock(rest).writeLock();
+            default -> redisson.getLock(name);
+        };
     }
 
-    /** {@code fenced:a}: the fenced lock of a. {@code spin:a}: the spin lock of a. Else the plain lock. */
-    private RLock lockOf(String name) {
-        if (name.startsWith(FENCED)) {
-            return redisson.getFencedLock(name.substring(FENCED.length()));
-        }
-        if (name.startsWith(SPIN)) {
-            return redisson.getSpinLock(name.substring(SPIN.length()));
-        }
-        return redisson.getLock(name);
+    private RLock redLockOf(String member) {
+        Stream<RedissonClient> servers = Stream.concat(Stream.of(redisson), others.stream());
+        return redisson.getRedLock(servers.map(server -> server.getLock(member)).toArray(RLock[]::new));
     }
 
     /** What a command does, on its thread; its value is the result text of the answer. */
@@ -215,11 +216,6 @@ final class Verbs {
             return "";
         };
     }
-
-    private static final String RED = "red:";
-    private static final String FENCED = "fenced:";
-
-    private static final String SPIN = "spin:";
 
     private RBucket<String> bucket(String key) {
         return redisson.getBucket(key, StringCodec.INSTANCE);
