@@ -8,7 +8,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -94,7 +94,7 @@ pub(crate) struct LeaseCore {
     ticket: AtomicU64,
     holds: AtomicU32,
     /// The phase, the marks, and the number of the labels.
-    phase: AtomicU32,
+    phase: AtomicU16,
     cold: OnceLock<Box<ColdState>>,
 }
 
@@ -124,7 +124,7 @@ impl LeaseCore {
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU32::new(HELD | marks_of(labels)), // neither TAKEN nor AWAITED
+            phase: AtomicU16::new(HELD | marks_of(labels)), // neither TAKEN nor AWAITED
             cold,
         }
     }
@@ -237,7 +237,7 @@ impl LeaseCore {
     /// [`tell_change`](Self::tell_change) last.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
-        self.end((LOST + place) as u32)
+        self.end((LOST + place) as u16)
     }
 
     /// Claims the handling of the loss. `false`: another caller has handled it, or is handling it.
@@ -250,7 +250,7 @@ impl LeaseCore {
         self.end(RELEASED)
     }
 
-    fn end(&self, phase: u32) -> bool {
+    fn end(&self, phase: u16) -> bool {
         self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
     }
 
@@ -262,13 +262,13 @@ impl LeaseCore {
         }
     }
 
-    fn phase(&self) -> u32 {
+    fn phase(&self) -> u16 {
         self.phase.load(Ordering::Acquire) & !MARKS
     }
 
     // The mark bits stay as they are.
-    fn change_phase(&self, change: impl Fn(u32) -> Option<u32>) -> bool {
-        let change = |old: u32| change(old & !MARKS).map(|new| new | (old & MARKS));
+    fn change_phase(&self, change: impl Fn(u16) -> Option<u16>) -> bool {
+        let change = |old: u16| change(old & !MARKS).map(|new| new | (old & MARKS));
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
@@ -469,8 +469,8 @@ impl LeaseCore {
     }
 }
 
-fn marks_of(labels: LabelSet) -> u32 {
-    (labels.index() as u32) << LABELS_SHIFT
+fn marks_of(labels: LabelSet) -> u16 {
+    (labels.index() as u16) << LABELS_SHIFT
 }
 
 fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
@@ -483,20 +483,20 @@ fn forgotten_by(execute_by: Instant, ttl: Duration) -> Instant {
 
 /// The bit that marks a deadline which a reader has seen pass. The remaining 63 bits of nanoseconds reach 292 years.
 const PASSED: u64 = 1 << 63;
-const HELD: u32 = 0;
-const JEOPARDY: u32 = 1;
-const RELEASED: u32 = 2;
+const HELD: u16 = 0;
+const JEOPARDY: u16 = 1;
+const RELEASED: u16 = 2;
 const LOST: usize = 3;
 /// A holder has taken the lease.
-const TAKEN: u32 = 0x80;
+const TAKEN: u16 = 0x20;
 /// The shard waits until a holder takes the lease.
-const AWAITED: u32 = 0x40;
+const AWAITED: u16 = 0x10;
 /// The loss is being handled, or was handled.
-const HANDLED: u32 = 0x20;
-const MARKS: u32 = TAKEN | AWAITED | HANDLED | LABELS;
+const HANDLED: u16 = 0x08;
+const MARKS: u16 = TAKEN | AWAITED | HANDLED | LABELS;
 /// The number of the labels: a mark that only the first holder changes.
-const LABELS: u32 = 0xffff << LABELS_SHIFT;
-const LABELS_SHIFT: u32 = 8;
+const LABELS: u16 = 0x1ff << LABELS_SHIFT;
+const LABELS_SHIFT: u16 = 7;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

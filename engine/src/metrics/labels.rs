@@ -100,6 +100,9 @@ impl LabelSet {
     }
 }
 
+/// A lease keeps the number in nine bits.
+const _: () = assert!(LabelSet::COUNT <= 1 << 9);
+
 impl Default for LabelSet {
     fn default() -> Self {
         Self::DEFAULT
