@@ -1,6 +1,8 @@
 //! Nothing is counted twice and nothing is forgotten. Every wait that started ended in one way or goes on; every lease
 //! that was granted was released, whatever the answer, or lost, or is held; grants that found no caller are apart.
 
+use std::pin::pin;
+
 use leasehold::{EngineConfig, LossReason, ReleaseOutcome};
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::{
@@ -8,7 +10,7 @@ use leasehold_tests::{
     conservation::{Numbers, assert_balanced},
 };
 
-use crate::fixture::{Fixture, builder, fixture, ground_with, millis, pass, seconds};
+use crate::fixture::{Fixture, builder, fixture, ground_with, millis, pass, poll_once, seconds};
 
 /// The sums, from the events, from the snapshot and from the metrics of the same engine.
 pub fn check(fixture: &Fixture) {
@@ -278,5 +280,46 @@ async fn names_of_a_list_that_are_told_of_a_shutdown_have_failed() {
     assert_eq!(outcomes.await.unwrap(), 100);
     let heard = fixture.heard.counts();
     assert_eq!((heard.waits, heard.granted, heard.failed), (100, 99, 1));
+    check(&fixture);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_granted_and_released_under_the_labels_of_the_caller_that_took_it_first() {
+    let fixture = counted().await;
+    let lock = fixture.engine.rw_lock("a");
+    let (one, other) = (lock.read().class("x"), lock.read().class("y"));
+    let held = lock.write().acquire().await.unwrap();
+    let mut first = pin!(one.acquire());
+    assert!(poll_once(&mut first).await.is_none());
+    held.release().await.unwrap();
+    pass(millis(10)).await;
+    let joined = other.acquire().await.unwrap(); // the first caller has not looked at its grant yet
+    let first = first.await.unwrap();
+    check(&fixture);
+    for lease in [joined, first] {
+        lease.release().await.unwrap();
+        check(&fixture);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_a_scope_that_takes_the_write_lease_first_is_balanced_too() {
+    let fixture = counted().await;
+    let (lock, scope) = (fixture.engine.rw_lock("a"), fixture.engine.reentry());
+    let held = lock.write().acquire().await.unwrap();
+    let mut write = pin!(lock.write().reentry(&scope).acquire());
+    assert!(poll_once(&mut write).await.is_none());
+    let read = tokio::spawn(lock.read().reentry(&scope).acquire());
+    pass(millis(10)).await;
+    held.release().await.unwrap();
+    let reader = read.await.unwrap().unwrap();
+    let writer = write.await.unwrap();
+    check(&fixture);
+    writer.release().await.unwrap();
+    pass(millis(100)).await;
+    check(&fixture);
+    assert!(lock.write().force_release().await.unwrap());
+    pass(seconds(15)).await;
+    assert!(!reader.is_held());
     check(&fixture);
 }

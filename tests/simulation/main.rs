@@ -35,6 +35,7 @@ mod quorum;
 mod quorum_random;
 mod random;
 mod read_write;
+mod read_write_waits;
 mod reentry;
 mod releasing_again;
 mod renewal_cuts;

@@ -25,8 +25,8 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
-    metrics::{self, AskAnswer, EngineEvent, LockEvent},
-    release::{loss, reconcile},
+    metrics::{self, AskAnswer, EngineEvent, LabelSet, LockEvent},
+    release::{downgrade, loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
     transport::{Call, HoldKind, Op, Outcome, TransportError},
 };
@@ -344,37 +344,50 @@ fn handle_answer(
 /// A lease that holds its key, with the reply slots of the callers that get the lease.
 struct Installed {
     lease: Arc<LeaseCore>,
-    reply_tos: Vec<(HoldKind, ReplyTo)>,
+    reply_tos: Vec<((HoldKind, LabelSet), ReplyTo)>,
     baseline: TtlExpectation,
     replaced: Vec<Arc<LeaseCore>>,
+    /// The lease writes, and its callers only read.
+    is_left_to_readers: bool,
 }
 
 fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
     let Grant { receiver, sharers, granted, open } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
-    let reads = |sharer: &&Caller<ReplyTo>| (lease.kind(), sharer.side) == (HoldKind::Write, HoldKind::Read);
-    lease.add_readers(u32::try_from(sharers.iter().filter(reads).count()).unwrap_or(u32::MAX));
+    let reads = |caller: &&Caller<ReplyTo>| (lease.kind(), caller.side) == (HoldKind::Write, HoldKind::Read);
+    let readers = std::iter::once(&receiver).chain(&sharers).filter(reads).count();
+    lease.add_readers(u32::try_from(readers).unwrap_or(u32::MAX));
     let replaced = slot.entry.install(lease.clone(), receiver.scope);
+    // The callers of the scope that wanted to write may have left.
+    let is_left_to_readers = lease.leave_to_readers();
     // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
     let replaced = replaced.into_iter().filter(|earlier| earlier.lose(LossReason::NotOurs)).collect();
     let callers = std::iter::once(receiver).chain(sharers);
-    let reply_tos = callers.map(|caller| (caller.side, caller.reply_to)).collect();
+    let reply_tos = callers.map(|caller| ((caller.side, caller.terms.labels), caller.reply_to)).collect();
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
-    Installed { baseline, lease, reply_tos, replaced }
+    Installed { baseline, lease, reply_tos, replaced, is_left_to_readers }
 }
 
 fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
-    let Installed { lease, reply_tos, baseline, replaced } = installed;
+    let Installed { lease, reply_tos, baseline, replaced, is_left_to_readers } = installed;
     for earlier in replaced {
         loss::handle_loss(inner, &earlier, LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());
     inner.events.totals.callers.sub(reply_tos.len() as u64);
     inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
-    for (side, reply_to) in reply_tos {
+    if is_left_to_readers {
+        downgrade::send(inner, &lease);
+    }
+    for (caller, reply_to) in reply_tos {
         // If the caller was dropped, the pending grant is dropped, which releases the lease.
-        reply_to.send(Answer::PendingGrant(PendingGrant::new(lease.clone(), side, inner.clone(), contended)));
+        reply_to.send(Answer::PendingGrant(PendingGrant::new(
+            lease.clone(),
+            caller,
+            inner.clone(),
+            contended,
+        )));
     }
 }
 

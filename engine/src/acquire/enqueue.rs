@@ -80,7 +80,8 @@ pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enque
     let id = CallerId(inner.next_id());
     match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
         Next::Share(lease) => {
-            Ok(Enqueued::Shared(PendingGrant::new(lease, call.terms.kind, inner.clone(), false)))
+            let Terms { kind, labels, .. } = call.terms;
+            Ok(Enqueued::Shared(PendingGrant::new(lease, (kind, labels), inner.clone(), false)))
         }
         Next::Held => Ok(Enqueued::Held),
         Next::Wait | Next::Gone => Ok(Enqueued::Queued(
@@ -167,7 +168,7 @@ fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, A
         lease.add_hold(call.terms.kind);
         return Ok(Admitted::Share(lease.clone()));
     }
-    if call.patience == Patience::Try && slot.entry.is_known_held(call.terms.kind, now) {
+    if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(call.terms.kind, now) {
         return Ok(Admitted::Held);
     }
     inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))

@@ -8,6 +8,7 @@ use crate::{
     core::Core,
     fencing::FencingToken,
     lease::shared::{LeaseCore, Taken},
+    metrics::LabelSet,
     transport::HoldKind,
 };
 
@@ -30,6 +31,8 @@ pub(crate) struct PendingGrant {
     lease: Option<Arc<LeaseCore>>,
     /// The kind that the caller asked for.
     side: HoldKind,
+    /// The labels of the caller.
+    labels: LabelSet,
     engine: Arc<dyn Grants>,
     contended: bool,
 }
@@ -49,14 +52,14 @@ pub(crate) struct AcceptedLease {
 }
 
 impl PendingGrant {
-    /// `contended`: the first ask did not get the lock.
+    /// `side` and `labels`: those of the caller. `contended`: the first ask did not get the lock.
     pub(crate) fn new(
         lease: Arc<LeaseCore>,
-        side: HoldKind,
+        (side, labels): (HoldKind, LabelSet),
         engine: Arc<dyn Grants>,
         contended: bool,
     ) -> Self {
-        Self { lease: Some(lease), side, engine, contended }
+        Self { lease: Some(lease), side, labels, engine, contended }
     }
 
     /// Accepts the lease. The lease is given back instead if it has ended, if its deadline has passed (promise S7), or
@@ -69,7 +72,7 @@ impl PendingGrant {
             return Accept::Full;
         }
         let at = self.engine.core().clock.now();
-        let taken = lease.take(at);
+        let taken = lease.take_as(at, self.labels);
         if counted && taken != Taken::First {
             self.engine.core().events.totals.held.sub(1);
         }
@@ -156,7 +159,7 @@ mod tests {
         config::EngineConfig,
         inner::Inner,
         lease::shared::{self, Terms},
-        metrics::{Classes, Events, LabelSet},
+        metrics::{Classes, Events},
         transport::Capabilities,
     };
 
@@ -179,7 +182,8 @@ mod tests {
         };
         let lease = shared::tests::core("a", terms, inner.clock.now());
         let Accept::Lease(taken) =
-            PendingGrant::new(lease.clone(), HoldKind::Exclusive, inner.clone(), false).take()
+            PendingGrant::new(lease.clone(), (HoldKind::Exclusive, LabelSet::DEFAULT), inner.clone(), false)
+                .take()
         else {
             panic!("it is held")
         };

@@ -8,7 +8,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -24,7 +24,7 @@ use crate::{
     fencing::FencingToken,
     guard,
     key::LockKey,
-    metrics::{ClassId, LabelSet},
+    metrics::LabelSet,
     owner::Owner,
     routing::topology::ClockId,
     span::Span,
@@ -85,7 +85,6 @@ pub(crate) struct LeaseCore {
     pub(crate) token: FencingToken,
     ttl: Span,
     granted_as: HoldKind,
-    class: ClassId,
     renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
@@ -94,7 +93,8 @@ pub(crate) struct LeaseCore {
     gone_by: AtomicU64,
     ticket: AtomicU64,
     holds: AtomicU32,
-    phase: AtomicU8,
+    /// The phase, the marks, and the number of the labels.
+    phase: AtomicU16,
     cold: OnceLock<Box<ColdState>>,
 }
 
@@ -117,7 +117,6 @@ impl LeaseCore {
             token: grant.token,
             ttl: ttl.into(),
             granted_as: kind,
-            class: labels.class,
             renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
@@ -125,7 +124,7 @@ impl LeaseCore {
             gone_by: AtomicU64::new(forgotten_by(grant.execute_by, ttl).as_nanos()),
             ticket: AtomicU64::new(NO_TICKET),
             holds: AtomicU32::new(holds),
-            phase: AtomicU8::new(HELD), // neither TAKEN nor AWAITED
+            phase: AtomicU16::new(HELD | marks_of(labels)), // neither TAKEN nor AWAITED
             cold,
         }
     }
@@ -152,9 +151,9 @@ impl LeaseCore {
         self.cold.get().is_some_and(|cold| cold.is_downgraded())
     }
 
-    /// The labels of the lease's metrics.
+    /// The labels of the lease's metrics: those of the caller that took the lease first.
     pub(crate) fn labels(&self) -> LabelSet {
-        LabelSet::of(self.granted_as, self.class)
+        LabelSet::of_index((self.phase.load(Ordering::Acquire) >> LABELS_SHIFT) as usize)
     }
 
     /// What the caller asked for.
@@ -231,14 +230,14 @@ impl LeaseCore {
 
     /// The reason, once the lease is lost. A released lease has none.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        REASONS.get(usize::from(self.phase()).checked_sub(LOST)?).copied()
+        REASONS.get((self.phase() as usize).checked_sub(LOST)?).copied()
     }
 
     /// Ends the lease as lost. `true`: this call ended it. The caller then reports the loss, and calls
     /// [`tell_change`](Self::tell_change) last.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
-        self.end((LOST + place) as u8)
+        self.end((LOST + place) as u16)
     }
 
     /// Claims the handling of the loss. `false`: another caller has handled it, or is handling it.
@@ -251,7 +250,7 @@ impl LeaseCore {
         self.end(RELEASED)
     }
 
-    fn end(&self, phase: u8) -> bool {
+    fn end(&self, phase: u16) -> bool {
         self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
     }
 
@@ -263,13 +262,13 @@ impl LeaseCore {
         }
     }
 
-    fn phase(&self) -> u8 {
+    fn phase(&self) -> u16 {
         self.phase.load(Ordering::Acquire) & !MARKS
     }
 
     // The mark bits stay as they are.
-    fn change_phase(&self, change: impl Fn(u8) -> Option<u8>) -> bool {
-        let change = |old: u8| change(old & !MARKS).map(|new| new | (old & MARKS));
+    fn change_phase(&self, change: impl Fn(u16) -> Option<u16>) -> bool {
+        let change = |old: u16| change(old & !MARKS).map(|new| new | (old & MARKS));
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
@@ -292,13 +291,21 @@ impl LeaseCore {
         }
     }
 
-    /// Takes the lease for its holder, if the lease is still held at `now` (promise S7). `max_hold` counts from here.
+    /// As [`take_as`](Self::take_as), with the labels that the lease has.
+    #[cfg(test)]
     pub(crate) fn take(&self, now: Instant) -> Taken {
+        self.take_as(now, self.labels())
+    }
+
+    /// Takes the lease for its holder, if the lease is still held at `now` (promise S7). `max_hold` counts from here.
+    /// `labels`: those of the caller. If it is the first, the lease counts under them, as its grant does.
+    pub(crate) fn take_as(&self, now: Instant, labels: LabelSet) -> Taken {
         if !self.is_held(now) {
             return Taken::TooLate;
         }
         let taken = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-            (old & !MARKS <= JEOPARDY).then_some(old | TAKEN)
+            let taken = if old & TAKEN == 0 { old & !LABELS | TAKEN | marks_of(labels) } else { old };
+            (old & !MARKS <= JEOPARDY).then_some(taken)
         });
         match taken {
             Err(_) => Taken::TooLate,
@@ -387,6 +394,11 @@ impl LeaseCore {
         self.cold.get().is_some_and(|cold| cold.is_downgraded() && !cold.is_downgrade_confirmed())
     }
 
+    /// Whether a server has confirmed a downgrade.
+    pub(crate) fn is_downgrade_confirmed(&self) -> bool {
+        self.cold.get().is_some_and(|cold| cold.is_downgrade_confirmed())
+    }
+
     /// A server has confirmed the downgrade. [`tell_change`](Self::tell_change) wakes the holder that waits for it.
     pub(crate) fn confirm_downgrade(&self) {
         self.cold().confirm_downgrade();
@@ -457,6 +469,10 @@ impl LeaseCore {
     }
 }
 
+fn marks_of(labels: LabelSet) -> u16 {
+    (labels.index() as u16) << LABELS_SHIFT
+}
+
 fn storable_deadline(sent: Instant, ttl: Duration) -> u64 {
     state::deadline(sent, ttl).as_nanos().min(PASSED - 1)
 }
@@ -467,17 +483,20 @@ fn forgotten_by(execute_by: Instant, ttl: Duration) -> Instant {
 
 /// The bit that marks a deadline which a reader has seen pass. The remaining 63 bits of nanoseconds reach 292 years.
 const PASSED: u64 = 1 << 63;
-const HELD: u8 = 0;
-const JEOPARDY: u8 = 1;
-const RELEASED: u8 = 2;
+const HELD: u16 = 0;
+const JEOPARDY: u16 = 1;
+const RELEASED: u16 = 2;
 const LOST: usize = 3;
 /// A holder has taken the lease.
-const TAKEN: u8 = 0x80;
+const TAKEN: u16 = 0x20;
 /// The shard waits until a holder takes the lease.
-const AWAITED: u8 = 0x40;
+const AWAITED: u16 = 0x10;
 /// The loss is being handled, or was handled.
-const HANDLED: u8 = 0x20;
-const MARKS: u8 = TAKEN | AWAITED | HANDLED;
+const HANDLED: u16 = 0x08;
+const MARKS: u16 = TAKEN | AWAITED | HANDLED | LABELS;
+/// The number of the labels: a mark that only the first holder changes.
+const LABELS: u16 = 0x1ff << LABELS_SHIFT;
+const LABELS_SHIFT: u16 = 7;
 const REASONS: [LossReason; 5] = [
     LossReason::Expired,
     LossReason::NotOurs,

@@ -58,7 +58,6 @@ impl ClassId {
     pub(crate) const DEFAULT: Self = Self(0);
     const OTHER: Self = Self(CLASSES_MAX as u8);
 
-    #[cfg(test)]
     pub(crate) fn of_index(index: usize) -> Self {
         Self(index as u8)
     }

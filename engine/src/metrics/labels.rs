@@ -88,10 +88,20 @@ impl LabelSet {
 
     /// The number of this combination, below [`COUNT`](Self::COUNT).
     #[inline(always)]
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.class.index() * LockKind::ALL.len() + self.kind as usize
     }
+
+    /// The combination with this number.
+    pub(crate) fn of_index(index: usize) -> Self {
+        let kinds = LockKind::ALL;
+        let kind = kinds.get(index % kinds.len()).copied().unwrap_or(LockKind::Exclusive);
+        Self { class: ClassId::of_index(index / kinds.len()), kind }
+    }
 }
+
+/// A lease keeps the number in nine bits.
+const _: () = assert!(LabelSet::COUNT <= 1 << 9);
 
 impl Default for LabelSet {
     fn default() -> Self {
@@ -126,6 +136,7 @@ mod tests {
             LockKind::ALL.iter().map(move |kind| LabelSet { class: class(number), kind: *kind }.index())
         });
         assert_eq!(sets.collect::<BTreeSet<_>>(), (0..LabelSet::COUNT).collect());
+        assert!((0..LabelSet::COUNT).all(|number| LabelSet::of_index(number).index() == number));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn begin(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) 
 }
 
 /// Tells the server that the lease is a read lease.
-pub(super) fn send(inner: &Inner, lease: &Arc<LeaseCore>) {
+pub(crate) fn send(inner: &Inner, lease: &Arc<LeaseCore>) {
     inner.inboxes.push(lease.key.slot(), Order::Downgrade(lease.clone()));
 }
 

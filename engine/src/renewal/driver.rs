@@ -142,7 +142,8 @@ impl Driver {
     // Every live lease is in the table. The records of a former driver are gone. So each lease is registered again, as
     // if its last confirmed command had been sent at the time that its deadline implies and answered just now.
     //
-    // A lease that is lost and still in the table is a lease whose loss the former driver had not handled yet.
+    // A lease that is lost and still in the table is a lease whose loss the former driver had not handled yet. A downgrade
+    // that is confirmed may not be told yet.
     fn adopt(&mut self) {
         let now = self.inner.clock.now();
         let mut leases = Vec::new();
@@ -150,7 +151,12 @@ impl Driver {
         for lease in leases {
             match lease.loss() {
                 Some(reason) => loss::handle_loss(&self.inner, &lease, reason),
-                None => self.register_again(lease, now),
+                None => {
+                    if lease.is_downgrade_confirmed() {
+                        downgrade::handle_confirmed(&self.inner, &lease);
+                    }
+                    self.register_again(lease, now);
+                }
             }
         }
     }

@@ -156,6 +156,9 @@ impl Shard {
         let ticket = self.records.insert(record);
         lease.set_ticket(Some(ticket));
         self.wheel.insert(number(ticket), due);
+        if lease.wants_downgrade() {
+            self.make_ready(ticket); // a driver that panicked had the order
+        }
     }
 
     // A ticket from a driver that panicked names another lease in this shard, or none.

@@ -6,7 +6,7 @@ use super::{Cause, Entry, Pace, grants};
 use crate::{
     acquire::{
         attempt::Attempt,
-        caller::{Caller, Leaving, Refusal},
+        caller::{Caller, Leaving, Patience, Refusal},
     },
     clock::Instant,
     lease::{shared::Granted, state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
@@ -118,7 +118,7 @@ impl<S> Entry<S> {
             self.fairness.handle_held(now);
         }
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
-        verdict.leaving = self.refuse_tries();
+        verdict.leaving = self.refuse_tries_after(asked);
         verdict.no_expiry = remaining == Remaining::NoExpiry && !self.warned_no_expiry;
         self.warned_no_expiry |= remaining == Remaining::NoExpiry;
         match remaining {
@@ -176,6 +176,22 @@ impl<S> Entry<S> {
         if let Some(unclear) = &mut self.unclear {
             unclear.last_error = Some(Box::new(error));
         }
+    }
+
+    // A "held" to a writer says nothing to a reader at the head. The answer to that reader's ask will say what becomes of
+    // those behind it.
+    fn refuse_tries_after(&mut self, asked: HoldKind) -> Vec<Leaving<S>> {
+        let speaks_to = |caller: &&Caller<S>| grants::is_closed_for(asked, caller.terms.kind);
+        let only_tries = |caller: &&Caller<S>| caller.patience == Patience::Try;
+        let mut refused = Vec::new();
+        while let Some(id) = self.callers.head().filter(speaks_to).filter(only_tries).map(|head| head.id) {
+            let head = self.callers.take(id);
+            refused.extend(head.map(|caller| Leaving { caller, refusal: Refusal::Held }));
+        }
+        if self.callers.head().is_some_and(|head| speaks_to(&head)) {
+            refused.extend(self.refuse_tries());
+        }
+        refused
     }
 
     pub(super) fn refuse_tries(&mut self) -> Vec<Leaving<S>> {

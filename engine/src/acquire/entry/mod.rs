@@ -193,7 +193,15 @@ impl<S> Entry<S> {
 
     /// Whether a caller of this kind that only tries can get "held" without a command: the last definite answer was
     /// "held" and no ask is in flight, or a lease of this engine holds the key and is not in jeopardy.
-    pub(crate) fn is_known_held(&self, kind: HoldKind, now: Instant) -> bool {
+    ///
+    /// A caller comes behind the writers that wait, so what is closed for them is closed for the caller.
+    pub(crate) fn is_known_held_to_newcomers(&self, kind: HoldKind, now: Instant) -> bool {
+        let waits_for_writers = self.callers.has_writers() && self.is_known_held(HoldKind::Write, now);
+        waits_for_writers || self.is_known_held(kind, now)
+    }
+
+    /// The same for a caller at the head.
+    fn is_known_held(&self, kind: HoldKind, now: Instant) -> bool {
         let is_closed = self.last_held.is_some_and(|asked| grants::is_closed_for(asked, kind));
         self.is_surely_held_here(kind, now) || is_closed && self.attempt.is_none() && now < self.next_ask
     }

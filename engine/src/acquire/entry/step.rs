@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Cause, Entry, Pace, Unclear};
+use super::{Cause, Entry, Pace, Unclear, grants};
 use crate::{
     acquire::attempt::Attempt,
     clock::Instant,
@@ -53,6 +53,7 @@ impl<S> Entry<S> {
             let closing = self.stop_asking();
             return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
+        self.hurry_for_reader(now);
         if now < self.next_ask {
             self.hurry_for_spin(now, pace);
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
@@ -74,6 +75,15 @@ impl<S> Entry<S> {
         };
         (self.follow_up, self.standing_back) = (None, false);
         (Step::Ask(ask), closing)
+    }
+
+    // The last "held" was the answer to a writer that has left. A reader may find the lock open.
+    fn hurry_for_reader(&mut self, now: Instant) {
+        let wanted = self.callers.head().map(|head| head.terms.kind);
+        let answered = self.last_held.filter(|_| self.attempt.is_none()).zip(wanted);
+        if answered.is_some_and(|(asked, wanted)| !grants::is_closed_for(asked, wanted)) {
+            self.ask_next(now, Cause::Turn);
+        }
     }
 
     fn wants_watch(&self) -> bool {

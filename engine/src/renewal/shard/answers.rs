@@ -55,7 +55,7 @@ impl Shard {
                 counts.count_failed(&error);
                 self.handle_failure(member, &error, now);
             }
-            Outcome::Renewed { found, at } => {
+            Outcome::Renewed { found, at } if matches!(member.op, Op::Renew { .. }) => {
                 counts.count_renewed();
                 if member.kind == HoldKind::Read {
                     self.handle_downgraded(member.ticket); // the server knows a read hold
@@ -63,7 +63,7 @@ impl Shard {
                 let left = self.handle_renewed(member, Some((found, at)), sent, now, topology);
                 left.into_iter().for_each(|share| counts.note_margin(share));
             }
-            Outcome::Downgraded { .. } => {
+            Outcome::Downgraded { .. } if matches!(member.op, Op::Downgrade { .. }) => {
                 counts.count_renewed();
                 self.handle_downgraded(member.ticket);
                 let left = self.handle_renewed(member, None, sent, now, topology);

@@ -486,3 +486,54 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
 fn what_a_shard_keeps_of_a_lease_is_small() {
     assert!(Slab::<Record>::place_bytes() <= 64, "{} bytes", Slab::<Record>::place_bytes());
 }
+
+const WRITE: Terms = Terms { kind: HoldKind::Write, ..TERMS };
+
+fn downgraded(ms: u64) -> Outcome {
+    Outcome::Downgraded { listeners: None, at: server(1, ms) }
+}
+
+/// A write lease whose holders only read.
+fn read_only(ground: &mut Ground, terms: Terms) -> Arc<LeaseCore> {
+    let lease = ground.lease("a", terms);
+    assert!(lease.turn_to_reading(HoldKind::Write) && lease.leave_to_readers());
+    lease
+}
+
+#[test]
+fn a_renewal_that_is_answered_as_a_downgrade_makes_no_reader_of_a_writer() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", WRITE);
+    let batch = one(ground.due(3_350));
+    ground.answer(batch, 3_350, 3_351, downgraded(3_350));
+    assert_eq!((lease.kind(), lease.deadline()), (HoldKind::Write, at(9_500)));
+    assert!(lease.is_in_jeopardy());
+}
+
+#[test]
+fn a_downgrade_that_is_answered_as_a_renewal_is_asked_again_after_a_pause() {
+    let mut ground = Ground::new();
+    let lease = read_only(&mut ground, WRITE);
+    ground.shards.handle_order(Order::Downgrade(lease.clone()), at(10), &ground.topology);
+    let batch = one(ground.due(10));
+    assert!(matches!(batch.members[0].op, Op::Downgrade { .. }));
+    ground.answer(batch, 10, 11, renewed(9_990, 10));
+    assert!(lease.wants_downgrade() && ground.due(11).is_empty(), "it would be sent without end");
+    let batch = one(ground.due(400));
+    ground.answer(batch, 400, 401, downgraded(400));
+    assert!(!lease.wants_downgrade() && !lease.is_in_jeopardy());
+}
+
+#[test]
+fn a_downgrade_that_a_driver_before_had_begun_goes_out_at_once() {
+    for renewed in [true, false] {
+        let mut ground = Ground::new();
+        let lease = read_only(&mut ground, Terms { renewed, ..WRITE });
+        let mut after = Ground::new();
+        let baseline = TtlExpectation::adopted(&lease, at(20));
+        lease.set_ticket(None);
+        after.shards.handle_order(Order::Register(lease, baseline), at(20), &after.topology);
+        let batch = one(after.due(50));
+        assert!(matches!(batch.members[0].op, Op::Downgrade { .. }));
+    }
+}
