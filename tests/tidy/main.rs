@@ -1,6 +1,7 @@
 //! Rules of the house that a machine can check.
 
 mod arrows;
+mod compatibility;
 mod examples;
 mod first_build;
 mod functions;
