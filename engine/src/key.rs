@@ -41,6 +41,10 @@ pub enum Family {
     Exclusive,
     /// Locks with many readers or one writer.
     ReadWrite,
+    /// Locks that are granted in the order of arrival.
+    Fair,
+    /// Semaphores whose permits have owners and expire.
+    Permits,
 }
 
 /// A short name lies in the key itself, which saves a memory access at every renewal. Most names are short.

@@ -1,7 +1,8 @@
 //! Lease state that few leases need: leases with unanswered sends, leases whose hold is limited, leases whose loss a
-//! caller waits for, write leases that also read or are downgraded. It is allocated on first use, so that all other leases do not pay for it.
+//! caller waits for, leases of permits, write leases that also read or are downgraded. It is allocated on first use, so that all other leases do not pay for it.
 
 use std::{
+    num::NonZeroU16,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
@@ -18,6 +19,7 @@ use crate::clock::Instant;
 #[derive(Debug)]
 pub(super) struct ColdState {
     max_hold: Option<Duration>,
+    permits: Option<NonZeroU16>,
     renewed_until: AtomicU64,
     open: Mutex<UnansweredSends>,
     closing: OnceLock<ReleaseDue>,
@@ -30,14 +32,19 @@ pub(super) struct ColdState {
 
 impl Default for ColdState {
     fn default() -> Self {
-        Self::new(None, UnansweredSends::default())
+        Self::new(None, None, UnansweredSends::default())
     }
 }
 
 impl ColdState {
-    pub(super) fn new(max_hold: Option<Duration>, open: UnansweredSends) -> Self {
+    pub(super) fn new(
+        max_hold: Option<Duration>,
+        permits: Option<NonZeroU16>,
+        open: UnansweredSends,
+    ) -> Self {
         Self {
             max_hold,
+            permits,
             renewed_until: AtomicU64::new(u64::MAX),
             open: Mutex::new(open),
             closing: OnceLock::new(),
@@ -50,6 +57,11 @@ impl ColdState {
     /// For how long the lease is renewed at most.
     pub(super) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
+    }
+
+    /// The number of permits that the lease holds.
+    pub(super) fn permits(&self) -> Option<NonZeroU16> {
+        self.permits
     }
 
     /// Starts `max_hold` at `now`, if the lease has a limit.

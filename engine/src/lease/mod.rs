@@ -4,5 +4,6 @@
 mod cold;
 pub(crate) mod shared;
 pub(crate) mod state;
+mod stored_kind;
 pub(crate) mod unanswered;
 pub(crate) mod unconfirmed_owner;

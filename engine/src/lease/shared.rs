@@ -16,6 +16,7 @@ use std::{
 use super::{
     cold::ColdState,
     state::{self, LeaseState, LossReason},
+    stored_kind::{self, StoredKind},
     unanswered::UnansweredSends,
     unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
 };
@@ -84,7 +85,7 @@ pub(crate) struct LeaseCore {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     ttl: Span,
-    granted_as: HoldKind,
+    granted_as: StoredKind,
     renewed: bool,
     pub(crate) granted_at: Instant,
     /// The clock of the server that granted the lease.
@@ -108,15 +109,16 @@ impl LeaseCore {
     ) -> Self {
         let Terms { kind, ttl, renewed, max_hold, labels } = terms;
         let cold = OnceLock::new();
-        if max_hold.is_some() || !open.is_closed() {
-            cold.get_or_init(|| Box::new(ColdState::new(max_hold, open)));
+        let permits = stored_kind::permits_of(kind);
+        if max_hold.is_some() || permits.is_some() || !open.is_closed() {
+            cold.get_or_init(|| Box::new(ColdState::new(max_hold, permits, open)));
         }
         Self {
             key,
             owner: grant.owner,
             token: grant.token,
             ttl: ttl.into(),
-            granted_as: kind,
+            granted_as: kind.into(),
             renewed,
             granted_at: grant.received,
             granted_by: grant.clock,
@@ -142,8 +144,9 @@ impl LeaseCore {
     /// The kind of the hold. A write lease that is downgraded is a read lease from the moment of the call.
     pub(crate) fn kind(&self) -> HoldKind {
         match self.granted_as {
-            HoldKind::Write if self.is_downgraded() => HoldKind::Read,
-            kind => kind,
+            StoredKind::Write if self.is_downgraded() => HoldKind::Read,
+            StoredKind::Permits => StoredKind::Permits.with(self.cold.get().and_then(|cold| cold.permits())),
+            kind => kind.with(None),
         }
     }
 
@@ -376,7 +379,7 @@ impl LeaseCore {
     }
 
     fn only_reads(&self, side: HoldKind) -> bool {
-        (self.granted_as, side) == (HoldKind::Write, HoldKind::Read)
+        (self.granted_as, side) == (StoredKind::Write, HoldKind::Read)
     }
 
     /// Makes a write lease a read lease if its last holder that writes has gone. `true`: the server must be told.

@@ -17,6 +17,10 @@ pub enum LockKind {
     Read,
     /// The write side of a read/write lock.
     Write,
+    /// A lock that is granted in the order of arrival.
+    Fair,
+    /// Permits of a semaphore whose permits expire.
+    Permits,
 }
 
 /// The class and the kind of one lock, as an event tells them.
@@ -38,7 +42,8 @@ pub(crate) struct LabelSet {
 
 impl LockKind {
     /// All kinds, in the order of the label's values.
-    pub const ALL: &[Self] = &[Self::Exclusive, Self::Fenced, Self::Spin, Self::Read, Self::Write];
+    pub const ALL: &[Self] =
+        &[Self::Exclusive, Self::Fenced, Self::Spin, Self::Read, Self::Write, Self::Fair, Self::Permits];
 
     pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -58,6 +63,8 @@ impl LockKind {
             Self::Spin => "spin",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Fair => "fair",
+            Self::Permits => "permits",
         }
     }
 }
@@ -82,6 +89,8 @@ impl LabelSet {
             HoldKind::Spin => LockKind::Spin,
             HoldKind::Read => LockKind::Read,
             HoldKind::Write => LockKind::Write,
+            HoldKind::Fair => LockKind::Fair,
+            HoldKind::Permits(_) => LockKind::Permits,
         };
         Self { class, kind }
     }

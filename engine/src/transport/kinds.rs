@@ -21,8 +21,12 @@ impl Kinds {
     pub const EXCLUSIVE: Self = Self(1);
     /// Locks with one holder and a token counter.
     pub const FENCED: Self = Self(1 << 1);
+    /// Locks that are granted in the order of arrival.
+    pub const FAIR: Self = Self(1 << 2);
     /// Locks with many readers or one writer.
     pub const READ_WRITE: Self = Self(1 << 3);
+    /// Semaphores whose permits have owners and expire.
+    pub const PERMITS: Self = Self(1 << 4);
     /// Semaphores: a shared number of permits without owners.
     pub const SEMAPHORE: Self = Self(1 << 5);
     /// Latches: a number that is counted down to zero.
@@ -50,6 +54,8 @@ impl HoldKind {
             HoldKind::Exclusive | HoldKind::Spin => Kinds::EXCLUSIVE,
             HoldKind::Fenced(_) => Kinds::FENCED,
             HoldKind::Read | HoldKind::Write => Kinds::READ_WRITE,
+            HoldKind::Fair => Kinds::FAIR,
+            HoldKind::Permits(_) => Kinds::PERMITS,
         }
     }
 }
@@ -75,10 +81,12 @@ impl fmt::Debug for Kinds {
     }
 }
 
-const NAMES: [(Kinds, &str); 5] = [
+const NAMES: [(Kinds, &str); 7] = [
     (Kinds::EXCLUSIVE, "exclusive"),
     (Kinds::FENCED, "fenced"),
+    (Kinds::FAIR, "fair"),
     (Kinds::READ_WRITE, "read_write"),
+    (Kinds::PERMITS, "permits"),
     (Kinds::SEMAPHORE, "semaphore"),
     (Kinds::LATCH, "latch"),
 ];

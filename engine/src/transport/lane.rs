@@ -9,6 +9,7 @@ use super::{
 use crate::{
     clock::Clock,
     key::LockKey,
+    owner::Owner,
     routing::topology::{NodeId, Topology},
 };
 
@@ -55,6 +56,12 @@ pub trait Lane: Send + Sync + 'static {
 
     /// Watches for the end of holds on `key`. Dropping the [`Watch`] ends the watch.
     fn watch(&self, key: &Arc<LockKey>) -> Watch;
+
+    /// Watches the place of `owner` in the line of a fair lock: a notice says that the lock is free and the place is the
+    /// head. Dropping the [`Watch`] ends the watch. A transport without notices returns a watch that is never in force.
+    fn watch_turn(&self, _key: &Arc<LockKey>, _owner: Owner) -> Watch {
+        Watch::new(watch::channel(WatchState::default()).1, ())
+    }
 
     /// Reads the holds of the lock, including holds of other clients.
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>>;

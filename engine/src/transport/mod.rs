@@ -67,7 +67,7 @@ pub use error::{Effect, ErrorKind, TransportError};
 pub use inspection::{Hold, Inspection};
 pub use kinds::Kinds;
 pub use lane::{BoxFuture, Capabilities, Lane, LanePurpose, OpenLane, Transport};
-pub use op::{HoldKind, Op};
+pub use op::{HoldKind, Op, PlaceTerms};
 pub use outcome::{Outcome, Remaining};
 pub use server_time::ServerTime;
 pub use stats::{ClockReading, LaneStats};

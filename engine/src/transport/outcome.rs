@@ -24,6 +24,21 @@ pub enum Outcome {
         /// The server time of the answer.
         at: ServerTime,
     },
+    /// To a queue or a beat: the owner has a place in the line of a fair lock.
+    Queued {
+        /// How long the present hold lasts unless it is renewed; of a free lock, how long until the head of the line is
+        /// removed if it stays silent.
+        remaining: Remaining,
+        /// The number of places before this one, about.
+        ahead: u32,
+        /// The server time of the answer.
+        at: ServerTime,
+    },
+    /// To a beat: the lock is free and the owner's place is the head of the line.
+    Turn {
+        /// The server time of the answer.
+        at: ServerTime,
+    },
     /// To a renewal: the hold now lasts for at least the ttl from `at`.
     Renewed {
         /// The remaining time of the hold before this renewal.
@@ -45,12 +60,13 @@ pub enum Outcome {
         /// The server time of the answer.
         at: ServerTime,
     },
-    /// To a renewal, a downgrade or a release: the owner does not hold the lock; nothing was changed.
+    /// To a renewal, a downgrade or a release: the owner does not hold the lock; nothing was changed. To a beat: the
+    /// owner has no place in the line.
     NotYours {
         /// The server time of the answer.
         at: ServerTime,
     },
-    /// To an acquire, a renewal or a downgrade: not executed, because the call arrived after `execute_by`.
+    /// To any operation but a release: not executed, because the call arrived after `execute_by`.
     TooLate {
         /// The server time of the answer.
         at: ServerTime,
@@ -77,6 +93,8 @@ impl Outcome {
         match self {
             Outcome::Granted { at, .. }
             | Outcome::Busy { at, .. }
+            | Outcome::Queued { at, .. }
+            | Outcome::Turn { at }
             | Outcome::Renewed { at, .. }
             | Outcome::Released { at, .. }
             | Outcome::Downgraded { at, .. }
@@ -99,6 +117,8 @@ impl Outcome {
         match &mut self {
             Outcome::Granted { at, .. }
             | Outcome::Busy { at, .. }
+            | Outcome::Queued { at, .. }
+            | Outcome::Turn { at }
             | Outcome::Renewed { at, .. }
             | Outcome::Released { at, .. }
             | Outcome::Downgraded { at, .. }
@@ -132,11 +152,14 @@ impl Outcome {
 
     fn answers(&self, op: Op) -> bool {
         match self {
-            Outcome::Granted { .. } | Outcome::Busy { .. } => matches!(op, Op::Acquire { .. }),
+            Outcome::Granted { .. } => matches!(op, Op::Acquire { .. } | Op::Queue { .. }),
+            Outcome::Busy { .. } => matches!(op, Op::Acquire { .. }),
+            Outcome::Queued { .. } => matches!(op, Op::Queue { .. } | Op::Beat { .. }),
+            Outcome::Turn { .. } => matches!(op, Op::Beat { .. }),
             Outcome::Renewed { .. } => matches!(op, Op::Renew { .. }),
             Outcome::Released { .. } => op == Op::Release,
             Outcome::Downgraded { .. } => matches!(op, Op::Downgrade { .. }),
-            Outcome::NotYours { .. } => !matches!(op, Op::Acquire { .. }),
+            Outcome::NotYours { .. } => !matches!(op, Op::Acquire { .. } | Op::Queue { .. }),
             Outcome::TooLate { .. } => op.is_limited(),
             Outcome::Pending | Outcome::Failed(_) => false,
         }

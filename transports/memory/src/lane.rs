@@ -42,13 +42,13 @@ impl MemoryLane {
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
             if listeners(&mut call.outcome).is_some() {
-                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies()).cloned();
-                ended.push((place, watches));
+                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies());
+                ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
             }
         }
         drop(state);
         for (place, watches) in ended {
-            let told = notify_all(watches);
+            let told = notify_all(Some(watches));
             listeners(&mut calls[place].outcome).into_iter().for_each(|count| *count = told);
         }
     }

@@ -110,10 +110,10 @@ impl Lane for RedisLane {
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         Box::pin(async move {
             let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
-            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
-            if others.is_empty() {
-                return self.nodes.renew(node, renewals).await; // the usual case
+            if batch.iter().all(is_renewed) {
+                return self.nodes.renew(node, batch).await; // the usual case
             }
+            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
             let others = join_all(others.into_iter().map(async |call| {
                 let outcome = self.call_alone(&call).await.into();
                 call.answered(outcome)
