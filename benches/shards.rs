@@ -78,7 +78,7 @@ async fn pairs_of(engine: Engine, thread: usize, each: usize) {
     running.join_all().await;
 }
 
-/// Batches are filled from all shards, so their number should not matter.
+/// One scheduler fills the batches, so the number of shards should not matter.
 fn commands_per_renewal(shards: usize, leases: usize) -> f64 {
     let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {

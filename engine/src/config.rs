@@ -46,11 +46,11 @@ pub struct EngineConfig {
     /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
     /// 300,000 ms; at least 120,000 ms.
     pub counter_memory_ms: u64,
-    /// How many parts the renewal scheduler has. Each part serves some of the slots, and has an inbox and a timer
-    /// wheel. The more parts, the fewer leases are visited when a slot moves. All parts share one queue of due renewals
-    /// for each node, so the number of parts changes neither the order of the renewals (the earliest deadline first)
-    /// nor the size of the batches. With 1, 8 and 64 parts, the lock pairs per second of callers on 8 threads differed
-    /// by less than the noise (`--shards` in `benches/`). Default 8; at most 16,384.
+    /// Into how many shards the slots are divided. Each shard has an inbox of the renewal scheduler, so that threads
+    /// that acquire and release locks of different shards do not wait for each other. The number of shards changes
+    /// neither the order of the renewals (the earliest deadline first) nor the size of the batches. With 1, 8 and 64
+    /// shards, the lock pairs per second of callers on 8 threads differed by less than the noise (`--shards` in
+    /// `benches/`). Default 8; at most 16,384.
     pub shards: usize,
     /// How many renewal batches may be unanswered on one node. More batches would only queue in front of the server,
     /// where the engine cannot put the most urgent batch first any more. Default 4.
@@ -69,7 +69,7 @@ pub struct EngineConfig {
     /// server comes back. A call beyond the limit gets [`LimitReached`](crate::AcquireError::LimitReached). Default
     /// 100,000.
     pub waiters_max: usize,
-    /// How many orders may wait for one shard of the renewal thread: leases that begin, that end, or that are renewed
+    /// How many orders may wait in the inbox of one shard: leases that begin, that end, or that are renewed
     /// by hand. The renewal thread empties the inboxes every 50 ms. The limit is reached only if that thread stands
     /// still or gets no processor time. The engine then begins nothing new, so that its memory stays bounded: a call
     /// gets `LimitReached`. Default 100,000.

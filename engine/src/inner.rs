@@ -75,7 +75,7 @@ impl Inner {
     ///
     /// # Errors
     /// [`AcquireError::LimitReached`] once there are `leases_max` leases, `waiters_max` callers, or `inbox_max` orders
-    /// to the shard of this slot.
+    /// in the inbox of this slot.
     pub(crate) fn check_limits(&self, slot: Slot) -> Result<(), AcquireError> {
         let (totals, config) = (&self.events.totals, &self.config);
         let reached = |limit, value| Err(AcquireError::LimitReached { limit, value });

@@ -54,15 +54,15 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {
             inner.events.record_engine(EngineEvent::SubscriptionGap);
         }
         let todo = next_step(&inner, &key, delta, std::mem::replace(&mut woken, Woken::Otherwise));
-        if !matches!(todo, Todo::Ask(_)) {
+        if !matches!(todo, Todo::Ask(..)) {
             permit = permit.filter(BulkPermit::is_unanswered); // a caller that waits for a release keeps none
         }
         if !matches!(todo, Todo::AwaitPermit(..)) {
             retry = None;
         }
         match todo {
-            Todo::Ask(ask) => {
-                let last_error = ask_server(&inner, &key, ask, noticed.take()).await;
+            Todo::Ask(ask, sent) => {
+                let last_error = ask_server(&inner, &key, ask, sent, noticed.take()).await;
                 permit = permit.and_then(|permit| permit.after(last_error));
             }
             // Boxed: an uncontended call needs neither future, and a task is as large as the largest future that the
@@ -90,7 +90,8 @@ enum Woken {
 
 /// What the driver does next, after the table is unlocked.
 enum Todo {
-    Ask(Ask),
+    /// Send this ask now.
+    Ask(Ask, Instant),
     AwaitPermit(Instant, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
@@ -128,7 +129,7 @@ fn todo(slot: &mut Slot, step: Step, wants_watch: bool, now: Instant) -> Todo {
     match step {
         Step::Ask(ask) => {
             slot.entry.note_sent(now);
-            Todo::Ask(ask)
+            Todo::Ask(ask, now)
         }
         Step::Wait { watch: true, .. } if wants_watch => Todo::Listen,
         Step::Wait { until, .. } => Todo::Wait(until, slot.poke.get_or_insert_default().clone()),
@@ -188,9 +189,9 @@ async fn ask_server(
     inner: &Arc<Inner>,
     key: &Arc<LockKey>,
     ask: Ask,
+    sent: Instant,
     noticed: Option<Instant>,
 ) -> Option<Box<TransportError>> {
-    let sent = inner.clock.now();
     let execute_by = sent + inner.config.request_timeout(ask.ttl);
     #[cfg(leasehold_fault)]
     let execute_by = if Fault::LateDeadline.is_on() { sent + faults::PATIENCE } else { execute_by };

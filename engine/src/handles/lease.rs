@@ -5,7 +5,6 @@ use tracing::field::Empty;
 
 use super::alive::Handle;
 use crate::{
-    clock::Instant,
     error::{Invalid, NotHeld, ReleaseError, RenewError},
     fencing::FencingToken,
     inner::Inner,
@@ -351,7 +350,7 @@ impl Lease {
         let receipt = handle
             .as_ref()
             .map(|handle| end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByCall));
-        let (core, now) = (self.core.clone(), handle.as_ref().map(|handle| handle.inner().clock.now()));
+        let core = self.core.clone();
         let span = Span::new(|| {
             tracing::debug_span!(
                 "lock.release",
@@ -364,10 +363,9 @@ impl Lease {
             )
         });
         let answered = async move {
-            let _alive = handle;
-            match receipt {
-                Some(receipt) => answer(receipt, &core, now.unwrap_or_default()).await,
-                None => Ok(()),
+            match (receipt, &handle) {
+                (Some(receipt), Some(handle)) => answer(receipt, &core, handle).await,
+                _given_back_before => Ok(()),
             }
         };
         async move {
@@ -384,8 +382,8 @@ impl Lease {
         leases: Vec<Lease>,
         how: ReleasedBy,
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
-        let (alive, now) = (handle.clone(), handle.inner().clock.now());
-        let (cores, strange) = Self::take_cores(handle, leases);
+        let handle = handle.clone();
+        let (cores, strange) = Self::take_cores(&handle, leases);
         let receipts = end::release_in_turn(handle.inner(), cores.iter().cloned(), how);
         async move {
             let mut results = Vec::with_capacity(cores.len() + strange.len());
@@ -395,12 +393,11 @@ impl Lease {
                 if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
                     results.push(released.await);
                 } else if let Some((receipt, (core, _))) = ours.next() {
-                    results.push(answer(receipt, core, now).await);
+                    results.push(answer(receipt, core, &handle).await);
                 } else {
                     break;
                 }
             }
-            drop(alive);
             results
         }
     }
@@ -446,11 +443,12 @@ fn renewal_restarted() -> TransportError {
 type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
 
 // The engine ended before the answer came, so the result is unknown.
-async fn answer(receipt: Receipt, core: &LeaseCore, begun: Instant) -> Result<(), ReleaseError> {
+async fn answer(receipt: Receipt, core: &LeaseCore, handle: &Handle) -> Result<(), ReleaseError> {
     match receipt {
         Receipt::Done(result) => result,
         Receipt::Pending(answer) => {
-            answer.await.unwrap_or_else(|_| Err(send::unknown(core.gone_by(), begun, None)))
+            let unanswered = |_| Err(send::unknown(core.gone_by(), handle.inner().clock.now(), None));
+            answer.await.unwrap_or_else(unanswered)
         }
     }
 }

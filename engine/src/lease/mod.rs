@@ -1,5 +1,5 @@
 //! A lease: a lock that is held for a time. Defines how long its holder may believe that the lock is held, and the
-//! state that the holder shares with the renewal shard.
+//! state that the holder shares with the renewal scheduler.
 
 mod cold;
 pub(crate) mod shared;

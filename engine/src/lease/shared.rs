@@ -1,4 +1,4 @@
-//! The state that a lease shares with its renewal shard. The atomics are here, except for one that few leases need
+//! The state that a lease shares with the renewal scheduler. The atomics are here, except for one that few leases need
 //! (`cold`).
 //!
 //! The deadline only rises, until a reader has seen it pass; from then on it is fixed. The phase only goes held ⇄
@@ -78,7 +78,7 @@ pub(crate) enum Taken {
     TooLate,
 }
 
-/// One lease, shared by its holders, the key's entry and its renewal shard.
+/// One lease, shared by its holders, the key's entry and the renewal scheduler.
 #[derive(Debug)]
 pub(crate) struct LeaseCore {
     pub(crate) key: Arc<LockKey>,
@@ -329,7 +329,7 @@ impl LeaseCore {
         self.phase.load(Ordering::Acquire) & TAKEN != 0
     }
 
-    /// Marks that the shard has a renewal that waits until a holder takes the lease. `false`: a holder has taken it
+    /// Marks that the scheduler has a renewal that waits until a holder takes the lease. `false`: a holder has taken it
     /// already.
     pub(crate) fn await_taking(&self) -> bool {
         !self.was_taken() && self.phase.fetch_or(AWAITED, Ordering::AcqRel) & TAKEN == 0
@@ -462,7 +462,7 @@ impl LeaseCore {
         self.cold().note_closing(place);
     }
 
-    /// The lease's ticket in its renewal shard. Only the shard writes it.
+    /// The lease's ticket in the renewal scheduler. Only the scheduler writes it.
     pub(crate) fn ticket(&self) -> Option<u64> {
         Some(self.ticket.load(Ordering::Relaxed)).filter(|ticket| *ticket != NO_TICKET)
     }
@@ -492,7 +492,7 @@ const RELEASED: u16 = 2;
 const LOST: usize = 3;
 /// A holder has taken the lease.
 const TAKEN: u16 = 0x20;
-/// The shard waits until a holder takes the lease.
+/// The scheduler waits until a holder takes the lease.
 const AWAITED: u16 = 0x10;
 /// The loss is being handled, or was handled.
 const HANDLED: u16 = 0x08;

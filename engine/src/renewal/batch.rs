@@ -16,7 +16,7 @@ pub(crate) struct Batch {
     pub(crate) members: Vec<Call>,
 }
 
-/// The ready leases of all shards. They are regrouped whenever the topology changes.
+/// The leases that are ready. They are regrouped whenever the topology changes.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     /// Leases whose slots have no node.

@@ -11,7 +11,7 @@ use crate::{clock::Instant, routing::slot::Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) deadline: Instant,
-    /// The lease's ticket in the shard of `slot`.
+    /// The lease's ticket.
     pub(crate) ticket: u64,
     pub(crate) slot: Slot,
     /// The queue has already reported that no connected node serves the slot.

@@ -1,4 +1,4 @@
-//! The renewal driver. In each tick it reads the clock, empties the inboxes, advances the shards and sends their
+//! The renewal driver. In each tick it reads the clock, empties the inboxes, advances the scheduler and sends its
 //! batches; it applies answers as they arrive. One task on the renewal thread, with its own lane.
 
 use std::{
@@ -16,8 +16,7 @@ use super::{
     in_flight::BatchesInFlight,
     inbox::Order,
     log_limiter::LogLimiter,
-    shard::{Event, TICK},
-    shards::Shards,
+    scheduler::{Event, Scheduler, TICK},
     ttl_check::TtlExpectation,
 };
 use crate::{
@@ -70,7 +69,7 @@ impl Drop for BatchGuard {
 /// The state of the renewal driver.
 struct Driver {
     inner: Arc<Inner>,
-    shards: Shards,
+    scheduler: Scheduler,
     orders: Vec<Order>,
     in_flight: BatchesInFlight,
     landing: mpsc::UnboundedSender<BatchReply>,
@@ -123,11 +122,11 @@ fn next_boundary(now: Instant) -> Instant {
 
 impl Driver {
     fn new(inner: Arc<Inner>, landing: mpsc::UnboundedSender<BatchReply>) -> Self {
-        let shards = Shards::new(inner.inboxes.len(), inner.clock.now(), inner.config.command_timeout());
+        let scheduler = Scheduler::new(inner.clock.now(), inner.config.command_timeout());
         let in_flight = BatchesInFlight::new(inner.config.batches_in_flight_max);
         Self {
             inner,
-            shards,
+            scheduler,
             orders: Vec::new(),
             in_flight,
             landing,
@@ -171,7 +170,7 @@ impl Driver {
     fn tick(&mut self) {
         let now = self.inner.clock.now();
         self.drain_inboxes(now);
-        self.shards.advance(now);
+        self.scheduler.advance(now);
         self.dispatch(now);
         self.report_events();
         self.inner.count_tick(); // last: the tick counter of a driver that never gets here stands still
@@ -191,15 +190,15 @@ impl Driver {
             self.inner.inboxes.take(number, &mut self.orders);
             for order in self.orders.drain(..) {
                 let doubtful = doubtful(&order, &self.known);
-                self.shards.handle_order(order, now, &self.known);
-                doubtful.iter().for_each(|lease| self.shards.doubt(lease));
+                self.scheduler.handle_order(order, now, &self.known);
+                doubtful.iter().for_each(|lease| self.scheduler.doubt(lease));
             }
         }
     }
 
     // From now on another server, or another run of a server, answers for a slot. The engine does not know yet what
     // that server knows about our leases, so each lease of the slot is renewed at once. The slot tables are compared
-    // once. The leases of a shard are visited once, and only if one of the shard's slots has moved.
+    // once. The leases are visited once, and only if a slot has moved.
     fn handle_topology(&mut self) {
         let Some(topology) = self.inner.renewals.topology() else { return };
         if Arc::ptr_eq(&topology, &self.known) {
@@ -208,7 +207,7 @@ impl Driver {
         let earlier = std::mem::replace(&mut self.known, topology.clone());
         self.record_nodes(&earlier, &topology);
         self.stepped.retain(|clock| topology.is_current(*clock));
-        self.shards.handle_moves(&Moves::between(&earlier, &topology));
+        self.scheduler.handle_moves(&Moves::between(&earlier, &topology));
     }
 
     // A node that has left the topology counts as disconnected, whatever its state was. The driver reports that once.
@@ -232,15 +231,15 @@ impl Driver {
     fn expedite(&mut self, clock: ClockId) {
         let topology = self.known.clone();
         let serves = |slot| topology.serving(slot).is_some_and(|node| node.id == clock.node);
-        self.shards.expedite(|lease| serves(lease.key.slot()).then_some(Move::WithItsLocks));
+        self.scheduler.expedite(|slot| serves(slot).then_some(Move::WithItsLocks));
     }
 
     fn dispatch(&mut self, now: Instant) {
         let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
         let free = |node| self.in_flight.free(node);
-        let batches = self.shards.take_batches(now, &topology, free, &mut counts);
+        let batches = self.scheduler.take_batches(now, &topology, free, &mut counts);
         batches.into_iter().for_each(|batch| self.send(batch, now));
-        for late in self.shards.take_lateness() {
+        for late in self.scheduler.take_lateness() {
             self.inner.events.record_engine(EngineEvent::RenewalLate { late });
         }
         self.report_outcomes(counts, now);
@@ -274,7 +273,7 @@ impl Driver {
         self.in_flight.end(batch.node);
         self.handle_topology(); // answers are checked against the present servers
         let (topology, mut counts) = (self.known.clone(), std::mem::take(&mut self.counts));
-        self.shards.handle_answers(&batch.members, sent, now, &topology, &mut counts);
+        self.scheduler.handle_answers(&batch.members, sent, now, &topology, &mut counts);
         self.record_batch(members, now - sent, &counts);
         self.report_outcomes(counts, now);
         self.report_events();
@@ -320,7 +319,7 @@ impl Driver {
     // Thousands of leases may be lost at once, and each loss takes locks, a recorder's time and a log line. Between two
     // portions of losses the driver sends other batches and handles answers.
     fn report_events(&mut self) {
-        self.unreported.extend(self.shards.take_events());
+        self.unreported.extend(self.scheduler.take_events());
         for event in (0..REPORTED_AT_ONCE).map_while(|_| self.unreported.pop_front()).collect::<Vec<_>>() {
             self.report(event);
         }

@@ -1,7 +1,8 @@
-//! The inboxes of the shards: other threads put orders into one queue per shard, and the driver empties each queue once
-//! a tick.
+//! The inboxes of the scheduler: other threads put orders into the inbox of a slot's shard, and the driver empties each
+//! inbox once a tick. A shard is an equal range of slots. There are several inboxes so that threads seldom wait for each
+//! other.
 //!
-//! Each queue has a limit of `inbox_max` orders. Beyond the limit nothing new is begun: no lock is acquired and no
+//! Each inbox has a limit of `inbox_max` orders. Beyond the limit nothing new is begun: no lock is acquired and no
 //! manual renewal is accepted. Orders of an existing lease (its registration and its end) are always accepted.
 
 use std::{
@@ -14,7 +15,7 @@ use tokio::sync::Notify;
 use super::{manual::AnswerTo, ttl_check::TtlExpectation};
 use crate::{lease::shared::LeaseCore, routing::slot::Slot};
 
-/// An order from another part of the engine to a shard.
+/// An order from another part of the engine to the scheduler.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// A new lease, with the ttl that its first renewal is expected to find.
@@ -29,20 +30,7 @@ pub(crate) enum Order {
     Renew(Arc<LeaseCore>, Duration, AnswerTo),
 }
 
-impl Order {
-    /// The lease of the order.
-    pub(crate) fn lease(&self) -> &Arc<LeaseCore> {
-        match self {
-            Order::Register(lease, _)
-            | Order::Taken(lease)
-            | Order::Cancel(lease)
-            | Order::Downgrade(lease)
-            | Order::Renew(lease, ..) => lease,
-        }
-    }
-}
-
-/// The inboxes of all shards of one engine.
+/// The inboxes of one engine.
 #[derive(Debug)]
 pub(crate) struct Inboxes {
     shards: Box<[Mutex<Vec<Order>>]>,

@@ -45,7 +45,7 @@ impl fmt::Debug for AnswerTo {
     }
 }
 
-/// The requested renewals of one shard, by the ticket of their lease.
+/// The requested renewals, by the ticket of their lease.
 #[derive(Debug, Default)]
 pub(crate) struct ManualRenewals {
     of: HashMap<u64, ManualRenewal>,

@@ -1,14 +1,10 @@
-//! Renewal of leases: each shard has a hashed timing wheel, renewals are sent in batches per node, and a loss is
+//! Renewal of leases: one hashed timing wheel has the due times, renewals are sent in batches per node, and a loss is
 //! noticed at the lease's deadline without any reply.
 //!
-//! Pure files: `wheel`, `slab`, `batch`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`, `slot_alignment`,
-//! `smoothing`, `shard` and `shards`. `inbox` carries orders from other threads to a shard. `driver` ticks the shards
-//! and sends their batches. `stall_watchdog` runs on the calls thread and detects that the renewal thread has stopped
-//! ticking. `batch_outcomes` (pure) counts the outcomes of a batch, and `log_limiter` (pure) limits log lines.
 //! Pure files: `wheel`, `slab`, `batch`, `batch_outcomes`, `deadline_queue`, `ttl_check`, `manual`, `in_flight`,
-//! `log_limiter`, `slot_alignment`, `smoothing`, `shard` and `shards`. `inbox` carries orders from other threads to a
-//! shard. `driver` ticks the shards and sends their batches. `stall_watchdog` runs on the calls thread and detects that
-//! the renewal thread has stopped ticking.
+//! `log_limiter`, `slot_alignment`, `smoothing` and `scheduler`. `inbox` carries orders from other threads to the
+//! scheduler. `driver` ticks the scheduler and sends its batches. `stall_watchdog` runs on the calls thread and detects
+//! that the renewal thread has stopped ticking.
 
 pub(crate) mod batch;
 pub(crate) mod batch_outcomes;
@@ -18,8 +14,7 @@ mod in_flight;
 pub(crate) mod inbox;
 mod log_limiter;
 pub(crate) mod manual;
-pub(crate) mod shard;
-mod shards;
+pub(crate) mod scheduler;
 pub(crate) mod slab;
 mod slot_alignment;
 mod smoothing;

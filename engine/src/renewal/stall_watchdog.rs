@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::Level;
 
-use super::shard::TICK;
+use super::scheduler::TICK;
 use crate::{
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},

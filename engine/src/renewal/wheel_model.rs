@@ -1,4 +1,4 @@
-//! Tests the wheel together with the slab's tickets, as a shard uses them, against a plain list that is searched from
+//! Tests the wheel together with the slab's tickets, as the scheduler uses them, against a plain list that is searched from
 //! end to end. Runs at least a million operations.
 
 use proptest::prelude::*;
@@ -126,7 +126,7 @@ impl World {
         self.stale.push(ticket);
     }
 
-    // Cancels as a shard does.
+    // Cancels as the scheduler does.
     fn cancel(&mut self, ticket: u64) -> Option<u32> {
         let name = self.slab.remove(ticket)?;
         self.wheel.cancel(slab::index(ticket));

@@ -52,7 +52,7 @@ impl Moves {
         moves
     }
 
-    #[cfg(test)]
+    /// Whether no slot has moved.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -62,12 +62,6 @@ impl Moves {
         let behind = self.runs.partition_point(|run| run.first <= slot.number());
         let run = self.runs[..behind].last()?;
         (slot.number() <= run.last).then_some(run.how)
-    }
-
-    /// Whether a slot of this share of all slots has moved.
-    pub(crate) fn touch(&self, share: usize, shares: usize) -> bool {
-        let share_of = |number| Slot::from_number(number).map_or(0, |slot| slot.share(shares));
-        self.runs.iter().any(|run| (share_of(run.first)..=share_of(run.last)).contains(&share))
     }
 
     fn push(&mut self, run: Run) {

@@ -181,7 +181,8 @@ fn lost_before_handover(windows: &[Window]) -> u64 {
 }
 
 impl Totals {
-    /// A history in which little happened passes every check.
+    /// A history in which little happened passes every check. Each number is at most two thirds of what the unluckiest of
+    /// many seeds showed.
     pub fn assert_that_much_happened(&self, runs: u64) {
         let Totals {
             leases,
@@ -200,13 +201,13 @@ impl Totals {
             handovers,
             ended_engines,
         } = *self;
-        assert!(leases > 20 * runs && handovers > 12 * runs, "{self:?}");
+        assert!(leases > 20 * runs && handovers > 7 * runs, "{self:?}");
         assert!(faults > 10 * runs && lost > 2 * runs && refused > 5 * runs, "{self:?}");
-        assert!(reads > 5 * runs && writes > 2 * runs && read_together > runs, "{self:?}");
+        assert!(reads > 5 * runs && writes > runs && read_together > runs, "{self:?}");
         assert!(downgrades > runs / 4, "{self:?}");
-        assert!(cancelled > 2 * runs && reentries > runs / 2, "{self:?}");
-        assert!(restarts > runs / 8 && ended_engines > runs / 8, "{self:?}");
-        assert!(failovers > runs / 8 && moves > runs, "{self:?}");
+        assert!(cancelled > runs && reentries > runs / 2, "{self:?}");
+        assert!(restarts > runs / 16 && ended_engines > runs / 16, "{self:?}");
+        assert!(failovers > runs / 16 && moves > runs, "{self:?}");
     }
 }
 

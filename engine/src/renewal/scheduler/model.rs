@@ -1,4 +1,4 @@
-//! Tests the shard with random histories: registrations, releases, manual renewals, answers of every kind in any order,
+//! Tests the scheduler with random histories: registrations, releases, manual renewals, answers of every kind in any order,
 //! nodes that connect and disconnect, missed ticks. `check` has the conditions that must hold after each step.
 
 use std::collections::HashSet;
@@ -11,9 +11,9 @@ use super::*;
 use crate::{
     lease::shared::{Terms, tests::core},
     renewal::manual,
-    renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
+    renewal::{batch::Batch, batch_outcomes::BatchOutcomes},
     routing::topology::{Batching, Node, NodeId},
-    transport::{ErrorKind, Outcome, ServerTime, TransportError},
+    transport::{Call, ErrorKind, Outcome, ServerTime, TransportError},
 };
 
 const TTLS: [u64; 3] = [1_000, 4_000, 10_000];
@@ -59,7 +59,7 @@ struct Life {
 }
 
 struct World {
-    shards: Shards,
+    scheduler: Scheduler,
     now: Instant,
     topology: Topology,
     version: u64,
@@ -73,7 +73,7 @@ impl World {
         let now = Instant::from_nanos(1_000_000_007);
         let timeout = Duration::from_secs(1);
         let mut world = Self {
-            shards: Shards::new(1, now, timeout),
+            scheduler: Scheduler::new(now, timeout),
             now,
             topology: Topology::default(),
             version: 0,
@@ -108,7 +108,7 @@ impl World {
             Op::Release { which, told } => self.release(which, told),
             Op::Pass { ms } => {
                 self.now = self.now + Duration::from_millis(ms);
-                self.shards.advance(self.now);
+                self.scheduler.advance(self.now);
                 self.handle_answer_of();
                 self.check_ticked();
             }
@@ -118,7 +118,7 @@ impl World {
             Op::Node { epoch, connected } => self.set_node(epoch, connected),
             Op::Hurry { in_jeopardy } => {
                 let how = if in_jeopardy { Move::InDoubt } else { Move::WithItsLocks };
-                self.shards.expedite(|_| Some(how));
+                self.scheduler.expedite(|_| Some(how));
                 self.lives.iter_mut().for_each(|life| life.not_before = self.now);
             }
             Op::ManualRenewal { which, ttl_ms } => self.request(which, ttl_ms),
@@ -139,7 +139,7 @@ impl World {
         let lease = core(&format!("lease {}", self.lives.len()), terms, self.now);
         lease.take(self.now);
         let baseline = TtlExpectation::new(self.now, self.now, ttl);
-        self.shards.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
+        self.scheduler.handle_order(Order::Register(lease.clone(), baseline), self.now, &self.topology);
         self.lives.push(Life {
             ticket: lease.ticket().unwrap(),
             not_before: earliest_renewal(self.now, ttl),
@@ -159,13 +159,13 @@ impl World {
         let (lease, place) = (life.lease.clone(), which.index(self.lives.len()));
         self.lives[place].released |= lease.release();
         if told {
-            self.shards.handle_order(Order::Cancel(lease), self.now, &self.topology);
+            self.scheduler.handle_order(Order::Cancel(lease), self.now, &self.topology);
         }
     }
 
     fn send(&mut self, free: usize) {
         let counts = &mut BatchOutcomes::default();
-        for batch in self.shards.take_batches(self.now, &self.topology, |_| free, counts) {
+        for batch in self.scheduler.take_batches(self.now, &self.topology, |_| free, counts) {
             assert!(!batch.members.is_empty() && batch.members.len() <= 2);
             for member in &batch.members {
                 self.check_sent(member);
@@ -210,7 +210,13 @@ impl World {
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
         let answered = |member: Call| member.answered(answer(kind, at));
         let answers: Vec<_> = batch.members.into_iter().map(answered).collect();
-        self.shards.handle_answers(&answers, sent, self.now, &self.topology, &mut BatchOutcomes::default());
+        self.scheduler.handle_answers(
+            &answers,
+            sent,
+            self.now,
+            &self.topology,
+            &mut BatchOutcomes::default(),
+        );
         let is_renewed = |life: &Life| life.lease.is_live() && self.now < life.lease.deadline();
         assert!(!over.into_iter().any(|ticket| is_renewed(self.life(ticket))), "renewed after its deadline");
     }
@@ -234,13 +240,13 @@ impl World {
         let (answer_to, receiver) = manual::tests::channel();
         let lease = self.lives[place].lease.clone();
         let order = Order::Renew(lease, Duration::from_millis(ttl_ms), answer_to);
-        self.shards.handle_order(order, self.now, &self.topology);
+        self.scheduler.handle_order(order, self.now, &self.topology);
         self.lives[place].not_before = self.now;
         self.manual.push(receiver);
     }
 
     fn handle_answer_of(&mut self) {
-        for event in self.shards.take_events() {
+        for event in self.scheduler.take_events() {
             let Event::Lost(lease, reason) = event else { continue };
             let now = self.now;
             let life = self.lives.iter_mut().find(|life| Arc::ptr_eq(&life.lease, &lease)).unwrap();
@@ -266,22 +272,22 @@ impl World {
 
     fn check(&self) {
         let kept: HashSet<_> = self.lives.iter().filter_map(|life| life.lease.ticket()).collect();
-        assert_eq!(kept.len(), self.shards.len());
+        assert_eq!(kept.len(), self.scheduler.len());
         for life in &self.lives {
             let live = life.lease.is_live();
             assert_eq!(live, !life.released && life.losses == 0, "ended, and not told");
             assert!(!live || life.lease.ticket().is_some(), "alive, and not kept");
             let Some(ticket) = life.lease.ticket() else { continue };
-            let due = self.shards.first().wheel.due(number(ticket)).expect("in the wheel");
+            let due = self.scheduler.wheel.due(number(ticket)).expect("in the wheel");
             let latest = due_tick(life.lease.deadline()).max(tick_at(self.now) + 1);
             assert!(!live || due <= latest, "its loss would be noticed late");
         }
     }
 
-    /// Ends everything: every request is answered, and the shard is empty.
+    /// Ends everything: every request is answered, and the scheduler is empty.
     fn end(mut self) {
         self.act(Op::Pass { ms: 100_000 });
-        assert_eq!((self.shards.len(), self.shards.first().manual.len()), (0, 0));
+        assert_eq!((self.scheduler.len(), self.scheduler.manual.len()), (0, 0));
         for receiver in &mut self.manual {
             assert!(receiver.try_recv().is_ok(), "a request without an answer");
         }

@@ -1,12 +1,12 @@
-//! Tests the shard with hand-made answers; no clock, no transport.
+//! Tests the scheduler with hand-made answers; no clock, no transport.
 
 use super::*;
 use crate::{
     lease::shared::{Taken, Terms, tests::core},
     renewal::manual,
-    renewal::{batch::Batch, batch_outcomes::BatchOutcomes, shards::Shards},
+    renewal::{batch::Batch, batch_outcomes::BatchOutcomes},
     routing::topology::{Batching, Node, NodeId},
-    transport::{ErrorKind, Outcome, ServerTime, TransportError},
+    transport::{ErrorKind, HoldKind, Op, Outcome, ServerTime, TransportError},
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
 }
 
 struct Ground {
-    shards: Shards,
+    scheduler: Scheduler,
     topology: Topology,
     counts: BatchOutcomes,
 }
@@ -53,7 +53,7 @@ struct Ground {
 impl Ground {
     fn new() -> Self {
         Self {
-            shards: Shards::new(1, at(0), Duration::from_secs(1)),
+            scheduler: Scheduler::new(at(0), Duration::from_secs(1)),
             topology: topology(1, true),
             counts: BatchOutcomes::default(),
         }
@@ -69,23 +69,23 @@ impl Ground {
     fn pending_grant(&mut self, name: &str, terms: Terms) -> Arc<LeaseCore> {
         let lease = core(name, terms, at(0));
         let baseline = TtlExpectation::new(at(0), at(1), terms.ttl);
-        self.shards.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
+        self.scheduler.handle_order(Order::Register(lease.clone(), baseline), at(1), &self.topology);
         lease
     }
 
     fn due(&mut self, ms: u64) -> Vec<Batch> {
-        self.shards.advance(at(ms));
+        self.scheduler.advance(at(ms));
         self.take_batches(ms, 10)
     }
 
     fn take_batches(&mut self, ms: u64, free: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
+        self.scheduler.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
     }
 
     fn answer(&mut self, batch: Batch, sent: u64, now: u64, answer: Outcome) -> bool {
         let members: Vec<_> =
             batch.members.into_iter().map(|member| member.answered(answer.clone())).collect();
-        self.shards.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.counts)
+        self.scheduler.handle_answers(&members, at(sent), at(now), &self.topology, &mut self.counts)
     }
 
     fn losses(&mut self) -> Vec<LossReason> {
@@ -93,7 +93,7 @@ impl Ground {
             Event::Lost(_, reason) => Some(reason),
             Event::Jeopardy(_) | Event::Downgraded(_) | Event::FoundTtl { .. } => None,
         };
-        self.shards.take_events().into_iter().filter_map(lost).collect()
+        self.scheduler.take_events().into_iter().filter_map(lost).collect()
     }
 }
 
@@ -120,7 +120,7 @@ fn a_lease_is_due_at_a_third_and_its_deadline_moves_with_the_confirmation() {
     assert_eq!(lease.deadline(), at(3_350 + 9_500));
     assert!(ground.due(6_600).is_empty(), "next at 3350 + 3333");
     assert_eq!(ground.due(6_700).len(), 1);
-    assert!(ground.shards.take_events().is_empty());
+    assert!(ground.scheduler.take_events().is_empty());
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn s7_a_lease_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {
         assert!(ground.due(ms).is_empty(), "at {ms}");
     }
     assert!(ground.due(9_500).is_empty());
-    assert_eq!((ground.losses(), ground.shards.len()), (vec![LossReason::Expired], 0));
+    assert_eq!((ground.losses(), ground.scheduler.len()), (vec![LossReason::Expired], 0));
     assert_eq!(lease.take(at(9_501)), Taken::TooLate);
 }
 
@@ -141,7 +141,7 @@ fn a_lease_that_is_taken_after_its_renewal_was_due_is_renewed_at_once() {
     let lease = ground.pending_grant("a", TERMS);
     assert!(ground.due(5_000).is_empty() && lease.is_awaited());
     assert_eq!(lease.take(at(5_010)), Taken::First);
-    ground.shards.handle_order(Order::Taken(lease.clone()), at(5_010), &ground.topology);
+    ground.scheduler.handle_order(Order::Taken(lease.clone()), at(5_010), &ground.topology);
     let batch = one(ground.take_batches(5_010, 1));
     ground.answer(batch, 5_010, 5_020, renewed(4_980, 5_015));
     assert_eq!(lease.deadline(), at(5_010 + 9_500));
@@ -161,11 +161,11 @@ fn a_lease_that_is_taken_before_its_renewal_is_due_needs_no_order() {
 fn s12_a_lease_in_doubt_is_asked_about_once_it_is_taken() {
     let mut ground = Ground::new();
     let lease = ground.pending_grant("a", TERMS);
-    ground.shards.doubt(&lease);
+    ground.scheduler.doubt(&lease);
     assert!(lease.is_in_jeopardy() && ground.due(50).is_empty());
     assert_eq!(lease.take(at(60)), Taken::First);
     assert!(lease.is_awaited() && lease.is_in_jeopardy());
-    ground.shards.handle_order(Order::Taken(lease), at(60), &ground.topology);
+    ground.scheduler.handle_order(Order::Taken(lease), at(60), &ground.topology);
     assert_eq!(ground.take_batches(60, 1).len(), 1);
 }
 
@@ -189,7 +189,7 @@ fn s2_loss_is_noticed_at_the_deadline_without_any_reply() {
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::Expired]);
     ground.answer(late, 3_350, 9_600, renewed(500, 9_550));
-    assert_eq!((lease.loss(), ground.shards.len()), (Some(LossReason::Expired), 0));
+    assert_eq!((lease.loss(), ground.scheduler.len()), (Some(LossReason::Expired), 0));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn s12_a_ttl_that_cannot_be_is_told() {
     ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
     ground.answer(batch, 3_350, 3_360, renewed(3_000, 3_355));
-    let events = ground.shards.take_events();
+    let events = ground.scheduler.take_events();
     assert!(matches!(events[..], [Event::FoundTtl { .. }]), "{events:?}");
 }
 
@@ -253,7 +253,7 @@ fn a_new_epoch_makes_every_lease_due_and_puts_it_in_jeopardy_until_answered() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     ground.topology = topology(2, true);
-    ground.shards.expedite(|_| Some(Move::InDoubt));
+    ground.scheduler.expedite(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy());
     let batch = one(ground.due(100));
     ground.answer(
@@ -282,7 +282,7 @@ fn batches_hold_what_the_node_takes_and_the_most_urgent_go_first() {
     ground.lease("late", Terms { ttl: TTL * 2, ..TERMS });
     let urgent = ground.lease("urgent", TERMS);
     ground.lease("b", Terms { ttl: TTL * 2, ..TERMS });
-    ground.shards.advance(at(6_700));
+    ground.scheduler.advance(at(6_700));
     let first = one(ground.take_batches(6_700, 1));
     assert_eq!((first.members.len(), first.members[0].owner), (2, urgent.owner));
     let rest = one(ground.take_batches(6_700, 9));
@@ -294,18 +294,18 @@ fn s8_a_released_lease_is_never_submitted() {
     let mut ground = Ground::new();
     let (one, two) = (ground.lease("a", TERMS), ground.lease("b", TERMS));
     assert!(one.release() && two.release());
-    ground.shards.handle_order(Order::Cancel(one), at(10), &ground.topology);
-    assert_eq!(ground.shards.len(), 1);
+    ground.scheduler.handle_order(Order::Cancel(one), at(10), &ground.topology);
+    assert_eq!(ground.scheduler.len(), 1);
     assert!(ground.due(3_400).is_empty(), "also when the cancel has not arrived yet");
-    assert_eq!(ground.shards.len(), 0);
+    assert_eq!(ground.scheduler.len(), 0);
     let gone = core("c", TERMS, at(0));
     gone.release();
-    ground.shards.handle_order(
+    ground.scheduler.handle_order(
         Order::Register(gone, TtlExpectation::new(at(0), at(1), TTL)),
         at(1),
         &ground.topology,
     );
-    assert_eq!(ground.shards.len(), 0);
+    assert_eq!(ground.scheduler.len(), 0);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let (answer_to, mut answer) = manual::tests::channel();
-    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
+    ground.scheduler.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
     assert_eq!(batch.members[0].op.ttl(), Some(TTL * 3));
     ground.answer(batch, 100, 110, renewed(9_900, 105));
@@ -341,7 +341,7 @@ fn a_renewal_by_hand_asks_for_more_and_never_shortens() {
     let batch = one(ground.due(3_450));
     ground.answer(batch, 3_450, 3_455, renewed(26_650, 3_452));
     assert_eq!(lease.deadline(), at(28_600));
-    assert!(ground.shards.take_events().is_empty(), "S12 knows of the longer ttl");
+    assert!(ground.scheduler.take_events().is_empty(), "S12 knows of the longer ttl");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn s2_a_renewal_that_is_answered_after_the_deadline_changes_nothing() {
     let batch = one(ground.due(9_450));
     ground.answer(batch, 9_450, 9_501, renewed(550, 9_460));
     assert!(!lease.is_held(at(9_501)));
-    assert_eq!((ground.losses(), ground.shards.len()), (vec![LossReason::Expired], 0));
+    assert_eq!((ground.losses(), ground.scheduler.len()), (vec![LossReason::Expired], 0));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn max_hold_also_stops_a_renewal_that_is_ready() {
     assert!(ground.due(3_350).is_empty());
     ground.topology = topology(1, true);
     assert!(ground.due(5_000).is_empty());
-    ground.shards.expedite(|_| Some(Move::WithItsLocks));
+    ground.scheduler.expedite(|_| Some(Move::WithItsLocks));
     assert!(ground.due(5_050).is_empty());
     ground.due(9_500);
     assert_eq!(ground.losses(), [LossReason::MaxHold]);
@@ -398,9 +398,9 @@ fn every_request_is_answered() {
     let lease = ground.lease("a", TERMS);
     let (one_to, mut first) = manual::tests::channel();
     let (two_to, mut second) = manual::tests::channel();
-    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
+    ground.scheduler.handle_order(Order::Renew(lease.clone(), TTL * 3, one_to), at(100), &ground.topology);
     let batch = one(ground.due(100));
-    ground.shards.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
+    ground.scheduler.handle_order(Order::Renew(lease.clone(), TTL * 2, two_to), at(101), &ground.topology);
     ground.answer(batch, 100, 110, renewed(9_900, 105));
     assert!(matches!(first.try_recv(), Ok(ManualOutcome::Renewed)));
     assert!(second.try_recv().is_err());
@@ -415,7 +415,7 @@ fn every_request_is_answered() {
 fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    ground.shards.doubt(&lease);
+    ground.scheduler.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert_eq!(one(ground.due(50)).members.len(), 1);
 }
@@ -424,7 +424,7 @@ fn s12_a_lease_of_a_server_that_is_gone_is_asked_about_at_once() {
 fn a_migrated_lease_is_due_at_once_and_not_in_jeopardy() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
-    ground.shards.expedite(|_| Some(Move::WithItsLocks));
+    ground.scheduler.expedite(|_| Some(Move::WithItsLocks));
     assert!(!lease.is_in_jeopardy());
     let batch = one(ground.due(50));
     ground.answer(batch, 50, 60, renewed(9_950, 55));
@@ -437,7 +437,7 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
     let mut ground = Ground::new();
     let lease = ground.lease("a", TERMS);
     let batch = one(ground.due(3_350));
-    ground.shards.expedite(|_| Some(Move::InDoubt));
+    ground.scheduler.expedite(|_| Some(Move::InDoubt));
     assert!(lease.is_in_jeopardy() && ground.due(3_400).is_empty(), "never twice in flight");
     let gone = TransportError::without_effect(ErrorKind::Unreachable, None, "gone");
     ground.answer(batch, 3_350, 3_410, Outcome::Failed(gone.clone()));
@@ -451,7 +451,7 @@ fn s12_a_renewal_that_fails_after_its_server_changed_is_repeated_without_a_pause
 fn a_lease_without_renewal_is_in_jeopardy_too_when_its_server_is_gone() {
     let mut ground = Ground::new();
     let lease = ground.lease("a", Terms { renewed: false, ..TERMS });
-    ground.shards.doubt(&lease);
+    ground.scheduler.doubt(&lease);
     assert!(lease.is_in_jeopardy());
     assert!(ground.due(50).is_empty(), "and is not asked about");
 }
@@ -466,7 +466,7 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
         if ms < 3_000 && ms % 100 == 0 {
             let lease = core(&format!("{{tag}} {ms}"), TERMS, at(ms));
             let order = Order::Register(lease.clone(), TtlExpectation::new(at(ms), at(ms), TTL));
-            ground.shards.handle_order(order, at(ms), &ground.topology);
+            ground.scheduler.handle_order(order, at(ms), &ground.topology);
             lease.take(at(ms));
             leases.push(lease);
         }
@@ -481,9 +481,9 @@ fn leases_of_one_slot_share_their_ticks_where_a_node_takes_one_call_per_slot() {
     assert!(whole.iter().all(|(_, members)| *members == leases.len()), "{ticks:?}");
 }
 
-/// The memory of a lease in the shard, without its 16 bytes in the wheel, which has its own test.
+/// The memory of a lease in the scheduler, without its 16 bytes in the wheel, which has its own test.
 #[test]
-fn what_a_shard_keeps_of_a_lease_is_small() {
+fn what_the_scheduler_keeps_of_a_lease_is_small() {
     assert!(Slab::<Record>::place_bytes() <= 64, "{} bytes", Slab::<Record>::place_bytes());
 }
 
@@ -514,7 +514,7 @@ fn a_renewal_that_is_answered_as_a_downgrade_makes_no_reader_of_a_writer() {
 fn a_downgrade_that_is_answered_as_a_renewal_is_asked_again_after_a_pause() {
     let mut ground = Ground::new();
     let lease = read_only(&mut ground, WRITE);
-    ground.shards.handle_order(Order::Downgrade(lease.clone()), at(10), &ground.topology);
+    ground.scheduler.handle_order(Order::Downgrade(lease.clone()), at(10), &ground.topology);
     let batch = one(ground.due(10));
     assert!(matches!(batch.members[0].op, Op::Downgrade { .. }));
     ground.answer(batch, 10, 11, renewed(9_990, 10));
@@ -532,7 +532,7 @@ fn a_downgrade_that_a_driver_before_had_begun_goes_out_at_once() {
         let mut after = Ground::new();
         let baseline = TtlExpectation::adopted(&lease, at(20));
         lease.set_ticket(None);
-        after.shards.handle_order(Order::Register(lease, baseline), at(20), &after.topology);
+        after.scheduler.handle_order(Order::Register(lease, baseline), at(20), &after.topology);
         let batch = one(after.due(50));
         assert!(matches!(batch.members[0].op, Op::Downgrade { .. }));
     }

@@ -1,4 +1,4 @@
-//! Tests shards that share one queue against a list that is sorted by hand.
+//! Tests batches against a list that is sorted by hand.
 
 use std::sync::Arc;
 
@@ -12,9 +12,12 @@ use crate::{
         state::LossReason,
     },
     metrics::{LabelSet, RenewalOutcome},
-    renewal::manual,
-    renewal::ttl_check::TtlExpectation,
-    routing::topology::{Batching, ClockId, SlotRange},
+    renewal::{inbox::Order, manual, ttl_check::TtlExpectation},
+    routing::{
+        moves::Moves,
+        slot::Slot,
+        topology::{Batching, ClockId, SlotRange},
+    },
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -45,16 +48,16 @@ fn node(connected: bool, most: usize) -> Node {
 }
 
 struct Ground {
-    shards: Shards,
+    scheduler: Scheduler,
     topology: Topology,
     counts: BatchOutcomes,
 }
 
 impl Ground {
-    fn new(shards: usize, most: usize) -> Self {
+    fn new(most: usize) -> Self {
         let topology = Topology::single(1, node(true, most));
         Self {
-            shards: Shards::new(shards, at(0), Duration::from_secs(1)),
+            scheduler: Scheduler::new(at(0), Duration::from_secs(1)),
             topology,
             counts: BatchOutcomes::default(),
         }
@@ -65,16 +68,16 @@ impl Ground {
         let lease = core(name, TERMS, at(ms));
         lease.take(at(ms));
         let order = Order::Register(lease.clone(), TtlExpectation::new(at(ms), at(ms + 1), TTL));
-        self.shards.handle_order(order, at(ms), &self.topology);
+        self.scheduler.handle_order(order, at(ms), &self.topology);
         lease
     }
 
     fn take_batches(&mut self, ms: u64, free: usize) -> Vec<Batch> {
-        self.shards.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
+        self.scheduler.take_batches(at(ms), &self.topology, |_| free, &mut self.counts)
     }
 
     fn become_ready(&mut self, ms: u64) {
-        self.shards.advance(at(ms));
+        self.scheduler.advance(at(ms));
         assert!(self.take_batches(ms, 0).is_empty());
     }
 
@@ -90,10 +93,10 @@ impl Ground {
 
 proptest! {
     #[test]
-    fn the_earliest_deadlines_of_all_shards_go_first_in_full_batches(
-        sent in prop::collection::vec(0..3_000u64, 1..200), shards in 1..65usize, most in 1..30usize, free in 1..5usize,
+    fn the_earliest_deadlines_go_first_in_full_batches(
+        sent in prop::collection::vec(0..3_000u64, 1..200), most in 1..30usize, free in 1..5usize,
     ) {
-        let mut ground = Ground::new(shards, most);
+        let mut ground = Ground::new(most);
         let mut sent = sent;
         sent.sort_unstable();
         let leases: Vec<_> =
@@ -116,7 +119,7 @@ proptest! {
 
 #[test]
 fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
-    let mut ground = Ground::new(8, 100);
+    let mut ground = Ground::new(100);
     let leases: Vec<_> = (0..20).map(|number| ground.lease(&format!("lease {number}"), 0)).collect();
     ground.set_node(node(false, 100));
     for ms in (3_350..5_000).step_by(50) {
@@ -132,7 +135,7 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
         member.answered(crate::transport::Outcome::Failed(loading))
     };
     let answers: Vec<_> = batch.members.into_iter().map(failed).collect();
-    ground.shards.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.counts);
+    ground.scheduler.handle_answers(&answers, at(5_000), at(5_010), &ground.topology, &mut ground.counts);
     ground.set_node(node(false, 100));
     ground.become_ready(6_000);
     assert_eq!((ground.unreachable(), ground.counts.failed), (40, 60));
@@ -140,24 +143,28 @@ fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
 
 #[test]
 fn tickets_of_leases_that_are_gone_do_not_stay_in_the_queue() {
-    let mut ground = Ground::new(8, 100);
+    let mut ground = Ground::new(100);
     ground.topology = Topology::new(2, vec![node(true, 100)], Vec::new()); // no slot has a node
     const LEASES: usize = 10 * GONE_MIN;
     let leases: Vec<_> = (0..LEASES).map(|number| ground.lease(&format!("lease {number}"), 0)).collect();
     ground.become_ready(3_400);
-    assert_eq!(ground.shards.ready.len(), LEASES);
+    assert_eq!(ground.scheduler.ready.len(), LEASES);
     for (number, lease) in leases.iter().enumerate() {
         lease.release();
-        ground.shards.handle_order(Order::Cancel(lease.clone()), at(3_400), &ground.topology);
+        ground.scheduler.handle_order(Order::Cancel(lease.clone()), at(3_400), &ground.topology);
         ground.become_ready(3_400);
         let left = LEASES - number - 1;
-        assert!(ground.shards.ready.len() <= 2 * left + GONE_MIN, "{} of {left}", ground.shards.ready.len());
+        assert!(
+            ground.scheduler.ready.len() <= 2 * left + GONE_MIN,
+            "{} of {left}",
+            ground.scheduler.ready.len()
+        );
     }
 }
 
 #[test]
 fn a_lease_that_waits_for_a_node_goes_out_when_its_slot_has_one() {
-    let mut ground = Ground::new(8, 100);
+    let mut ground = Ground::new(100);
     let node = node(true, 100);
     ground.topology = Topology::new(2, vec![node.clone()], Vec::new());
     ground.lease("a", 0);
@@ -170,15 +177,15 @@ fn a_lease_that_waits_for_a_node_goes_out_when_its_slot_has_one() {
 
 #[test]
 fn an_order_for_a_lease_of_an_earlier_driver_touches_no_other_lease() {
-    let earlier = Ground::new(1, 100).lease("a", 0);
-    let mut ground = Ground::new(1, 100);
+    let earlier = Ground::new(100).lease("a", 0);
+    let mut ground = Ground::new(100);
     let present = ground.lease("b", 0);
     assert_eq!((earlier.ticket(), present.ticket()), (Some(0), Some(0)));
     earlier.lose(LossReason::Expired);
     for order in [Order::Cancel(earlier.clone()), Order::Taken(earlier.clone())] {
-        ground.shards.handle_order(order, at(10), &ground.topology);
+        ground.scheduler.handle_order(order, at(10), &ground.topology);
     }
-    ground.shards.doubt(&earlier);
+    ground.scheduler.doubt(&earlier);
     assert!(ground.take_batches(10, 1).is_empty() && !present.is_in_jeopardy());
     ground.become_ready(3_400);
     assert_eq!(ground.take_batches(3_400, 1)[0].members.len(), 1, "it is renewed when it is due");
@@ -186,23 +193,23 @@ fn an_order_for_a_lease_of_an_earlier_driver_touches_no_other_lease() {
 
 #[test]
 fn a_renewal_by_hand_that_comes_before_its_lease_is_registered_again_is_not_told_released() {
-    let earlier = Ground::new(1, 100).lease("a", 0);
-    let mut ground = Ground::new(1, 100);
+    let earlier = Ground::new(100).lease("a", 0);
+    let mut ground = Ground::new(100);
     let (answer_to, mut answer) = manual::tests::channel();
     let order = Order::Renew(earlier.clone(), TTL, answer_to);
     earlier.set_ticket(None);
-    ground.shards.handle_order(order, at(10), &ground.topology);
+    ground.scheduler.handle_order(order, at(10), &ground.topology);
     assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
 
 #[test]
 fn a_lease_that_was_ready_before_any_topology_goes_out_with_the_first_whatever_its_epoch() {
-    let mut ground = Ground::new(8, 100);
+    let mut ground = Ground::new(100);
     ground.topology = Topology::default();
     ground.lease("a", 0);
     ground.become_ready(3_400);
     let first = Topology::single(ground.topology.epoch(), node(true, 100));
-    ground.shards.handle_moves(&Moves::between(&ground.topology, &first));
+    ground.scheduler.handle_moves(&Moves::between(&ground.topology, &first));
     ground.topology = first;
     assert_eq!(ground.take_batches(3_450, 1).iter().map(|batch| batch.members.len()).sum::<usize>(), 1);
 }

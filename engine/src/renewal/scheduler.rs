@@ -1,20 +1,22 @@
-//! A renewal shard: decides when each of its leases is renewed, and what an answer means. Pure: `now` is passed in.
+//! The renewal scheduler: decides when each lease is renewed, and what an answer means. Pure: `now` is passed in.
 //!
 //! A lease that its caller has not taken yet is not renewed. Such a lease ends at its first deadline, or is taken
 //! before and renewed from then on.
 //!
-//! A live lease is in exactly one bucket of exactly one wheel: at `renew_at` while idle, at its *deadline* while it
+//! A live lease is in exactly one bucket of the wheel: at `renew_at` while idle, at its *deadline* while it
 //! waits for its batch or a renewal of it is in flight. So a lease is never renewed twice at once, and its loss is
 //! noticed without any reply. Lost is final: a late "renewed" changes nothing.
 //!
-//! A shard sends nothing. Its ready leases go into the queue that all shards share (in `shards`), and `handle_answers`
-//! (in `answers`) applies the result of a renewal. The driver does the rest.
+//! The scheduler sends nothing. `take_batches` (in `batches`) forms batches of ready leases, and `handle_answers` (in
+//! `answers`) applies the results of the renewals. The driver does the rest.
 
 mod answers;
+mod batches;
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    batch::ReadyQueue,
     deadline_queue::Ready,
     inbox::Order,
     manual::{AnswerTo, ManualOutcome, ManualRenewals},
@@ -30,12 +32,11 @@ use crate::{
         shared::LeaseCore,
         state::{self, LossReason},
     },
-    metrics::LabelSet,
     routing::{
-        moves::Move,
+        moves::{Move, Moves},
+        slot::Slot,
         topology::{Batching, ClockId, Topology},
     },
-    transport::{Call, HoldKind, Op},
 };
 
 /// The resolution of the scheduler. A loss is reported at most two ticks after the deadline.
@@ -69,6 +70,8 @@ struct Record {
     retry_at_once: bool,
     /// What is sent next while no server has confirmed the downgrade of the lease.
     downgrade: DowngradeStep,
+    /// The slot of the lease's key. Kept here so that a walk over all records reads no lease.
+    slot: Slot,
     baseline: TtlExpectation,
     /// The tick in which the lease was to be renewed.
     due: u64,
@@ -92,33 +95,39 @@ enum Stage {
     InFlight,
 }
 
-/// The leases of one shard.
+/// The leases of an engine that end or are renewed at a moment to come.
 #[derive(Debug)]
-pub(crate) struct Shard {
+pub(crate) struct Scheduler {
     wheel: Wheel,
     smoothing: Smoothing,
     records: Slab<Record>,
-    /// Leases that became ready and are not in the shared queue yet.
+    /// Leases that became ready and are not in the queue of their node yet.
     readied: Vec<Ready>,
+    ready: ReadyQueue,
     fired: Vec<u32>,
     manual: ManualRenewals,
     events: Vec<Event>,
+    command_timeout: Duration,
+    lateness: Vec<Duration>,
 }
 
-impl Shard {
-    pub(crate) fn new(now: Instant) -> Self {
+impl Scheduler {
+    pub(crate) fn new(now: Instant, command_timeout: Duration) -> Self {
         Self {
             wheel: Wheel::new(tick_at(now)),
             smoothing: Smoothing::new(tick_at(now)),
             records: Slab::default(),
             readied: Vec::new(),
+            ready: ReadyQueue::default(),
             fired: Vec::new(),
             manual: ManualRenewals::default(),
             events: Vec::new(),
+            command_timeout,
+            lateness: Vec::new(),
         }
     }
 
-    /// The number of leases in the shard.
+    /// The number of leases that the scheduler has.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
@@ -150,6 +159,7 @@ impl Shard {
             too_late: 0,
             retry_at_once: false,
             downgrade: DowngradeStep::Downgrade,
+            slot: lease.key.slot(),
             baseline,
             due,
         };
@@ -161,7 +171,7 @@ impl Shard {
         }
     }
 
-    // A ticket from a driver that panicked names another lease in this shard, or none.
+    // A ticket from a driver that panicked names another lease of this scheduler, or none.
     fn ticket_of(&self, lease: &LeaseCore) -> Option<u64> {
         let is_its = |record: &Record| std::ptr::eq(&*record.lease, lease);
         lease.ticket().filter(|ticket| self.records.get(*ticket).is_some_and(is_its))
@@ -232,7 +242,7 @@ impl Shard {
         }
         record.stage = Stage::Ready;
         let deadline = record.lease.deadline();
-        self.readied.push(Ready::new(deadline, ticket, record.lease.key.slot()));
+        self.readied.push(Ready::new(deadline, ticket, record.slot));
         self.wheel.insert(number(ticket), due_tick(deadline));
     }
 
@@ -243,48 +253,6 @@ impl Shard {
             self.events.push(Event::Lost(lease, reason));
         }
         self.remove(Some(ticket));
-    }
-
-    /// The leases that became ready since the last call.
-    pub(crate) fn take_readied(&mut self) -> std::vec::Drain<'_, Ready> {
-        self.readied.drain(..)
-    }
-
-    /// Whether the ticket names a lease that is still ready.
-    pub(crate) fn is_ready(&self, ticket: u64) -> bool {
-        self.records.get(ticket).is_some_and(|record| record.stage == Stage::Ready)
-    }
-
-    /// Makes the renewal of a ready lease that is sent at `now`, and returns how late that renewal is. `None`: the
-    /// lease has ended, or is no longer to be renewed.
-    pub(crate) fn send(
-        &mut self,
-        ticket: u64,
-        now: Instant,
-        command_timeout: Duration,
-    ) -> Option<(Call, Duration)> {
-        let record = self.records.get_mut(ticket).filter(|record| record.stage == Stage::Ready)?;
-        let (lease, manual) = (&record.lease, &mut self.manual);
-        // The lease may have been ready for long. If it is not sent, the wheel has its deadline.
-        let is_wanted = manual.is_any(ticket) || lease.wants_downgrade() || lease.wants_renewal(now);
-        let goes_out = lease.is_held(now) && is_wanted;
-        record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
-        let late = now - start_of(record.due);
-        let downgrade = lease.wants_downgrade().then(|| std::mem::take(&mut record.downgrade));
-        goes_out.then(|| {
-            let renewal = renewal(lease, downgrade, manual.send(ticket), now, command_timeout);
-            (renewal.with_ticket(ticket), late)
-        })
-    }
-
-    /// Puts a ready lease in jeopardy, because no connected node serves its slot. Returns the lease's labels, unless
-    /// the lease is no longer to be renewed.
-    pub(crate) fn strand(&mut self, ticket: u64, now: Instant) -> Option<LabelSet> {
-        let record = self.records.get(ticket).filter(|record| record.stage == Stage::Ready)?;
-        let lease = record.lease.clone();
-        self.enter_jeopardy(ticket);
-        let is_wanted = self.manual.is_any(ticket) || lease.wants_downgrade() || lease.wants_renewal(now);
-        is_wanted.then_some(lease.labels())
     }
 
     fn note_due(&mut self, ticket: u64, due: u64) {
@@ -317,12 +285,20 @@ impl Shard {
         }
     }
 
-    /// Makes every lease due at once for which `moved` returns a move: its server is not the server that the engine
-    /// knew, or its server's clock stepped.
-    pub(crate) fn expedite(&mut self, moved: impl Fn(&LeaseCore) -> Option<Move>) {
+    /// Makes every lease due at once whose slot has moved, after a change of the topology.
+    pub(crate) fn handle_moves(&mut self, moves: &Moves) {
+        self.ready.forget_grouping();
+        if !moves.is_empty() {
+            self.expedite(|slot| moves.of(slot));
+        }
+    }
+
+    /// Makes every lease due at once for whose slot `moved` returns a move: its server is not the server that the
+    /// engine knew, or its server's clock stepped.
+    pub(crate) fn expedite(&mut self, moved: impl Fn(Slot) -> Option<Move>) {
         let mut concerned = Vec::new();
         self.records.for_each(|ticket, record| {
-            let how = Some(&record.lease).filter(|lease| lease.is_live()).and_then(|lease| moved(lease));
+            let how = moved(record.slot).filter(|_| record.lease.is_live());
             concerned.extend(how.map(|how| (ticket, how)));
         });
         concerned.into_iter().for_each(|(ticket, how)| self.handle_move(ticket, how));
@@ -365,25 +341,6 @@ impl Shard {
     }
 }
 
-fn renewal(
-    lease: &LeaseCore,
-    downgrade: Option<DowngradeStep>,
-    requested: Option<Duration>,
-    now: Instant,
-    command_timeout: Duration,
-) -> Call {
-    let ttl = requested.map_or(lease.ttl(), |requested| requested.max(lease.ttl()));
-    let execute_by = now + command_timeout.min(lease.ttl() / 6);
-    lease.note_send(execute_by, ttl);
-    let (kind, op) = match downgrade {
-        None => (lease.kind(), Op::Renew { ttl }),
-        Some(DowngradeStep::Downgrade) => (HoldKind::Write, Op::Downgrade { ttl }),
-        Some(DowngradeStep::RenewAsWriter) => (HoldKind::Write, Op::Renew { ttl }),
-        Some(DowngradeStep::RenewAsReader) => (HoldKind::Read, Op::Renew { ttl }),
-    };
-    Call::new(lease.key.clone(), kind, op, lease.owner, execute_by)
-}
-
 /// The last tick that has begun at `now`.
 fn tick_at(now: Instant) -> u64 {
     now.as_nanos() / TICK_NANOS
@@ -392,10 +349,6 @@ fn tick_at(now: Instant) -> u64 {
 /// The first tick that does not begin before `moment`.
 fn due_tick(moment: Instant) -> u64 {
     moment.as_nanos().div_ceil(TICK_NANOS)
-}
-
-fn start_of(tick: u64) -> Instant {
-    Instant::from_nanos(tick.saturating_mul(TICK_NANOS))
 }
 
 /// The wheel's entry number for a ticket.

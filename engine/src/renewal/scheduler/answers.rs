@@ -1,8 +1,8 @@
-//! Applies the answer to a renewal to its lease. Pure, like the shard.
+//! Applies the answer to a renewal to its lease. Pure, like the scheduler.
 
 use std::time::Duration;
 
-use super::{DowngradeStep, Event, Record, Shard, Stage, TICK, due_tick, number};
+use super::{DowngradeStep, Event, Record, Scheduler, Stage, TICK, due_tick, number};
 use crate::{
     clock::Instant,
     lease::state::LossReason,
@@ -11,7 +11,7 @@ use crate::{
     transport::{Call, Effect, ErrorKind, HoldKind, Op, Outcome, ServerTime, TransportError},
 };
 
-impl Shard {
+impl Scheduler {
     /// Applies the answers of a batch that was sent at `sent`. An answer with another epoch than the node's present
     /// epoch counts as unknown. Returns `true` if some renewals were too late for the first time and are to be sent
     /// again in this tick.
