@@ -38,8 +38,9 @@ impl Ground {
         ground
     }
 
+    /// A client that has not counted yet.
     fn total(&self) -> Client<'_> {
-        Client::new(&self.context, "a", Counter::PermitTotal)
+        Client::new(&self.context, "a", Counter::PermitTotal).other()
     }
 
     async fn available(&self) -> i64 {
