@@ -256,6 +256,8 @@ impl<S> Entry<S> {
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod permits_model;
+#[cfg(test)]
 mod read_write_model;
 #[cfg(test)]
 mod tests;
