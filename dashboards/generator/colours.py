@@ -56,6 +56,16 @@ SOURCE = {
 OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple", "count": "orange"}
 RESULT = {"ok": GOOD, "error": BAD}
 REDIRECT = {"moved": QUIET, "ask": LATE}
+# None is good or bad.
+KIND = {
+    "exclusive": QUIET,
+    "fenced": "purple",
+    "spin": "yellow",
+    "read": "light-blue",
+    "write": "dark-blue",
+    "fair": GOOD,
+    "permits": LATE,
+}
 THREAD = {"calls": QUIET, "renewal": "purple"}
 
 

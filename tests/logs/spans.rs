@@ -21,7 +21,11 @@ async fn pass(millis: u64) {
 }
 
 fn outcomes(spans: &[Record]) -> Vec<&str> {
-    spans.iter().map(|span| span.field("lock.outcome").unwrap_or("none")).collect()
+    fields(spans, "lock.outcome")
+}
+
+fn fields<'a>(spans: &'a [Record], field: &str) -> Vec<&'a str> {
+    spans.iter().map(|span| span.field(field).unwrap_or("none")).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,4 +151,49 @@ async fn each_acquire_of_a_composition_is_a_span_around_those_of_its_members() {
     let spans = capture.spans("quorum_lock.acquire");
     assert_eq!(outcomes(&spans), ["acquired", "cancelled"]);
     assert!(spans.iter().all(|span| span.field("lock.name") == Some("q") && span.closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_on_a_counter_is_a_span_with_its_operation_and_outcome() {
+    let (capture, transport) = (Capture::start(), Faulty::new(MemoryTransport::new()));
+    let faults = transport.faults();
+    let engine = builder(transport).build().await.expect("an engine");
+    let (semaphore, latch) = (engine.semaphore("s"), engine.latch("l"));
+    assert!(semaphore.try_set(2).await.expect("an answer")); // done
+    semaphore.acquire(2).await.expect("free"); // done
+    assert!(!semaphore.try_acquire(1).await.expect("an answer")); // busy
+    assert!(semaphore.clone().wait(Duration::from_millis(50)).acquire(1).await.is_err()); // timeout
+    let dropped = tokio::spawn(semaphore.acquire(1));
+    pass(250).await;
+    dropped.abort(); // cancelled
+    drop(dropped.await);
+    semaphore.release(1).await.expect("an answer"); // done
+    latch.try_set(1).await.expect("an answer"); // done
+    latch.count_down().await.expect("an answer"); // done
+    latch.clone().wait(Duration::from_millis(50)).opened().await.expect("open"); // done
+    faults.cut(Cut::BlackHole);
+    assert!(semaphore.wait(Duration::from_secs(1)).acquire(1).await.is_err()); // error
+    let spans = capture.spans("counter.call");
+    let operations = [
+        "set",
+        "acquire",
+        "acquire",
+        "acquire",
+        "acquire",
+        "release",
+        "set",
+        "count_down",
+        "wait",
+        "acquire",
+    ];
+    assert_eq!(fields(&spans, "counter.operation"), operations);
+    let outcomes = ["done", "done", "busy", "timeout", "cancelled", "done", "done", "done", "done", "error"];
+    assert_eq!(fields(&spans, "counter.outcome"), outcomes);
+    assert!(spans.iter().all(|span| span.closed && span.level == Level::DEBUG));
+    let told = ["counter.kind", "counter.name", "otel.kind"].map(|field| spans[0].field(field));
+    assert_eq!(told, [Some("semaphore"), Some("s"), Some("client")]);
+    assert_eq!(fields(&spans[6..9], "counter.kind"), ["latch"; 3]);
+    let waited: f64 = spans[3].field("counter.wait_ms").expect("a time").parse().expect("a number");
+    assert!((49.0..=1_100.0).contains(&waited), "{waited}");
+    assert_eq!(spans[9].field("otel.status_code"), Some("ERROR"));
 }

@@ -197,6 +197,45 @@ COUNTERS = [
     ),
 ]
 
+KINDS = [
+    lines(
+        "Leases granted, by kind",
+        "Leases granted for each kind of lock. read and write are the two sides of a read/write lock; permits expire.",
+        [series('sum by (kind) (rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))', "{{kind}}")],
+        unit="ops",
+        colours=colours.KIND,
+        wide=12,
+    ),
+    lines(
+        "Wait for a lock, p99, by kind",
+        "Time from the acquire call to its lease or to the end of its wait. Readers that wait for long: a writer holds the lock, or one is always next.",
+        quantiles("leasehold_acquire_wait_seconds", "@lock", (0.99,), by=["kind"]),
+        unit="s",
+        colours={f"p99 {kind}": colour for kind, colour in colours.KIND.items()},
+        wide=12,
+    ),
+    lines(
+        "Held, by kind",
+        "Leases held now, for each kind of lock.",
+        [series("sum by (kind) (leasehold_held{@lock})", "{{kind}}")],
+        colours=colours.KIND,
+        wide=12,
+    ),
+    lines(
+        "Asks for one lease, by kind",
+        "Asks of the server for each lease granted. A spin lock asks most: it is told of no release.",
+        [
+            series(
+                "sum by (kind) (rate(leasehold_acquire_attempts_total{@lock}[@rate])) "
+                '/ sum by (kind) (rate(leasehold_acquire_total{@lock, outcome="acquired"}[@rate]))',
+                "{{kind}}",
+            )
+        ],
+        colours=colours.KIND,
+        wide=12,
+    ),
+]
+
 BOARD = board(
     "Contention",
     "Who waits for what, for how long, and what the waiting costs.",
@@ -205,6 +244,7 @@ BOARD = board(
         ("How acquire calls end", OUTCOMES),
         ("How long locks are held", HOLDS),
         ("How waiters learn that a lock is free", WAKEUPS),
+        ("Kinds of locks side by side", KINDS),
         ("Semaphores and latches", COUNTERS),
     ],
 )

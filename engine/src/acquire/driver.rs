@@ -9,7 +9,7 @@ use tracing::Level;
 use super::{
     bulk_limiter::BulkPermit,
     caller::{Caller, Leaving},
-    entry::{Ask, Cause, Grant, Step, Verdict},
+    entry::{Ask, Cause, Grant, HeldGrant, Step, Verdict},
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
     table::Slot,
@@ -25,7 +25,7 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
-    metrics::{self, AskAnswer, EngineEvent, LabelSet, LockEvent},
+    metrics::{self, AskAnswer, EngineEvent, LockEvent},
     release::{downgrade, loss, reconcile},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
     transport::{Call, HoldKind, Op, Outcome, TransportError},
@@ -341,12 +341,14 @@ fn handle_answer(
     None
 }
 
-/// A lease that holds its key, with the reply slots of the callers that get the lease.
+/// A lease that holds its key, with the callers that get the lease.
 struct Installed {
     lease: Arc<LeaseCore>,
-    reply_tos: Vec<((HoldKind, LabelSet), ReplyTo)>,
+    receiver: Caller<ReplyTo>,
+    sharers: Vec<Caller<ReplyTo>>,
     baseline: TtlExpectation,
-    replaced: Vec<Arc<LeaseCore>>,
+    /// The leases that held the key before and are lost.
+    replaced: Vec<HeldGrant>,
     /// The lease writes, and its callers only read.
     is_left_to_readers: bool,
 }
@@ -355,39 +357,36 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     let Grant { receiver, sharers, granted, open } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
-    let reads = |caller: &&Caller<ReplyTo>| (lease.kind(), caller.side) == (HoldKind::Write, HoldKind::Read);
-    let readers = std::iter::once(&receiver).chain(&sharers).filter(reads).count();
-    lease.add_readers(u32::try_from(readers).unwrap_or(u32::MAX));
-    let replaced = slot.entry.install(lease.clone(), receiver.scope);
+    if lease.kind() == HoldKind::Write {
+        let readers =
+            std::iter::once(&receiver).chain(&sharers).filter(|caller| caller.side == HoldKind::Read);
+        lease.add_readers(u32::try_from(readers.count()).unwrap_or(u32::MAX));
+    }
+    let mut replaced = slot.entry.install(lease.clone(), receiver.scope);
     // The callers of the scope that wanted to write may have left.
     let is_left_to_readers = lease.leave_to_readers();
     // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
-    let replaced = replaced.into_iter().filter(|earlier| earlier.lose(LossReason::NotOurs)).collect();
-    let callers = std::iter::once(receiver).chain(sharers);
-    let reply_tos = callers.map(|caller| ((caller.side, caller.terms.labels), caller.reply_to)).collect();
+    replaced.retain(|earlier| earlier.lease().lose(LossReason::NotOurs));
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
-    Installed { baseline, lease, reply_tos, replaced, is_left_to_readers }
+    Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers }
 }
 
 fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
-    let Installed { lease, reply_tos, baseline, replaced, is_left_to_readers } = installed;
+    let Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers } = installed;
     for earlier in replaced {
-        loss::handle_loss(inner, &earlier, LossReason::NotOurs);
+        loss::handle_loss(inner, earlier.lease(), LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());
-    inner.events.totals.callers.sub(reply_tos.len() as u64);
+    inner.events.totals.callers.sub(1 + sharers.len() as u64);
     inner.inboxes.push(lease.key.slot(), Order::Register(lease.clone(), baseline));
     if is_left_to_readers {
         downgrade::send(inner, &lease);
     }
-    for (caller, reply_to) in reply_tos {
+    for Caller { side, terms, reply_to, .. } in std::iter::once(receiver).chain(sharers) {
+        let caller = (side, terms.labels);
+        let pending_grant = PendingGrant::new(lease.clone(), caller, inner.clone(), contended);
         // If the caller was dropped, the pending grant is dropped, which releases the lease.
-        reply_to.send(Answer::PendingGrant(PendingGrant::new(
-            lease.clone(),
-            caller,
-            inner.clone(),
-            contended,
-        )));
+        reply_to.send(Answer::PendingGrant(pending_grant));
     }
 }
 

@@ -163,12 +163,14 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
 }
 
 fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
-    let now = inner.clock.now();
-    if let Some(lease) = slot.entry.joinable(call.terms, now).filter(|_| call.scope.is_none()) {
-        lease.add_hold(call.terms.kind);
-        return Ok(Admitted::Share(lease.clone()));
+    let (kind, now) = (call.terms.kind, || inner.clock.now());
+    if kind == HoldKind::Read && call.scope.is_none() {
+        if let Some(lease) = slot.entry.joinable(call.terms, now()) {
+            lease.add_hold(kind);
+            return Ok(Admitted::Share(lease.clone()));
+        }
     }
-    if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(call.terms.kind, now) {
+    if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(kind, now()) {
         return Ok(Admitted::Held);
     }
     inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))

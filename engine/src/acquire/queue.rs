@@ -132,6 +132,11 @@ impl<S> Queue<S> {
         self.take_several(picks, |index| index.take_while(CallerDeadlines::first_wait, &is_it))
     }
 
+    /// Whether [`take_ended`](Self::take_ended) may find a caller.
+    pub(crate) fn may_have_ended(&self, now: Instant) -> bool {
+        self.index.is_some() || self.first_end().is_some_and(|end| end <= now)
+    }
+
     /// Removes the callers whose wait has ended and for whose arrival number `leaves` holds. The other callers whose
     /// wait has ended stay queued, for at most `stay`.
     pub(crate) fn take_ended(
@@ -140,9 +145,6 @@ impl<S> Queue<S> {
         stay: Duration,
         leaves: impl Fn(Coming) -> bool,
     ) -> Vec<(Coming, Caller<S>)> {
-        if self.index.is_none() && self.first_end().is_none_or(|end| end > now) {
-            return Vec::new();
-        }
         let ended = self.index().take_ended(now, stay, leaves);
         self.forget_empty_index();
         ended

@@ -81,10 +81,10 @@ impl Slot {
 }
 
 impl Kept {
-    fn of(slot: Slot) -> Self {
+    fn of(slot: Box<Slot>) -> Self {
         match slot.as_held() {
             Some(local) => Self::Held(local.clone()),
-            None => Self::Busy(Box::new(slot)),
+            None => Self::Busy(slot),
         }
     }
 
@@ -99,7 +99,7 @@ impl Kept {
     fn with<R>(&mut self, work: impl FnOnce(&mut Slot) -> R) -> (R, bool) {
         match self {
             Kept::Held(local) => {
-                let mut slot = Slot::of_held(local.clone());
+                let mut slot = Box::new(Slot::of_held(local.clone()));
                 let result = work(&mut slot);
                 let is_idle = slot.is_idle();
                 *self = Self::of(slot);
@@ -127,7 +127,7 @@ impl Table {
     pub(crate) fn with<R>(&self, key: &Arc<LockKey>, work: impl FnOnce(&mut Slot) -> R) -> R {
         let mut map = self.part(key);
         let Some(kept) = map.get_mut(key) else {
-            let mut slot = Slot::default();
+            let mut slot = Box::<Slot>::default();
             let result = work(&mut slot);
             if !slot.is_idle() {
                 map.insert(key.clone(), Kept::of(slot));

@@ -5,10 +5,11 @@
 //! server in one operation. Releases and count-downs that wait are added up.
 //!
 //! - `entry/` decides what is sent next, and what an answer means. Pure; `entry/model.rs` checks every order of events.
-//! - `table.rs` has the entries by name, `call.rs` queues callers, `driver.rs` sends and waits.
+//! - `table.rs` has the entries by name, `call.rs` queues callers, `driver.rs` sends, `wait.rs` records how a call ended.
 
 pub(crate) mod call;
 mod driver;
 pub(crate) mod entry;
 mod reply_to;
 pub(crate) mod table;
+pub(crate) mod wait;

@@ -11,11 +11,12 @@ use crate::{
     counters::{
         call::{self, Call},
         entry::work::{Outcome, Patience, Work},
+        wait::Wait,
     },
     error::{InspectError, Invalid},
     inner::Inner,
     key::{LockKey, NameFault},
-    metrics::{CountOutcome, EngineEvent},
+    metrics::CountOutcome,
     transport::{Counter, CounterCall, CounterOp, CounterReply, ErrorKind, TransportError},
 };
 
@@ -95,13 +96,16 @@ impl CounterHandle {
 
     async fn outcome(&self, call: Call) -> Result<Option<Counted>, CountError> {
         let inner = self.handle.inner();
-        let mut ending = Ending { inner, call: &call, outcome: CountOutcome::Cancelled };
-        let outcome = match call::join(inner, &call) {
-            Ok(queued) => told(queued.outcome().await, inner.clock.now() - call.joined),
-            Err(error) => Err(error),
-        };
-        ending.outcome = ended(&outcome);
+        let wait = Wait::begin(inner, &call);
+        let outcome = wait.around(self.answer(&call)).await;
+        wait.end(ended(&outcome));
         outcome
+    }
+
+    async fn answer(&self, call: &Call) -> Result<Option<Counted>, CountError> {
+        let inner = self.handle.inner();
+        let queued = call::join(inner, call)?;
+        told(queued.outcome().await, inner.clock.now() - call.joined)
     }
 
     /// Reads the number, without waiting for other calls of this engine.
@@ -139,21 +143,6 @@ async fn read(inner: &Inner, key: Arc<LockKey>, counter: Counter) -> Result<i64,
             let detail = "the read reached the server too late";
             Err(TransportError::without_effect(ErrorKind::TimedOut, Some(at.clock.node), detail))
         }
-    }
-}
-
-/// Records the end of a call, also if its future is dropped.
-struct Ending<'a> {
-    inner: &'a Inner,
-    call: &'a Call,
-    outcome: CountOutcome,
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        let (counter, outcome) = (self.call.counter, self.outcome);
-        let waited = self.inner.clock.now() - self.call.joined;
-        self.inner.events.record_engine(EngineEvent::CounterCall { counter, outcome, waited });
     }
 }
 

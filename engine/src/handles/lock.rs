@@ -289,7 +289,7 @@ impl Lock {
         let lock = self.clone();
         async move {
             let call = lock.call(false)?;
-            match lock.ask(call).await? {
+            match lock.ask(&call).await? {
                 Some(lease) => Ok(lease),
                 None => unreachable!("a caller that waits is never told that the lock is held"),
             }
@@ -324,7 +324,7 @@ impl Lock {
         let lock = self.clone();
         async move {
             let call = lock.call(true)?;
-            lock.ask(call).await
+            lock.ask(&call).await
         }
     }
 
@@ -546,10 +546,11 @@ impl Lock {
         Ok(Some(scope.id))
     }
 
-    async fn ask(&self, call: Call) -> Result<Option<Lease>, AcquireError> {
+    // A reference: an argument of an async function takes its memory twice.
+    async fn ask(&self, call: &Call) -> Result<Option<Lease>, AcquireError> {
         let inner = self.handle.inner();
-        let wait = Wait::begin(inner, &call);
-        let outcome = wait.span().around(self.outcome(&call)).await;
+        let wait = Wait::begin(inner, call);
+        let outcome = wait.span().around(self.outcome(call)).await;
         wait.end(&outcome);
         let taken = outcome?;
         Ok(taken.map(|taken| Lease::new(taken.into_lease(), self.handle.clone())))

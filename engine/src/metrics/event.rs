@@ -294,6 +294,21 @@ pub enum CountOutcome {
     Cancelled,
 }
 
+impl CountOutcome {
+    /// The word that metrics and spans show.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CountOutcome::Done => "done",
+            CountOutcome::Busy => "busy",
+            CountOutcome::TimedOut => "timeout",
+            CountOutcome::Cancelled => "cancelled",
+            CountOutcome::Unknown => "unknown",
+            CountOutcome::Failed => "error",
+        }
+    }
+}
+
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::{
     clock::Instant,
     inner::Inner,
+    lease::shared::LeaseCore,
     metrics::{EngineEvent, Operation},
     transport::{Call, Effect, Op, Outcome, TransportError},
 };
@@ -23,20 +24,24 @@ pub(crate) struct Told {
     pub(crate) reply: Result<Outcome, TransportError>,
     /// Whether an earlier send was not answered and may have been executed.
     pub(crate) unsure: bool,
+    /// When the answer was received, or the sends were given up.
+    pub(crate) received: Instant,
 }
 
-/// Sends a release, and repeats it until a server has answered, for at most one command timeout.
-pub(crate) async fn send(inner: &Arc<Inner>, release: &Call) -> Told {
-    let give_up = release.execute_by;
-    let told = Told { reply: send_once(inner, release.clone()).await, unsure: false };
+/// Sends the release of a lease that has ended, and repeats it until a server has answered, for at most one command
+/// timeout.
+pub(crate) async fn send(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> Told {
+    let sent = inner.clock.now();
+    let (reply, received) = send_once(inner, lease, sent).await;
+    let told = Told { reply, unsure: false, received };
     match told.reply {
         Ok(_) => told,
         // Boxed: this future is rare, and it would make the task of every release larger.
-        Err(_) => Box::pin(insist(inner, release, give_up, told)).await,
+        Err(_) => Box::pin(insist(inner, lease, sent + inner.config.command_timeout(), told)).await,
     }
 }
 
-async fn insist(inner: &Arc<Inner>, release: &Call, give_up: Instant, mut told: Told) -> Told {
+async fn insist(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant, mut told: Told) -> Told {
     let mut pause = PAUSE_MIN;
     while let Err(last_error) = &told.reply {
         let next = inner.clock.now() + pause;
@@ -51,24 +56,20 @@ async fn insist(inner: &Arc<Inner>, release: &Call, give_up: Instant, mut told: 
             () = inner.calls.topology_changed() => {}
         }
         pause = (pause * 2).min(PAUSE_MAX);
-        match send_again(inner, release, give_up).await {
-            Some(reply) => told.reply = reply,
+        match send_again(inner, lease, give_up).await {
+            Some((reply, _received)) => told.reply = reply,
             None => break,
         }
     }
-    told
+    Told { received: inner.clock.now(), ..told }
 }
 
 // The caller's time may end before this send has. The send goes on and its answer is ignored: the reconciler has the
 // owner.
-async fn send_again(
-    inner: &Arc<Inner>,
-    release: &Call,
-    give_up: Instant,
-) -> Option<Result<Outcome, TransportError>> {
+async fn send_again(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant) -> Option<Answered> {
     let (tell, told) = oneshot::channel();
-    let (sender, release) = (inner.clone(), release.clone());
-    inner.spawn(async move { drop(tell.send(send_once(&sender, release).await)) });
+    let (sender, lease) = (inner.clone(), lease.clone());
+    inner.spawn(async move { drop(tell.send(send_once(&sender, &lease, sender.clock.now()).await)) });
     tokio::select! {
         biased;
         told = told => told.ok(),
@@ -76,18 +77,25 @@ async fn send_again(
     }
 }
 
-async fn send_once(inner: &Inner, release: Call) -> Result<Outcome, TransportError> {
-    let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
+/// What one send came to, and when.
+type Answered = (Result<Outcome, TransportError>, Instant);
+
+async fn send_once(inner: &Inner, lease: &LeaseCore, sent: Instant) -> Answered {
+    let Some(lane) = inner.calls.lane() else { return (Err(inner.calls.last_error()), sent) };
     #[cfg(leasehold_fault)]
     if crate::faults::Fault::BlindRelease.is_on() {
-        let _ = lane.force_release(&release.key).await;
+        let _ = lane.force_release(&lease.key).await;
     }
-    let sent = inner.clock.now();
     let execute_by = sent + inner.config.command_timeout();
-    let reply = lane.call_one(Call { execute_by, ..release }).await.definite(Op::Release);
-    let (operation, took) = (Operation::Release, inner.clock.now() - sent);
+    let release = Call::new(lease.key.clone(), lease.kind(), Op::Release, lease.owner, execute_by);
+    let reply = lane.call_one(release).await.definite(Op::Release);
+    let received = inner.clock.now();
+    let (operation, took) = (Operation::Release, received - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
-    let reply = reply?;
+    (reply.and_then(|reply| of_present_server(inner, reply)), received)
+}
+
+fn of_present_server(inner: &Inner, reply: Outcome) -> Result<Outcome, TransportError> {
     if let Some(at) = reply.at() {
         inner.check_present(at)?;
         inner.reconciler.handle_answer_of(inner, at.clock.node);

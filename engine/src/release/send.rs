@@ -14,7 +14,7 @@ use crate::{
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     metrics::ReleaseOutcome,
-    transport::{Call, Op, Outcome, TransportError},
+    transport::{Outcome, TransportError},
 };
 
 /// Sends the release of a lease that has ended, and passes the outcome to the entry and to the reconciler.
@@ -23,16 +23,13 @@ pub(crate) async fn send(
     lease: &Arc<LeaseCore>,
 ) -> Result<(), ReleaseError> {
     let inner = &under_way.inner.clone();
-    let give_up = inner.clock.now() + inner.config.command_timeout();
-    let release = Call::new(lease.key.clone(), lease.kind(), Op::Release, lease.owner, give_up);
-    let told = retry::send(inner, &release).await;
-    let reply = &told.reply;
+    let told = retry::send(inner, lease).await;
+    let (reply, now) = (&told.reply, told.received);
     let (published, listeners) = match reply {
         Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
         Ok(_not_yours) => (false, None),
         Err(_) => (false, None),
     };
-    let now = inner.clock.now();
     under_way.end(|slot| {
         if slot.entry.handle_release_answer(published, listeners, slot.subscribed, now) {
             slot.poke();
@@ -59,7 +56,7 @@ pub(crate) fn give_up(
 ) -> Result<(), ReleaseError> {
     let inner = &under_way.inner.clone();
     inner.reconciler.add(inner, &lease.key, lease.to_closing());
-    let told = Told { reply: Err(last_error), unsure: false };
+    let told = Told { reply: Err(last_error), unsure: false, received: inner.clock.now() };
     let (outcome, result) = outcome(inner, lease, told, under_way.how);
     under_way.tell(outcome);
     result

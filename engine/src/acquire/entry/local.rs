@@ -17,10 +17,10 @@ use crate::{
 impl<S> Entry<S> {
     /// Installs the receiver's lease as a lease that holds the key. Returns the leases that held it before and cannot
     /// be beside it: the server has granted the lock to another owner, so they are lost.
-    pub(crate) fn install(&mut self, lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Vec<Arc<LeaseCore>> {
+    pub(crate) fn install(&mut self, lease: Arc<LeaseCore>, scope: Option<ScopeId>) -> Vec<HeldGrant> {
         let lost = self.grants.add(HeldGrant { lease, scope });
         lost.iter().for_each(|earlier| self.remember_lost(earlier));
-        lost.into_iter().map(|earlier| earlier.lease).collect()
+        lost
     }
 
     /// The lease of this engine ends by a release that is about to be sent.

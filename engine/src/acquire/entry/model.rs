@@ -456,7 +456,7 @@ impl World {
             lease.enter_jeopardy();
         }
         for earlier in self.entry.install(lease, None) {
-            assert!(self.bounds.jeopardy && earlier.lose(LossReason::NotOurs), "two owners held");
+            assert!(self.bounds.jeopardy && earlier.lease().lose(LossReason::NotOurs), "two owners held");
         }
     }
 

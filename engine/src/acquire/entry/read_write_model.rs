@@ -337,10 +337,10 @@ impl World {
         self.leases.push(lease.clone());
         for earlier in self.entry.install(lease, None) {
             assert!(
-                !self.holds.iter().any(|(holder, _)| *holder == Some(earlier.owner)),
+                !self.holds.iter().any(|(holder, _)| *holder == Some(earlier.lease().owner)),
                 "a lease that is held"
             );
-            assert!(earlier.lose(LossReason::NotOurs));
+            assert!(earlier.lease().lose(LossReason::NotOurs));
         }
     }
 

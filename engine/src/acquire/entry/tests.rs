@@ -154,7 +154,7 @@ impl Ground {
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, holds);
         let lease = Arc::new(lease);
         let earlier = self.entry.install(lease.clone(), grant.receiver.scope);
-        (lease, earlier.into_iter().next())
+        (lease, earlier.into_iter().next().map(|earlier| earlier.lease().clone()))
     }
 
     fn release(&mut self, lease: &Arc<LeaseCore>, ms: u64) {

@@ -16,6 +16,9 @@ impl<S> Entry<S> {
     /// ask that was sent for the caller got no definite answer. Until then the caller stays queued, for at most one
     /// command timeout.
     pub(crate) fn take_overdue(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        if self.callers.is_empty() {
+            return Vec::new();
+        }
         let mut leaving = self.take_unanswered(now, pace);
         if self.callers.has_tries() && self.is_head_surely_held_here(now) {
             leaving.extend(self.refuse_tries());
@@ -30,11 +33,17 @@ impl<S> Entry<S> {
         if self.unclear_since().is_some_and(is_over) {
             callers.extend(self.callers.take_waits(is_over));
         }
+        if callers.is_empty() {
+            return Vec::new();
+        }
         let refusal = |last_error| Refusal::Unavailable { after: pace.unavailable_after, last_error };
         callers.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.last_error()) }).collect()
     }
 
     fn take_ended(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
+        if !self.callers.may_have_ended(now) {
+            return Vec::new();
+        }
         let (is_held, asked) = (self.is_known_held_to_waiters(now), self.asked);
         let leaves = |coming| is_held || asked.is_some_and(|asked| coming <= asked);
         let ended = self.callers.take_ended(now, pace.command_timeout, leaves);

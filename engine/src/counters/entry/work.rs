@@ -22,6 +22,22 @@ pub(crate) enum Work {
     Delete,
 }
 
+impl Work {
+    /// The word that spans show.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Work::Take(_) => "acquire",
+            Work::Open => "wait",
+            Work::Give(_) => "release",
+            Work::CountDown => "count_down",
+            Work::SetIfAbsent(_) => "set",
+            Work::Add(_) => "add",
+            Work::Drain => "drain",
+            Work::Delete => "delete",
+        }
+    }
+}
+
 /// How long a caller waits for permits, or for a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {

@@ -193,12 +193,12 @@ fn counter_at(counter: Counter) -> usize {
 
 fn count_outcome(outcome: CountOutcome) -> usize {
     match outcome {
-        CountOutcome::Done => const { at(COUNT_OUTCOME, "done") },
-        CountOutcome::Busy => const { at(COUNT_OUTCOME, "busy") },
-        CountOutcome::TimedOut => const { at(COUNT_OUTCOME, "timeout") },
-        CountOutcome::Cancelled => const { at(COUNT_OUTCOME, "cancelled") },
-        CountOutcome::Unknown => const { at(COUNT_OUTCOME, "unknown") },
-        CountOutcome::Failed => const { at(COUNT_OUTCOME, "error") },
+        CountOutcome::Done => const { at(COUNT_OUTCOME, CountOutcome::Done.as_str()) },
+        CountOutcome::Busy => const { at(COUNT_OUTCOME, CountOutcome::Busy.as_str()) },
+        CountOutcome::TimedOut => const { at(COUNT_OUTCOME, CountOutcome::TimedOut.as_str()) },
+        CountOutcome::Cancelled => const { at(COUNT_OUTCOME, CountOutcome::Cancelled.as_str()) },
+        CountOutcome::Unknown => const { at(COUNT_OUTCOME, CountOutcome::Unknown.as_str()) },
+        CountOutcome::Failed => const { at(COUNT_OUTCOME, CountOutcome::Failed.as_str()) },
     }
 }
 
