@@ -27,8 +27,8 @@ pub(crate) struct HeldGrant {
 pub(super) struct Grants {
     first: Option<HeldGrant>,
     /// The others, by the numbers of their owners, which rise with each attempt. A semaphore may have thousands, and each
-    /// release finds its own. Never empty.
-    more: Option<Box<BTreeMap<u64, HeldGrant>>>,
+    /// release finds its own.
+    more: BTreeMap<u64, HeldGrant>,
 }
 
 /// Whether a hold of the kind `one` and a hold of the kind `other` may exist at the same time.
@@ -68,7 +68,7 @@ impl HeldGrant {
 
 impl From<HeldGrant> for Grants {
     fn from(grant: HeldGrant) -> Self {
-        Self { first: Some(grant), more: None }
+        Self { first: Some(grant), more: BTreeMap::new() }
     }
 }
 
@@ -78,25 +78,24 @@ impl Grants {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &HeldGrant> {
-        self.first.iter().chain(self.more.iter().flat_map(|more| more.values()))
+        self.first.iter().chain(self.more.values())
     }
 
     /// The grant, if there is exactly one.
     pub(super) fn only(&self) -> Option<&HeldGrant> {
-        self.first.as_ref().filter(|_| self.more.is_none())
+        self.first.as_ref().filter(|_| self.more.is_empty())
     }
 
     /// Adds a grant. Returns the grants that the server cannot have beside it: they are lost.
     pub(super) fn add(&mut self, grant: HeldGrant) -> Vec<HeldGrant> {
         if self.exclude(grant.lease.kind()) {
             let earlier = std::mem::replace(self, grant.into());
-            let more = earlier.more.map(|more| more.into_values()).into_iter().flatten();
-            return earlier.first.into_iter().chain(more).collect();
+            return earlier.first.into_iter().chain(earlier.more.into_values()).collect();
         }
         match self.first {
             None => self.first = Some(grant),
             Some(_) => {
-                self.more.get_or_insert_default().insert(grant.lease.owner.number(), grant);
+                self.more.insert(grant.lease.owner.number(), grant);
             }
         }
         Vec::new()
@@ -104,19 +103,10 @@ impl Grants {
 
     pub(super) fn remove(&mut self, lease: &Arc<LeaseCore>) -> Option<HeldGrant> {
         if self.first.as_ref().is_some_and(|held| Arc::ptr_eq(&held.lease, lease)) {
-            let next = self.take_more(|more| more.pop_first().map(|(_, next)| next));
+            let next = self.more.pop_first().map(|(_, next)| next);
             return std::mem::replace(&mut self.first, next);
         }
-        self.take_more(|more| more.remove(&lease.owner.number()))
-    }
-
-    fn take_more(
-        &mut self,
-        take: impl FnOnce(&mut BTreeMap<u64, HeldGrant>) -> Option<HeldGrant>,
-    ) -> Option<HeldGrant> {
-        let taken = take(self.more.as_mut()?);
-        self.more.take_if(|more| more.is_empty());
-        taken
+        self.more.remove(&lease.owner.number())
     }
 
     /// Whether a hold of this kind has to wait until a lease of this engine has ended.
