@@ -6,7 +6,7 @@
 //! - [`AcquireError`], [`ReleaseError`] and [`RunError`] say what to do with each outcome.
 //! - The [`guide`] has one page for each task: [ttl](guide::ttl), [fencing](guide::fencing), [losing a
 //!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [readers and
-//!   writers](guide::sharing), [semaphores and latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
+//!   writers](guide::sharing), [semaphores, permits and latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
 //!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
@@ -33,6 +33,7 @@ mod losses;
 pub mod metrics;
 pub mod owner;
 mod pending_tasks;
+mod permit_id;
 mod release;
 mod renewal;
 pub mod routing;
@@ -51,7 +52,7 @@ pub use error::{
 pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
     AcquireAll, AuditReport, BulkAcquire, DowngradeError, Engine, EngineBuilder, Holder, Latch, Lease, Lock,
-    ReentryScope, RwLock, Semaphore, ShutdownReport, Snapshot,
+    Permit, Permits, ReentryScope, RwLock, Semaphore, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};

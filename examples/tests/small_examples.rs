@@ -96,6 +96,12 @@ fn semaphore() {
 }
 
 #[test]
+fn permits() {
+    let said = ["runs beside 1 other", "is available again", "2 permits are available afterwards"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_permits"), &said);
+}
+
+#[test]
 fn latch() {
     let said = ["it is set: true", "open at once: false", "is ready, 0 to come", "every worker is ready"];
     in_memory_and_on_redis(env!("CARGO_BIN_EXE_latch"), &said);

@@ -5,7 +5,10 @@ use leasehold::{
     clock::{Clock, Instant},
     key::{Family, LockKey},
     owner::{Owner, OwnerMint},
-    transport::{Call, HoldKind, Inspection, Lane, LanePurpose, Op, OpenLane, Outcome, Remaining, Watch},
+    transport::{
+        Call, Counter, CounterCall, CounterOp, HoldKind, Inspection, Lane, LanePurpose, Op, OpenLane,
+        Outcome, Remaining, Watch,
+    },
 };
 
 use super::Fixture;
@@ -111,8 +114,32 @@ impl Context {
         owner: Owner,
         ttl: Duration,
     ) -> Outcome {
+        self.prepare(key).await;
         let outcome = lane.call_one(self.acquire_request(key, owner, ttl)).await;
         outcome.into_result().expect("a definite answer to an acquire")
+    }
+
+    /// Makes as many permits as one hold has, if there is no semaphore yet. Locks need no preparation.
+    pub async fn prepare(&self, key: &Arc<LockKey>) {
+        let HoldKind::Permits(permits) = self.kind else { return };
+        let call = CounterCall {
+            key: key.clone(),
+            counter: Counter::PermitTotal,
+            client: self.mint.client(),
+            number: self.owner().number(),
+            op: CounterOp::SetIfAbsent(permits.get().into()),
+            execute_by: self.now() + TIMEOUT,
+            remember: LONG,
+        };
+        self.calls.count(call).await.expect("a definite answer to a total");
+    }
+
+    /// How the hold of an owner is shown.
+    pub fn shown(&self, owner: Owner) -> String {
+        match self.kind {
+            HoldKind::Permits(_) => owner.permit_id(0).as_simple().to_string(),
+            _ => owner.to_string(),
+        }
     }
 
     /// A fresh owner that holds the lock.
@@ -170,7 +197,7 @@ impl Context {
     /// Whether exactly this owner holds the lock, once.
     pub async fn is_held_by(&self, key: &Arc<LockKey>, owner: Owner) -> bool {
         let holds = self.inspect(key).await.holds;
-        holds.len() == 1 && holds[0].owner == owner.to_string() && holds[0].count == 1
+        holds.len() == 1 && holds[0].owner == self.shown(owner) && holds[0].count == 1
     }
 
     /// A watch that is in force.

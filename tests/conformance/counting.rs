@@ -52,7 +52,7 @@ impl<'a> Client<'a> {
 
     fn of(context: &'a Context, name: &str, counter: Counter, client: Uuid) -> Self {
         let remember = Duration::from_secs(300);
-        Self { context, key: context.key(name), counter, client, number: 0, remember }
+        Self { context, key: context.key_of(counter.family(), name), counter, client, number: 0, remember }
     }
 
     /// The next operation of this client, not sent yet.

@@ -9,21 +9,30 @@ use super::{
     counting::{Client, done, is_not_done, some},
 };
 
-const ALL: [Counter; 2] = [Counter::Semaphore, Counter::Latch];
+const ALL: [Counter; 3] = [Counter::Semaphore, Counter::Latch, Counter::PermitTotal];
 
 /// An operation that can be seen in the number.
 fn step(counter: Counter) -> CounterOp {
     match counter {
         Counter::Semaphore => CounterOp::Give(some(1)),
         Counter::Latch => CounterOp::CountDown(some(1)),
+        Counter::PermitTotal => CounterOp::Add(1),
     }
 }
 
 /// What the step makes of ten.
 fn stepped(counter: Counter, times: i64) -> i64 {
     match counter {
-        Counter::Semaphore => 10 + times,
+        Counter::Semaphore | Counter::PermitTotal => 10 + times,
         Counter::Latch => 10 - times,
+    }
+}
+
+/// The result of the first step.
+fn result(counter: Counter) -> i64 {
+    match counter {
+        Counter::Semaphore | Counter::Latch => 1,
+        Counter::PermitTotal => stepped(counter, 1),
     }
 }
 
@@ -36,7 +45,7 @@ pub async fn a_number_counts_once<G: Fixture>(fixture: &G) {
         let call = client.next(step(counter));
         for lane in [&context.calls, &context.others, &context.calls] {
             let reply = client.send_over(&**lane, &call).await;
-            assert_eq!(done(reply), (1, stepped(counter, 1)), "{counter}");
+            assert_eq!(done(reply), (result(counter), stepped(counter, 1)), "{counter}");
         }
         assert_eq!(client.shown().await, stepped(counter, 1), "{counter}");
     }
@@ -69,7 +78,7 @@ pub async fn an_operation_past_its_limit_is_not_executed<G: Fixture>(fixture: &G
         assert!(is_not_done(&reply), "{reply:?}");
         assert_eq!(client.shown().await, 10, "{counter}");
         call.execute_by = in_time;
-        assert_eq!(client.send(&call).await.0, 1, "{counter}");
+        assert_eq!(client.send(&call).await.0, result(counter), "{counter}");
     }
 }
 
@@ -108,7 +117,7 @@ pub async fn a_read_changes_nothing<G: Fixture>(fixture: &G) {
         for _ in 0..3 {
             assert_eq!(client.shown().await, 10, "{counter}");
         }
-        assert_eq!(client.count(step(counter)).await, 1, "{counter}");
+        assert_eq!(client.count(step(counter)).await, result(counter), "{counter}");
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, num::NonZeroU16, sync::Arc, time::Duration};
 
 use leasehold::{
     FencingMode,
@@ -81,6 +81,9 @@ pub struct Read;
 /// The write side of read/write locks.
 pub struct Write;
 
+/// One permit that expires.
+pub struct OnePermit;
+
 impl Kind for FencedCounter {
     const KIND: HoldKind = HoldKind::Fenced(FencingMode::Counter);
 }
@@ -95,6 +98,10 @@ impl Kind for Spin {
 
 impl Kind for Read {
     const KIND: HoldKind = HoldKind::Read;
+}
+
+impl Kind for OnePermit {
+    const KIND: HoldKind = HoldKind::Permits(NonZeroU16::MIN);
 }
 
 impl Kind for Write {

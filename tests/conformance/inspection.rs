@@ -19,7 +19,7 @@ pub async fn a_held_lock_shows_its_owner_once<G: Fixture>(fixture: &G) {
     let owner = context.held(&key, LONG).await;
     let seen = context.others.inspect(&key).await.expect("a definite answer");
     assert_eq!((seen.holds.len(), seen.holds[0].count), (1, 1), "{seen:?}");
-    assert_eq!(seen.holds[0].owner, owner.to_string());
+    assert_eq!(seen.holds[0].owner, context.shown(owner));
     assert!(is_about(context.left(&key).await, LONG));
 }
 

@@ -1,6 +1,6 @@
 use leasehold::transport::{HoldKind, Kinds};
 
-use super::{Fixture, OfKind, Read, Write};
+use super::{Fixture, OfKind, OnePermit, Read, Write};
 
 /// The same ground, on which each hold is a read hold.
 pub type Reading<G> = OfKind<G, Read>;
@@ -8,10 +8,14 @@ pub type Reading<G> = OfKind<G, Read>;
 /// The same ground, on which each hold is a write hold.
 pub type Writing<G> = OfKind<G, Write>;
 
+/// The same ground, on which each hold is one permit.
+pub type Permitting<G> = OfKind<G, OnePermit>;
+
 /// The kinds of locks that a group is about.
-const GROUPS: [(&str, Kinds); 4] = [
+const GROUPS: [(&str, Kinds); 5] = [
     ("every", Kinds::EXCLUSIVE),
     ("read_write", Kinds::READ_WRITE),
+    ("permits", Kinds::PERMITS),
     ("semaphore", Kinds::SEMAPHORE),
     ("latch", Kinds::LATCH),
 ];
@@ -43,6 +47,12 @@ pub fn check_groups<G: Fixture>(groups: &[&str]) {
         );
         let notices = groups.contains(&"notices");
         let missing = tested.contains(Kinds::READ_WRITE) && notices != groups.contains(&"read_write_notices");
-        assert!(!missing, "the notices of the read/write locks of {}: {groups:?}", capabilities.name);
+        let missing =
+            missing || tested.contains(Kinds::PERMITS) && notices != groups.contains(&"permit_notices");
+        assert!(
+            !missing,
+            "the notices of the read/write locks and permits of {}: {groups:?}",
+            capabilities.name
+        );
     });
 }

@@ -23,12 +23,13 @@
 //!     }
 //! }
 //!
-//! leasehold_tests::conformance!(Memory: every, notices, read_write, read_write_notices);
+//! leasehold_tests::conformance!(Memory: every, notices, read_write, read_write_notices, permits, permit_notices);
 //! # }
 //! ```
 //! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
 //! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]); `read_write`, `read_write_notices`, `read_write_other_data`; `every_counter` with `semaphore` and
+//! ([`RestartGround`]); `read_write`, `read_write_notices`, `read_write_other_data`; `permits`,
+//! `permit_notices`, `permit_other_data`; `every_counter` with `semaphore` and
 //! `latch`, and `no_counters` ([`OtherDataGround`]). The groups of a transport must be those of its kinds of locks.
 //! `fenced` ([`FencedGround`]) and `spin` are for a ground [`OfKind`].
 //!
@@ -52,6 +53,7 @@ pub mod names;
 pub mod notices;
 pub mod other_data;
 pub mod peers;
+pub mod permits;
 pub mod races;
 pub mod read_write;
 pub mod release;
@@ -64,10 +66,10 @@ pub mod topology;
 
 pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late, of_kind};
 pub use fixture::{
-    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OtherDataGround, PeerGround, Read,
+    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OnePermit, OtherDataGround, PeerGround, Read,
     RestartGround, Spin, Write, run,
 };
-pub use kinds::{Reading, Writing, check_groups};
+pub use kinds::{Permitting, Reading, Writing, check_groups};
 
 /// Makes one `#[test]` of each behaviour of the named groups, for one [`Fixture`].
 #[macro_export]
@@ -224,6 +226,40 @@ macro_rules! conformance {
             use super::*;
             $crate::conformance!(@other_data $crate::conformance::Writing<$fixture>);
         }
+    };
+    (@permits $fixture:ty) => {
+        mod permit {
+            use super::*;
+            $crate::conformance!(@every_hold $crate::conformance::Permitting<$fixture>);
+        }
+        $crate::conformance!(@tests $fixture, permits:
+            a_transport_that_keeps_permits_says_so,
+            without_a_total_there_are_no_permits,
+            permits_are_granted_all_or_none,
+            a_repeat_takes_no_more_permits,
+            each_hold_of_permits_has_its_own_expiry,
+            a_release_of_what_ran_out_gives_it_back_once,
+            permits_that_expired_count_as_available,
+            very_many_expired_permits_come_back_in_steps,
+            a_total_may_grow_and_shrink_under_holds,
+            never_more_permits_than_the_total_are_held,
+            a_forced_release_gives_all_permits_back,
+            a_batch_renews_permits_beside_locks,
+        );
+    };
+    (@permit_notices $fixture:ty) => {
+        mod permit_notices {
+            use super::*;
+            $crate::conformance!(@notices $crate::conformance::Permitting<$fixture>);
+        }
+        $crate::conformance!(@tests $fixture, permits:
+            whatever_makes_permits_available_gives_notice,
+        );
+    };
+    (@permit_other_data $fixture:ty) => {
+        $crate::conformance!(@tests $fixture, permits:
+            data_that_is_no_semaphore_is_refused_and_kept,
+        );
     };
     (@notices $fixture:ty) => {
         $crate::conformance!(@tests $fixture, notices:

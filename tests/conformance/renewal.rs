@@ -128,6 +128,7 @@ pub async fn a_batch_may_mix_operations<G: Fixture>(fixture: &G) {
     let [free, held, ended] = ["free", "held", "ended"].map(|name| context.key(&format!("{{t}}{name}")));
     let (owner, ending) = (context.held(&held, LONG).await, context.held(&ended, LONG).await);
     let newcomer = context.owner();
+    context.prepare(&free).await;
     let batch = vec![
         context.release_request(&ended, ending).with_ticket(1),
         context.renewal(&held, owner, 2 * LONG).with_ticket(2),

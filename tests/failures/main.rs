@@ -22,6 +22,7 @@ mod late_requests;
 mod lost_notices;
 mod many_leases;
 mod many_locks;
+mod permits;
 mod quorums;
 mod renewal_batches;
 mod replies;

@@ -21,6 +21,7 @@ mod field;
 mod handover;
 mod kinds;
 mod lost_unlocks;
+mod permits;
 mod read_write;
 mod renewal;
 mod semaphores;

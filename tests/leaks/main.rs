@@ -8,6 +8,7 @@ mod compositions;
 mod dropped_counts;
 mod dropped_futures;
 mod dropped_leases;
+mod dropped_permits;
 mod fixture;
 mod renewal_thread;
 mod resources;

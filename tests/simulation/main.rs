@@ -31,6 +31,7 @@ mod multi;
 mod node_by_node;
 mod pacing;
 mod peers;
+mod permits;
 mod quorum;
 mod quorum_random;
 mod random;

@@ -35,6 +35,12 @@ pub(crate) enum Precedence {
     StandBack,
 }
 
+/// Whether processes take turns at holds of this kind. Those of other kinds are beside each other, so no process stands
+/// back for another.
+pub(crate) fn takes_turns(kind: HoldKind) -> bool {
+    !matches!(kind, HoldKind::Read | HoldKind::Permits(_))
+}
+
 /// The fairness state of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fairness {
@@ -64,7 +70,7 @@ impl Fairness {
     /// The state of a key of which only this grant is known.
     pub(crate) fn of_one_grant(kind: HoldKind, at: Instant) -> Self {
         let mut fairness = Self::default();
-        if kind != HoldKind::Read {
+        if takes_turns(kind) {
             fairness.handle_grant(at);
         }
         fairness

@@ -39,8 +39,9 @@ pub(super) struct Counted {
 
 impl CounterHandle {
     pub(super) fn new(handle: Handle, name: &str, counter: Counter) -> Self {
+        let prefix = &handle.inner().config.name_prefix;
         let key =
-            LockKey::new(&handle.inner().config.name_prefix, name).map_err(|fault| (name.to_owned(), fault));
+            LockKey::with_family(prefix, name, counter.family()).map_err(|fault| (name.to_owned(), fault));
         Self { handle, key, counter, wait: None }
     }
 

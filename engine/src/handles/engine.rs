@@ -9,6 +9,7 @@ use super::{
     latch::Latch,
     lease::Lease,
     lock::{Lock, ReentryScope},
+    permits::Permits,
     rw_lock::RwLock,
     semaphore::Semaphore,
     shutdown::{self, ShutdownReport},
@@ -206,6 +207,28 @@ impl Engine {
     /// ```
     pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.handle.clone(), name.as_ref())
+    }
+
+    /// Returns a handle of the semaphore with this name whose permits are leases: they have owners, expire and are renewed.
+    /// Making it sends nothing. An invalid name is an error of the call that uses the handle. The name must not be that of
+    /// a [`semaphore`](Self::semaphore), which keeps its number in the same place.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let downloads = engine.permits("downloads");
+    /// downloads.try_set_total(2).await?;
+    /// let permit = downloads.acquire(1).await?;
+    /// permit.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn permits(&self, name: impl AsRef<str>) -> Permits {
+        Permits::new(self.handle.clone(), name.as_ref())
     }
 
     /// Returns a handle of the semaphore with this name: a number of permits that all processes share. Making it sends

@@ -495,6 +495,12 @@ impl Lock {
         }
     }
 
+    /// The same handle, for holds of this kind.
+    pub(super) fn of_kind(mut self, kind: HoldKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
     /// The engine of the lock.
     pub(crate) fn engine(&self) -> &Arc<Inner> {
         self.handle.inner()

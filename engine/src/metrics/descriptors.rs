@@ -504,7 +504,7 @@ pub const VERSION: Label = label("version", &[]);
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
 /// What a call was made on.
-pub const COUNTER: Label = label("counter", &["semaphore", "latch"]);
+pub const COUNTER: Label = label("counter", &["semaphore", "latch", "permits"]);
 /// How a call on a semaphore or a latch ended.
 pub const COUNT_OUTCOME: Label =
     label("outcome", &["done", "busy", "timeout", "cancelled", "unknown", "error"]);

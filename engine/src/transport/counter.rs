@@ -3,7 +3,10 @@ use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{Kinds, ServerTime};
-use crate::{clock::Instant, key::LockKey};
+use crate::{
+    clock::Instant,
+    key::{Family, LockKey},
+};
 
 /// One operation on a counter. Repeating it with the same number is safe: each number of a client counts once.
 ///
@@ -42,6 +45,10 @@ pub enum Counter {
     Semaphore,
     /// What is left to count down of a latch. A latch that does not exist is open.
     Latch,
+    /// The available permits of a semaphore whose permits expire; their holds are
+    /// [`HoldKind::Permits`](super::HoldKind::Permits) of the same name. Only `SetIfAbsent`, `Add` and `Read` are used.
+    /// A read counts expired permits as available.
+    PermitTotal,
 }
 
 /// What is done with a counter.
@@ -99,6 +106,15 @@ impl Counter {
         match self {
             Counter::Semaphore => Kinds::SEMAPHORE,
             Counter::Latch => Kinds::LATCH,
+            Counter::PermitTotal => Kinds::PERMITS,
+        }
+    }
+
+    /// The family of the counter's key.
+    pub const fn family(self) -> Family {
+        match self {
+            Counter::Semaphore | Counter::Latch => Family::Exclusive,
+            Counter::PermitTotal => Family::Permits,
         }
     }
 
@@ -107,6 +123,7 @@ impl Counter {
         match self {
             Counter::Semaphore => "semaphore",
             Counter::Latch => "latch",
+            Counter::PermitTotal => "permits",
         }
     }
 }

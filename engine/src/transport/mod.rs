@@ -5,7 +5,8 @@
 //! **Locks.** A transport keeps, for each key of the family [`Exclusive`](crate::key::Family::Exclusive), at most one
 //! *hold*: an owner and the time at which the hold runs out. For a key of the family
 //! [`ReadWrite`](crate::key::Family::ReadWrite) it keeps one write hold or any number of read holds, each with its own
-//! time. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
+//! time. For a key of the family [`Permits`](crate::key::Family::Permits) it keeps any number of holds, each with its own
+//! time, and the number of available permits. Every operation below is atomic on its key. A hold exists only with an expiry: at no moment can
 //! another client see a hold of this engine without expiry.
 //!
 //! **Three answers.** Each request is answered yes, no, or not at all. An error says in [`TransportError::effect`]
@@ -21,6 +22,12 @@
 //! operation of this contract removes it. A grant to an owner that does not hold the lock moves the counter as the
 //! [`FencingMode`](crate::FencingMode) says. A grant to the holder returns the counter as it is, and is an error if the
 //! counter is gone. The hold, its expiry and the counter change together or not at all.
+//!
+//! **Permits.** A hold of [`Permits`](HoldKind::Permits) is granted if as many permits are available, all of them or none.
+//! They are available again once the hold is released, or after its expiry at the latest when the next acquire asks for
+//! them. So the available permits and those of all holds are the total, which only
+//! [`Counter::PermitTotal`] changes. A renewal or a release of a hold of which a permit has expired or was
+//! taken away is `NotYours`; the release also gives back what is left.
 //!
 //! **Never late.** An acquire or renewal carries `execute_by`, a moment on the engine's clock. The server must not
 //! execute the request later. The transport chooses the means: a server time that a script compares, a lease that is

@@ -137,6 +137,18 @@ impl Counters {
         self.markers.len()
     }
 
+    /// The available permits of a semaphore.
+    pub(crate) fn available(&self, key: &Arc<LockKey>) -> i64 {
+        self.number(key)
+    }
+
+    /// Changes the available permits of a semaphore by a grant or the end of a hold. Makes it if it does not exist.
+    pub(crate) fn add_available(&mut self, key: &Arc<LockKey>, permits: i64) {
+        if permits != 0 {
+            *self.numbers.entry(key.clone()).or_default() += permits;
+        }
+    }
+
     fn number(&self, key: &Arc<LockKey>) -> i64 {
         self.numbers.get(key).copied().unwrap_or(0)
     }

@@ -40,8 +40,9 @@ impl MemoryLane {
         let now = state.moment(self.clock);
         let mut ended = Vec::new();
         for (place, call) in calls.iter_mut().enumerate() {
-            call.outcome = state.table.execute(call, now);
-            if listeners(&mut call.outcome).is_some() {
+            let is_told;
+            (call.outcome, is_told) = state.execute(call, now);
+            if is_told {
                 let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies());
                 ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
             }
@@ -56,7 +57,7 @@ impl MemoryLane {
     fn execute_force_release(&self, key: &Arc<LockKey>) -> bool {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
-        let was_held = state.table.force_release(key, at);
+        let was_held = state.force_release(key, at);
         let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
@@ -66,8 +67,8 @@ impl MemoryLane {
     fn execute_count(&self, call: &CounterCall) -> CounterReply {
         let mut state = self.server.lock();
         let now = state.moment(self.clock);
-        let (reply, told) = state.counters.count(call, now);
-        let watches = state.watchers.of(&call.key, Some(call.counter)).filter(|_| told).cloned();
+        let (reply, told) = state.count(call, now);
+        let watches = state.watchers.of(&call.key, watched_as(call.counter)).filter(|_| told).cloned();
         drop(state);
         notify_all(watches);
         reply
@@ -107,13 +108,13 @@ impl Lane for MemoryLane {
     }
 
     fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
-        self.watch_family(key, Some(counter))
+        self.watch_family(key, watched_as(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
         let state = self.server.lock();
         let at = state.moment(self.clock).server;
-        Box::pin(ready(Ok(state.table.inspect(key, at))))
+        Box::pin(ready(Ok(state.inspect(key, at))))
     }
 
     fn force_release(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<bool, TransportError>> {
@@ -140,6 +141,11 @@ impl Drop for Interest {
             server.lock().watchers.forget_unwatched(&self.key);
         }
     }
+}
+
+/// Permits that become available are told to those who wait for the end of holds.
+fn watched_as(counter: Counter) -> Family {
+    Some(counter).filter(|counter| *counter != Counter::PermitTotal)
 }
 
 fn notify_all(watches: Option<Watches>) -> u32 {

@@ -5,6 +5,7 @@ mod counters;
 pub mod faults;
 mod hold;
 mod lane;
+mod permits;
 mod read_write;
 mod server;
 mod table;
@@ -87,7 +88,8 @@ impl MemoryTransport {
     /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
-        self.server.lock().table.stored()
+        let state = self.server.lock();
+        state.table.stored() + state.permits.stored()
     }
 
     /// Returns how many last operations on counters are remembered, expired ones that were not swept included.
@@ -131,8 +133,12 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
 
-const KINDS: Kinds =
-    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
+const KINDS: Kinds = Kinds::EXCLUSIVE
+    .with(Kinds::FENCED)
+    .with(Kinds::READ_WRITE)
+    .with(Kinds::PERMITS)
+    .with(Kinds::SEMAPHORE)
+    .with(Kinds::LATCH);
 
 /// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

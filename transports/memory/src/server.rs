@@ -13,13 +13,15 @@ use std::{
 
 use leasehold::{
     clock::{Clock, Instant},
+    key::{Family, LockKey},
     routing::topology::{ClockId, Node, NodeId, Topology},
-    transport::ServerTime,
+    transport::{Call, Counter, CounterCall, CounterOp, CounterReply, Inspection, Outcome, ServerTime},
 };
 use tokio::sync::watch;
 
 use crate::{
     counters::Counters,
+    permits::PermitHolds,
     table::{Moment, Table},
     watchers::{Watchers, count_gap},
 };
@@ -37,6 +39,7 @@ pub(crate) struct Server {
 pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) counters: Counters,
+    pub(crate) permits: PermitHolds,
     pub(crate) watchers: Watchers,
     pub(crate) clock: ServerClock,
     /// The clock of all lanes. The first lane that is opened sets it.
@@ -106,6 +109,7 @@ impl Server {
         if restart == Restart::DataLost {
             state.table.lose_all();
             state.counters.lose_all();
+            state.permits.lose_all();
         }
         state.clock.epoch += 1;
         state.up_since = state.lanes.map(Clock::now);
@@ -117,6 +121,47 @@ impl Server {
 }
 
 impl State {
+    /// Executes one call. Returns its outcome, and whether the watchers of the key are to be notified.
+    pub(crate) fn execute(&mut self, call: &Call, now: Moment) -> (Outcome, bool) {
+        if call.kind.family() == call.key.family() && call.key.family() == Family::Permits {
+            return self.permits.execute(call, now, &mut self.counters);
+        }
+        let outcome = self.table.execute(call, now);
+        let is_told = matches!(
+            outcome,
+            Outcome::Released { listeners: Some(_), .. } | Outcome::Downgraded { listeners: Some(_), .. }
+        );
+        (outcome, is_told)
+    }
+
+    /// Executes one operation on a counter. Returns the reply, and whether its watchers are to be notified.
+    pub(crate) fn count(&mut self, call: &CounterCall, now: Moment) -> (CounterReply, bool) {
+        let (mut reply, is_told) = self.counters.count(call, now);
+        if let (Counter::PermitTotal, CounterOp::Read, CounterReply::Done { result, left, .. }) =
+            (call.counter, &call.op, &mut reply)
+        {
+            *left += self.permits.expired(&call.key, now.server);
+            *result = *left;
+        }
+        (reply, is_told)
+    }
+
+    /// Returns the holds of the key.
+    pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
+        match key.family() {
+            Family::Permits => self.permits.inspect(key, at),
+            _ => self.table.inspect(key, at),
+        }
+    }
+
+    /// Ends all holds of the key. Returns `false` if there was none.
+    pub(crate) fn force_release(&mut self, key: &Arc<LockKey>, at: ServerTime) -> bool {
+        match key.family() {
+            Family::Permits => self.permits.force_release(key, at, &mut self.counters),
+            _ => self.table.force_release(key, at),
+        }
+    }
+
     /// Returns the current moment on both clocks.
     pub(crate) fn moment(&self, clock: Clock) -> Moment {
         let ours = clock.now();

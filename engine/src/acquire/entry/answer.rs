@@ -7,6 +7,7 @@ use crate::{
     acquire::{
         attempt::Attempt,
         caller::{Caller, Leaving, Patience, Refusal},
+        fairness::takes_turns,
     },
     clock::Instant,
     lease::{shared::Granted, state, unanswered::UnansweredSends, unconfirmed_owner::UnconfirmedOwner},
@@ -79,7 +80,9 @@ impl<S> Entry<S> {
 
     fn handle_granted(&mut self, attempt: Attempt, granted: Granted, now: Instant, verdict: &mut Verdict<S>) {
         (self.last_held, self.spin_pause) = (None, Default::default());
-        self.ask_next(now, Cause::Retry);
+        // There may be permits for the next caller too.
+        let cause = if is_permits(attempt.kind) { Cause::Turn } else { Cause::Retry };
+        self.ask_next(now, cause);
         let in_time = now < state::deadline(granted.sent, attempt.ttl);
         let receiver = if in_time { self.callers.take_first(attempt.kind, attempt.ttl) } else { None };
         let Some(receiver) = receiver else {
@@ -87,7 +90,7 @@ impl<S> Entry<S> {
             verdict.closing = Some(attempt.into_give_back(granted.execute_by));
             return;
         };
-        if receiver.terms.kind != HoldKind::Read {
+        if takes_turns(receiver.terms.kind) {
             self.fairness.handle_grant(now);
         }
         let sharers = self.take_sharers(&receiver);
@@ -114,7 +117,7 @@ impl<S> Entry<S> {
         verdict: &mut Verdict<S>,
     ) {
         (self.last_held, self.held_after) = (Some(asked), Some(self.callers.came()));
-        if asked != HoldKind::Read {
+        if takes_turns(asked) {
             self.fairness.handle_held(now);
         }
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);
@@ -198,6 +201,10 @@ impl<S> Entry<S> {
         let tries = self.callers.take_tries(|_| true);
         tries.into_iter().map(|caller| Leaving { caller, refusal: Refusal::Held }).collect()
     }
+}
+
+fn is_permits(kind: HoldKind) -> bool {
+    matches!(kind, HoldKind::Permits(_))
 }
 
 /// 10 ms, doubled with each consecutive failure, at most 200 ms. So several asks go out within a second after the

@@ -1,9 +1,12 @@
-//! The leases of this engine that hold one key: at most one, or several that read. Pure.
+//! The leases of this engine that hold one key: at most one, several that read, or any number with permits. Pure.
 //!
 //! A lease that writes, and a lease of an exclusive lock, are alone. Leases that read are beside each other when their
-//! terms differ, or when one is in jeopardy and a new reader needs a grant that is not.
+//! terms differ, or when one is in jeopardy and a new reader needs a grant that is not. Each caller of a semaphore with
+//! permits that expire has a lease of its own.
+//!
+//! All leases that are beside each other are compatible. So one of them says which kinds may join them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     acquire::caller::ScopeId,
@@ -23,18 +26,24 @@ pub(crate) struct HeldGrant {
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     first: Option<HeldGrant>,
-    more: Vec<HeldGrant>,
+    /// The others, by the numbers of their owners, which rise with each attempt. A semaphore may have thousands, and each
+    /// release finds its own.
+    more: BTreeMap<u64, HeldGrant>,
 }
 
 /// Whether a hold of the kind `one` and a hold of the kind `other` may exist at the same time.
 pub(super) fn are_compatible(one: HoldKind, other: HoldKind) -> bool {
-    (one, other) == (HoldKind::Read, HoldKind::Read)
+    matches!((one, other), (HoldKind::Read, HoldKind::Read) | (HoldKind::Permits(_), HoldKind::Permits(_)))
 }
 
-/// Whether a server that has no hold of the kind `asked` to give has none of the kind `wanted` either. Only a reader
-/// may find a lock open that is closed for a writer.
+/// Whether a server that has no hold of the kind `asked` to give has none of the kind `wanted` either. A reader may find
+/// a lock open that is closed for a writer, and a caller that wants fewer permits may find enough.
 pub(super) fn is_closed_for(asked: HoldKind, wanted: HoldKind) -> bool {
-    (asked, wanted) != (HoldKind::Write, HoldKind::Read)
+    match (asked, wanted) {
+        (HoldKind::Write, HoldKind::Read) => false,
+        (HoldKind::Permits(asked), HoldKind::Permits(wanted)) => asked <= wanted,
+        _ => true,
+    }
 }
 
 impl HeldGrant {
@@ -59,7 +68,7 @@ impl HeldGrant {
 
 impl From<HeldGrant> for Grants {
     fn from(grant: HeldGrant) -> Self {
-        Self { first: Some(grant), more: Vec::new() }
+        Self { first: Some(grant), more: BTreeMap::new() }
     }
 }
 
@@ -69,7 +78,7 @@ impl Grants {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &HeldGrant> {
-        self.first.iter().chain(&self.more)
+        self.first.iter().chain(self.more.values())
     }
 
     /// The grant, if there is exactly one.
@@ -79,30 +88,30 @@ impl Grants {
 
     /// Adds a grant. Returns the grants that the server cannot have beside it: they are lost.
     pub(super) fn add(&mut self, grant: HeldGrant) -> Vec<HeldGrant> {
-        let kind = grant.lease.kind();
-        if self.iter().all(|held| are_compatible(held.lease.kind(), kind)) {
-            match self.first {
-                None => self.first = Some(grant),
-                Some(_) => self.more.push(grant),
-            }
-            return Vec::new();
+        if self.exclude(grant.lease.kind()) {
+            let earlier = std::mem::replace(self, grant.into());
+            return earlier.first.into_iter().chain(earlier.more.into_values()).collect();
         }
-        let earlier = std::mem::replace(self, grant.into());
-        earlier.first.into_iter().chain(earlier.more).collect()
+        match self.first {
+            None => self.first = Some(grant),
+            Some(_) => {
+                self.more.insert(grant.lease.owner.number(), grant);
+            }
+        }
+        Vec::new()
     }
 
     pub(super) fn remove(&mut self, lease: &Arc<LeaseCore>) -> Option<HeldGrant> {
         if self.first.as_ref().is_some_and(|held| Arc::ptr_eq(&held.lease, lease)) {
-            let next = (!self.more.is_empty()).then(|| self.more.remove(0));
+            let next = self.more.pop_first().map(|(_, next)| next);
             return std::mem::replace(&mut self.first, next);
         }
-        let place = self.more.iter().position(|held| Arc::ptr_eq(&held.lease, lease))?;
-        Some(self.more.remove(place))
+        self.more.remove(&lease.owner.number())
     }
 
     /// Whether a hold of this kind has to wait until a lease of this engine has ended.
     pub(super) fn exclude(&self, kind: HoldKind) -> bool {
-        self.iter().any(|held| !are_compatible(held.lease.kind(), kind))
+        self.first.as_ref().is_some_and(|held| !are_compatible(held.lease.kind(), kind))
     }
 
     /// The lease that a reader with these terms may hold without a command.

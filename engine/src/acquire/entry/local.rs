@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::{Cause, Entry, HeldGrant, Pace};
 use crate::{
-    acquire::{caller::ScopeId, fairness::Precedence},
+    acquire::{
+        caller::ScopeId,
+        fairness::{Precedence, takes_turns},
+    },
     clock::Instant,
     lease::shared::LeaseCore,
     transport::HoldKind,
@@ -31,9 +34,9 @@ impl<S> Entry<S> {
         if self.remove_grant(lease).is_none() {
             return;
         }
-        let turn = match lease.kind() {
-            HoldKind::Read => Precedence::AtOnce, // readers of all processes share, so none stands back
-            _ => self.fairness.handle_release(now, lease.ttl(), subscribed),
+        let turn = match takes_turns(lease.kind()) {
+            true => self.fairness.handle_release(now, lease.ttl(), subscribed),
+            false => Precedence::AtOnce,
         };
         self.take_turn(turn, now, pace);
     }
@@ -42,9 +45,9 @@ impl<S> Entry<S> {
     pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
         let Some(lost) = self.remove_grant(lease) else { return };
         self.remember_lost(&lost);
-        let turn = match lease.kind() {
-            HoldKind::Read => Precedence::AtOnce,
-            _ => self.fairness.handle_loss(now, lease.ttl()),
+        let turn = match takes_turns(lease.kind()) {
+            true => self.fairness.handle_loss(now, lease.ttl()),
+            false => Precedence::AtOnce,
         };
         self.take_turn(turn, now, pace);
     }
@@ -74,7 +77,10 @@ impl<S> Entry<S> {
 
     fn remove_grant(&mut self, lease: &Arc<LeaseCore>) -> Option<HeldGrant> {
         let removed = self.grants.remove(lease)?;
-        (self.last_held, self.held_after) = (None, Some(self.callers.came()));
+        self.last_held = None;
+        if !matches!(lease.kind(), HoldKind::Permits(_)) {
+            self.held_after = Some(self.callers.came()); // a lease with permits leaves others for the next caller
+        }
         self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
         Some(removed)
     }

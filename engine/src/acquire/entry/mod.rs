@@ -197,7 +197,13 @@ impl<S> Entry<S> {
     /// A caller comes behind the writers that wait, so what is closed for them is closed for the caller.
     pub(crate) fn is_known_held_to_newcomers(&self, kind: HoldKind, now: Instant) -> bool {
         let waits_for_writers = self.callers.has_writers() && self.is_known_held(HoldKind::Write, now);
-        waits_for_writers || self.is_known_held(kind, now)
+        waits_for_writers || self.is_known_held(self.first_to_be_served(kind), now)
+    }
+
+    // Callers that want permits are served in order: what is closed for the first is closed for those behind it.
+    fn first_to_be_served(&self, newcomer: HoldKind) -> HoldKind {
+        let head = self.callers.head().map(|head| head.terms.kind);
+        head.filter(|_| matches!(newcomer, HoldKind::Permits(_))).unwrap_or(newcomer)
     }
 
     /// The same for a caller at the head.
@@ -249,6 +255,8 @@ impl<S> Entry<S> {
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod permits_model;
 #[cfg(test)]
 mod read_write_model;
 #[cfg(test)]

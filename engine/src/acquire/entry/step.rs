@@ -53,7 +53,7 @@ impl<S> Entry<S> {
             let closing = self.stop_asking();
             return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
         }
-        self.hurry_for_reader(now);
+        self.hurry_for_smaller_want(now);
         if now < self.next_ask {
             self.hurry_for_spin(now, pace);
             let until = self.next_give_up(pace).map_or(self.next_ask, |give_up| give_up.min(self.next_ask));
@@ -77,8 +77,9 @@ impl<S> Entry<S> {
         (Step::Ask(ask), closing)
     }
 
-    // The last "held" was the answer to a writer that has left. A reader may find the lock open.
-    fn hurry_for_reader(&mut self, now: Instant) {
+    // The last "held" was the answer to a caller that has left. A reader may find a lock open that is closed for a writer,
+    // and a caller that wants fewer permits may find enough.
+    fn hurry_for_smaller_want(&mut self, now: Instant) {
         let wanted = self.callers.head().map(|head| head.terms.kind);
         let answered = self.last_held.filter(|_| self.attempt.is_none()).zip(wanted);
         if answered.is_some_and(|(asked, wanted)| !grants::is_closed_for(asked, wanted)) {
@@ -105,8 +106,8 @@ impl<S> Entry<S> {
 
     // While the lease is in jeopardy, a caller that only tries needs an answer from the server.
     fn leaves_it_to_local(&self) -> bool {
-        let is_doubtful = self.grants.iter().any(|held| held.lease.is_in_jeopardy());
-        self.is_excluded_here() && !(self.callers.has_tries() && is_doubtful)
+        let is_doubtful = || self.grants.iter().any(|held| held.lease.is_in_jeopardy());
+        self.is_excluded_here() && !(self.callers.has_tries() && is_doubtful())
     }
 
     fn give_up_attempt(&mut self, now: Instant) -> Option<UnconfirmedOwner> {

@@ -224,7 +224,7 @@ impl<R> Entry<R> {
         (self.look_due, self.poll_at, self.short_of) = (false, None, None);
         match self.counter {
             Counter::Semaphore => Cargo::Take(self.waiting.first(TAKE_MAX)),
-            Counter::Latch => Cargo::Look,
+            Counter::Latch | Counter::PermitTotal => Cargo::Look,
         }
     }
 

@@ -187,6 +187,7 @@ fn counter_at(counter: Counter) -> usize {
     match counter {
         Counter::Semaphore => const { at(COUNTER, "semaphore") },
         Counter::Latch => const { at(COUNTER, "latch") },
+        Counter::PermitTotal => const { at(COUNTER, "permits") },
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         batching(facts),
     ];
     findings.extend(rights_of_read_write_locks(facts));
+    findings.extend(rights_of_permits(facts));
     findings.extend(replica_clocks(facts, terms));
     findings.extend(regions(facts));
     findings.extend(fenced_locks(facts));
@@ -192,6 +193,14 @@ fn rights_of_read_write_locks(facts: &Facts) -> Option<Finding> {
         found,
         "for read/write locks grant them; see the README of leasehold-redis",
     ))
+}
+
+// The same.
+fn rights_of_permits(facts: &Facts) -> Option<Finding> {
+    let missing = facts.missing_rights_of_permits.as_ref().filter(|missing| !missing.is_empty())?;
+    let found = format!("permits that expire cannot be used; missing: {}", missing.join(", "));
+    let remedy = "for permits that expire grant them; see the README of leasehold-redis";
+    Some(info("permit_rights", found, remedy))
 }
 
 // A database that several regions write to does not report that.
@@ -436,6 +445,9 @@ mod tests {
         assert_eq!((finding.level, finding.found.contains("+hmget")), (AuditLevel::Info, true));
         poor.missing_rights_of_read_write_locks = Some(Vec::new());
         assert_eq!(rights_of_read_write_locks(&poor), None);
+        poor.missing_rights_of_permits = Some(vec!["+zadd".into()]);
+        let finding = rights_of_permits(&poor).unwrap();
+        assert_eq!((finding.level, finding.found.contains("+zadd")), (AuditLevel::Info, true));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One call on one connection that is not a renewal. Each reply carries a server time.
 
 mod exclusive;
+mod permits;
 mod read_write;
 
 use std::time::Duration;
@@ -13,6 +14,8 @@ use leasehold::{
     fencing::FencingToken,
     transport::{Call, HoldKind, Kinds, Op, Outcome},
 };
+
+pub(crate) use permits::{permit_ids, permits_of};
 
 use super::{
     call_error::CallError,
@@ -27,8 +30,12 @@ use crate::wire::{
 };
 
 /// The kinds of locks and counters that this transport keeps.
-pub(crate) const KINDS: Kinds =
-    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
+pub(crate) const KINDS: Kinds = Kinds::EXCLUSIVE
+    .with(Kinds::FENCED)
+    .with(Kinds::READ_WRITE)
+    .with(Kinds::PERMITS)
+    .with(Kinds::SEMAPHORE)
+    .with(Kinds::LATCH);
 
 /// The outcome of a call that this transport cannot send: of another kind, or with a key of another family.
 pub(crate) fn refusal(call: &Call) -> Option<Outcome> {
@@ -59,6 +66,8 @@ impl Connection {
             }
             (HoldKind::Read, Op::Release) => self.release_read(call, true, asking).await,
             (HoldKind::Write, Op::Release) => self.release_write(call, asking).await,
+            (HoldKind::Permits(_), Op::Acquire { ttl }) => self.acquire_permits(call, ttl, asking).await,
+            (HoldKind::Permits(_), Op::Release) => self.release_permits(call, asking).await,
             _ => Ok(call.unsupported("redis")),
         }
     }

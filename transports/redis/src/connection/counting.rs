@@ -10,7 +10,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
-    names::{latch_channel, marker, semaphore_channel},
+    names::{latch_channel, marker, permit_deadlines, semaphore_channel},
     reply::Counted,
     scripts::Script,
 };
@@ -21,7 +21,7 @@ impl Connection {
         let _permit = self.permit(call.execute_by).await?;
         let limit = self.limit(call.execute_by)?;
         let (script, keys, given) = match call.op {
-            CounterOp::Read => (Script::Count, vec![text(call.key.on_server())], Vec::new()),
+            CounterOp::Read => (count_of(call.counter), counted_keys(call), Vec::new()),
             _ => (script_of(call.counter), keys(call), self.arguments(call, limit.not_after.micros)),
         };
         let args = |head: &Str| {
@@ -73,16 +73,28 @@ impl Connection {
 /// The channel of a counter.
 pub(crate) fn channel(name: &str, counter: Counter) -> String {
     match counter {
-        Counter::Semaphore => semaphore_channel(name),
+        Counter::Semaphore | Counter::PermitTotal => semaphore_channel(name),
         Counter::Latch => latch_channel(name),
     }
 }
 
 fn script_of(counter: Counter) -> Script {
     match counter {
-        Counter::Semaphore => Script::Semaphore,
+        Counter::Semaphore | Counter::PermitTotal => Script::Semaphore,
         Counter::Latch => Script::Latch,
     }
+}
+
+fn count_of(counter: Counter) -> Script {
+    match counter {
+        Counter::Semaphore | Counter::Latch => Script::Count,
+        Counter::PermitTotal => Script::PermitCount,
+    }
+}
+
+fn counted_keys(call: &CounterCall) -> Vec<Value> {
+    let deadlines = (call.counter == Counter::PermitTotal).then(|| text(&permit_deadlines(&call.key)));
+    std::iter::once(text(call.key.on_server())).chain(deadlines).collect()
 }
 
 fn keys(call: &CounterCall) -> Vec<Value> {

@@ -27,7 +27,7 @@ pub(crate) mod watchdog;
 
 pub(crate) use batching::Batches;
 pub(crate) use call_error::CallError;
-pub(crate) use calls::{KINDS, refusal};
+pub(crate) use calls::{KINDS, permits_of, refusal};
 pub(crate) use counting::channel as counter_channel;
 pub(crate) use node_connection::{Connection, Terms};
 pub(crate) use renewal::{answer_all, is_about_the_batch, is_passing};

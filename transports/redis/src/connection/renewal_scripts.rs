@@ -5,12 +5,19 @@ use leasehold::transport::{Call, HoldKind};
 
 use super::{
     batching::Batches,
+    calls::{permit_ids, permits_of},
     deadline::Limit,
     requests::{ONE, micros, millis, text},
 };
-use crate::wire::{msgpack::Pack, names::read_timeout, reply::WRITER, scripts::Script};
+use crate::wire::{
+    msgpack::Pack,
+    names::{permit_deadlines, read_timeout},
+    reply::WRITER,
+    scripts::Script,
+};
 
-/// A script, and the function that builds its arguments. All members of a batch are read holds, or none.
+/// A script, and the function that builds its arguments. All members of a batch are read holds, all are holds of permits, or
+/// none is either.
 #[derive(Clone, Copy)]
 pub(super) struct RenewalScript {
     pub(super) script: Script,
@@ -42,6 +49,9 @@ impl RenewalScript {
             Batches::AcrossSlots if are_read(members) => {
                 Self { script: Script::ReadRenewAcrossSlots, arguments: undeclared }
             }
+            Batches::AcrossSlots if have_permits(members) => {
+                Self { script: Script::PermitRenewAcrossSlots, arguments: undeclared_permits }
+            }
             Batches::AcrossSlots => Self { script: Script::RenewAcrossSlots, arguments: undeclared },
             Batches::Declared | Batches::BySlot | Batches::OneByOne => Self::declared(Part::Whole, members),
         }
@@ -53,6 +63,9 @@ impl RenewalScript {
             Part::Whole if are_read(members) => {
                 Self { script: Script::ReadRenew, arguments: with_timeout_keys }
             }
+            Part::Whole if have_permits(members) => {
+                Self { script: Script::PermitRenew, arguments: declared_permits }
+            }
             Part::Whole | Part::Field => Self { script: Script::Renew, arguments: declared },
             Part::TimeoutKey => Self { script: Script::ReadRenewTimeout, arguments: timeout_key },
         }
@@ -61,6 +74,30 @@ impl RenewalScript {
 
 fn are_read(members: &[Call]) -> bool {
     members.first().is_some_and(is_read)
+}
+
+fn have_permits(members: &[Call]) -> bool {
+    members.first().is_some_and(|member| permits_of(member).is_some())
+}
+
+fn declared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let count = Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX));
+    let keys = members.iter().map(|member| text(&permit_deadlines(&member.key)));
+    let values = members.iter().flat_map(|member| [ttl_of(member), permit_ids(member)]);
+    let latest = micros(limit.not_after.micros);
+    [Value::String(head.clone()), count].into_iter().chain(keys).chain([latest]).chain(values).collect()
+}
+
+fn undeclared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+    let values = members
+        .iter()
+        .flat_map(|member| [text(&permit_deadlines(&member.key)), ttl_of(member), permit_ids(member)]);
+    let head = [Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)];
+    head.into_iter().chain(values).collect()
+}
+
+fn ttl_of(member: &Call) -> Value {
+    millis(member.op.ttl().unwrap_or_default())
 }
 
 fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {

@@ -19,7 +19,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
-    names::channel_of,
+    names::{channel_of, permit_deadlines},
     reply::{Freed, Seen},
     scripts::Script,
 };
@@ -29,9 +29,13 @@ impl Connection {
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
-        let name = text(key.on_server());
-        let args = |head: &Str| vec![Value::String(head.clone()), ONE, name.clone()];
+        let args = |head: &Str| {
+            let mut args = vec![Value::String(head.clone())];
+            args.extend(keys_of(key));
+            args
+        };
         let (script, read) = match key.family() {
+            Family::Permits => (Script::PermitInspect, Seen::read as fn(&Frame) -> Option<Seen>),
             Family::ReadWrite => (Script::ReadWriteInspect, Seen::read_write as fn(&Frame) -> Option<Seen>),
             _ => (Script::Inspect, Seen::read as fn(&Frame) -> Option<Seen>),
         };
@@ -48,16 +52,11 @@ impl Connection {
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
-        let (name, channel) = (text(key.on_server()), Str::from(channel_of(key)));
-        let publish = self.publish();
+        let values = [text(&channel_of(key)), self.publish()];
         let args = |head: &Str| {
-            vec![
-                Value::String(head.clone()),
-                ONE,
-                name.clone(),
-                Value::String(channel.clone()),
-                publish.clone(),
-            ]
+            let mut args = vec![Value::String(head.clone())];
+            args.extend(keys_of(key).into_iter().chain(values.iter().cloned()));
+            args
         };
         let (slot, script) = (key.slot().number(), force_release_of(key.family()));
         let answer = self.run((script, asking), slot, args, limit, Freed::read, Freed::now).await?;
@@ -86,15 +85,27 @@ impl Connection {
 fn force_release_of(family: Family) -> Script {
     match family {
         Family::ReadWrite => Script::ReadWriteForceRelease,
+        Family::Permits => Script::PermitForceRelease,
         _ => Script::ForceRelease,
     }
 }
 
-/// The messages that the scripts publish at the end of a hold.
+/// The number of keys of a request about any owner, and the keys.
+fn keys_of(key: &LockKey) -> Vec<Value> {
+    let name = text(key.on_server());
+    match key.family() {
+        Family::Permits => vec![Value::Integer(2), name, text(&permit_deadlines(key))],
+        _ => vec![ONE, name],
+    }
+}
+
+/// The messages that tell the end of a hold.
 fn messages_of(family: Family) -> &'static [&'static str] {
     match family {
         // The first wakes all waiters of a peer.
         Family::ReadWrite => &["1", END_OF_HOLD],
+        // A peer wakes as many waiters as the message says. Here the number is not known.
+        Family::Permits => &["65535"],
         _ => &[END_OF_HOLD],
     }
 }

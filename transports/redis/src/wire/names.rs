@@ -27,6 +27,7 @@ pub fn lock_channel(lock: &str) -> String {
 pub(crate) fn channel_of(key: &LockKey) -> String {
     match key.family() {
         Family::ReadWrite => prefix(READ_WRITE_CHANNEL, key.on_server()),
+        Family::Permits => semaphore_channel(key.on_server()),
         _ => lock_channel(key.on_server()),
     }
 }
@@ -34,6 +35,11 @@ pub(crate) fn channel_of(key: &LockKey) -> String {
 /// Returns the key that has the expiry of one read hold.
 pub(crate) fn read_timeout(key: &LockKey, owner: Owner) -> String {
     suffix(key.on_server(), &format!("{owner}:rwlock_timeout:1"))
+}
+
+/// Returns the key that has the deadlines of permits that expire.
+pub(crate) fn permit_deadlines(key: &LockKey) -> String {
+    suffix(key.on_server(), "timeout")
 }
 
 /// Returns the channel on which new permits of a semaphore are published.
@@ -87,6 +93,9 @@ mod tests {
         let read_write = LockKey::with_family("app:", "L", Family::ReadWrite).unwrap();
         assert_eq!(channel_of(&key), "redisson_lock__channel:{app:L}");
         assert_eq!(channel_of(&read_write), "redisson_rwlock:{app:L}");
+        let permits = LockKey::with_family("app:", "L", Family::Permits).unwrap();
+        assert_eq!(channel_of(&permits), "redisson_sc:{app:L}");
+        assert_eq!(permit_deadlines(&permits), "{app:L}:timeout");
         let owner = Owner::new(Default::default(), 7);
         assert_eq!(read_timeout(&read_write, owner), format!("{{app:L}}:{owner}:rwlock_timeout:1"));
         let tagged = LockKey::with_family("{app}:", "L", Family::ReadWrite).unwrap();

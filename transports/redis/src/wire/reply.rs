@@ -8,7 +8,7 @@ use leasehold::transport::{Hold, Remaining};
 
 use super::msgpack::{Item, unpack};
 
-/// The reply to acquire and fenced_acquire, with the server time in µs.
+/// The reply to acquire, fenced_acquire and permit_acquire, with the server time in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// `counter`: the token of a fenced lock.
@@ -86,6 +86,16 @@ impl Acquired {
                 Some(Self::Granted { counter: Some(token), now: micros(now)? })
             }
             refused => Self::read_refused(refused),
+        }
+    }
+
+    /// As [`read`](Self::read). Without any permit that is held, nobody knows when there will be enough.
+    pub(crate) fn read_permits(frame: &Frame) -> Option<Self> {
+        match array(frame)? {
+            [code, left, now] if number(code)? == 0 && number(left)? == GONE => {
+                Some(Self::Held { remaining: Remaining::NotKnown, now: micros(now)? })
+            }
+            _ => Self::read(frame),
         }
     }
 

@@ -34,6 +34,15 @@ pub(crate) enum Script {
     Rights,
     /// As [`Rights`](Self::Rights), for read/write locks.
     ReadWriteRights,
+    PermitAcquire,
+    PermitRelease,
+    PermitRenew,
+    PermitRenewAcrossSlots,
+    PermitInspect,
+    PermitCount,
+    PermitForceRelease,
+    /// As [`Rights`](Self::Rights), for permits that expire.
+    PermitRights,
 }
 
 /// The text of a script with its digest. Sending either copies nothing.
@@ -47,7 +56,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 22] = [
+    const ALL: [Script; 30] = [
         Script::Acquire,
         Script::FencedAcquire,
         Script::Release,
@@ -70,6 +79,14 @@ impl Script {
         Script::Count,
         Script::Rights,
         Script::ReadWriteRights,
+        Script::PermitAcquire,
+        Script::PermitRelease,
+        Script::PermitRenew,
+        Script::PermitRenewAcrossSlots,
+        Script::PermitInspect,
+        Script::PermitCount,
+        Script::PermitForceRelease,
+        Script::PermitRights,
     ];
 
     /// The text.
@@ -112,6 +129,14 @@ impl Script {
             Script::Count => include_str!("../../scripts/count.lua"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
             Script::ReadWriteRights => include_str!("../../scripts/read_write_rights.lua"),
+            Script::PermitAcquire => include_str!("../../scripts/permit_acquire.lua"),
+            Script::PermitRelease => include_str!("../../scripts/permit_release.lua"),
+            Script::PermitRenew => include_str!("../../scripts/permit_renew.lua"),
+            Script::PermitRenewAcrossSlots => include_str!("../../scripts/permit_renew_across_slots.lua"),
+            Script::PermitInspect => include_str!("../../scripts/permit_inspect.lua"),
+            Script::PermitCount => include_str!("../../scripts/permit_count.lua"),
+            Script::PermitForceRelease => include_str!("../../scripts/permit_force_release.lua"),
+            Script::PermitRights => include_str!("../../scripts/permit_rights.lua"),
         }
     }
 }

@@ -26,11 +26,13 @@ final class Verbs {
     private final List<RedissonClient> others;
 
     private final CounterVerbs counters;
+    private final PermitVerbs permits;
 
     Verbs(RedissonClient redisson, List<RedissonClient> others) {
         this.redisson = redisson;
         this.others = others;
         this.counters = new CounterVerbs(redisson);
+        this.permits = new PermitVerbs(redisson);
     }
 
     /**
@@ -82,6 +84,8 @@ final class Verbs {
             case "sem-set", "sem-acquire", "sem-release", "sem-add", "sem-drain", "sem-available", "sem-try",
                     "sem-churn", "latch-set", "latch-down", "latch-count", "latch-delete", "latch-await" ->
                     counters.bind(c);
+            case "permit-set", "permit-add", "permit-available", "permit-acquire", "permit-try", "permit-release",
+                    "permit-churn" -> permits.bind(c);
             case "tokenlock" -> onLock(c, lock -> "" + ((RFencedLock) lock).lockAndGetToken());
             case "token" -> onLock(c, lock -> "" + ((RFencedLock) lock).getToken());
             case "increment" -> increment(c);

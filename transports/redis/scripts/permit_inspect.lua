@@ -1,0 +1,36 @@
+-- Reads who holds permits of a semaphore whose permits expire.
+--
+-- KEYS[1]  the semaphore: a string, the available permits
+-- KEYS[2]  its deadlines: a sorted set, the id of each permit that is held -> its deadline in epoch ms
+--
+-- {now, left, {id, count, ...}}  left: how long the last of them lasts in ms; -1: one of a peer has no lease time; -2: none
+--                                is held; the ids in hexadecimal, at most 1,000; count is 1
+-- error
+--
+-- Safe to run twice: it only reads.
+
+local time = redis.pcall('time')
+if time.err then return time end
+local now = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now / 1000)
+local value = redis.pcall('get', KEYS[1])
+if type(value) == 'table' then return value end
+if not tonumber(value or '0') then
+  return redis.error_reply('WRONGTYPE the key holds a text that is no number of permits')
+end
+local ids = redis.pcall('zrangebyscore', KEYS[2], '(' .. now_ms, '+inf', 'limit', 0, 1000)
+if ids.err then return ids end
+local last = redis.pcall('zrange', KEYS[2], -1, -1, 'withscores')
+if last.err then return last end
+
+local holds = {}
+for i = 1, #ids do
+  local hex = string.gsub(ids[i], '.', function(byte) return string.format('%02x', string.byte(byte)) end)
+  holds[2 * i - 1], holds[2 * i] = hex, '1'
+end
+local left = -2
+if #ids > 0 then
+  local deadline = tonumber(last[2])
+  left = deadline < 922337203685477 and deadline - now_ms or -1
+end
+return {now, left, holds}
