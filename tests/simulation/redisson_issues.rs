@@ -162,7 +162,7 @@ async fn issue_4796_a_reader_that_asks_to_write_is_refused_at_once() {
     assert_eq!(took, millis(0));
     reader.ensure_held().unwrap();
     reader.release().await.unwrap();
-    lock.write().reentry(&scope).acquire().await.unwrap();
+    drop(lock.write().reentry(&scope).acquire().await.unwrap());
 }
 
 /// #3573: among hundreds of semaphores some callers starved.
