@@ -51,12 +51,13 @@ pub use error::{
 };
 pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
-    AcquireAll, AuditReport, BulkAcquire, DowngradeError, Engine, EngineBuilder, Holder, Latch, Lease, Lock,
-    Permit, Permits, ReentryScope, RwLock, Semaphore, ShutdownReport, Snapshot,
+    AcquireAll, AuditReport, BulkAcquire, Description, DowngradeError, Engine, EngineBuilder, Holder, Latch,
+    LatchDescription, Lease, Lock, Permit, Permits, Place, ReentryScope, RwLock, Semaphore,
+    SemaphoreDescription, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{
     ContendedLock, Event, LockClass, LockKind, Metrics, Recorder, ReleaseOutcome, RenewalOutcome,
 };
-pub use transport::{AuditLevel, Finding};
+pub use transport::{AuditLevel, Finding, LockMode, PermitCount};

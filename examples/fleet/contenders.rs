@@ -3,25 +3,37 @@
 use leasehold::Lease;
 use tokio::task::JoinSet;
 
-use crate::crew::{Shared, now};
+use crate::{
+    crew::{Shared, now},
+    kinds::{Contest, Kind},
+};
 
-pub(crate) fn start(crew: &Shared, tasks: &mut JoinSet<()>) {
-    for number in 0..crew.options.contenders {
-        tasks.spawn(contend(crew.clone(), number));
+pub(crate) fn start(crew: &Shared, kind: Kind, tasks: &mut JoinSet<()>) {
+    match kind.contest {
+        Contest::Own(contest) => drop(tasks.spawn(contest(crew.clone()))),
+        Contest::Locks => {
+            for number in 0..crew.options.contenders {
+                tasks.spawn(contend(crew.clone(), kind, number));
+            }
+        }
     }
 }
 
-async fn contend(crew: Shared, number: usize) {
-    let mut key = number % crew.options.keys;
-    let mut lock = crew.contended_lock(key);
+async fn contend(crew: Shared, kind: Kind, number: usize) {
+    let mut turn = number;
     while !crew.stop.is_over() {
+        let key = turn % crew.options.keys;
+        // The turns of one key are not all of one side.
+        let (lock, share) =
+            (kind.lock)(&crew.engine, &crew.contended_name(key), number + turn / crew.options.keys);
+        let lock = lock.class("contended");
         let asked = now();
         let Some(lease) = crew.acquire(&lock).await else { return };
         let from = now();
         crew.tally.granted();
         crew.log.granted(&lease, from);
         crew.waits.add(from - asked);
-        crew.windows.begin(key, lease.fencing_token(), from);
+        crew.windows.begin(key, lease.fencing_token(), share, from);
         let lost = hold(&crew, &lease).await;
         if let Some(until) = crew.note_end(&lease) {
             crew.windows.end(key, lease.fencing_token(), until);
@@ -32,8 +44,7 @@ async fn contend(crew: Shared, number: usize) {
         } else {
             crew.release(lease).await
         }
-        key = (key + 1) % crew.options.keys;
-        lock = crew.contended_lock(key);
+        turn += 1;
     }
 }
 

@@ -3,11 +3,14 @@
 use std::{process, sync::Arc, time::Duration};
 
 use leasehold::{
-    AcquireError, Engine, Lease, Lock, ReleaseError,
+    AcquireError, CountError, Engine, Lease, Lock, ReleaseError,
     clock::{Clock, Instant},
 };
 
-use crate::{log::Log, options::Options, stop::Stop, tally::Tally, terminal, waits::Waits, windows::Windows};
+use crate::{
+    faults::Faults, log::Log, options::Options, stop::Stop, tally::Tally, terminal, waits::Waits,
+    windows::Windows,
+};
 
 pub(crate) struct Crew {
     pub(crate) engine: Engine,
@@ -16,9 +19,12 @@ pub(crate) struct Crew {
     pub(crate) tally: Tally,
     pub(crate) waits: Waits,
     pub(crate) windows: Windows,
+    pub(crate) faults: Faults,
     pub(crate) log: Log,
     /// Unlike that of any other process, so that the leases of two fleets do not meet.
     run: String,
+    /// What the names of the contended keys begin with.
+    contended: String,
 }
 
 /// The engine's own clock: deadlines are on it.
@@ -38,28 +44,28 @@ impl Crew {
             tally: Tally::new(begun),
             waits: Waits::default(),
             windows: Windows::new(options.keys),
+            faults: Faults::new(begun),
             run: format!("{}-{:x}", process::id(), begun.as_nanos()),
+            contended: contended(&options.kind),
             engine,
             options,
             log,
         }
     }
 
-    pub(crate) fn lease_lock(&self, number: usize) -> Lock {
-        let name = format!("fleet:{}:{number}", self.run);
-        match number % self.options.classes {
-            0 => self.engine.lock(name).class("leases"),
-            class => self.engine.lock(name).class(&format!("leases_{class}")),
-        }
+    /// A name of this run alone.
+    pub(crate) fn own_name(&self, part: &str, number: usize) -> String {
+        format!("fleet:{}:{part}:{number}", self.run)
     }
 
-    pub(crate) fn contended_lock(&self, key: usize) -> Lock {
-        self.engine.lock(format!("{CONTENDED}{key}")).class("contended")
+    /// The name of a contended key. Fleets of one kind contend for the same keys.
+    pub(crate) fn contended_name(&self, key: usize) -> String {
+        format!("{}{key}", self.contended)
     }
 
     /// Which of the contended keys has this name.
-    pub(crate) fn contended_key(name: &str) -> Option<usize> {
-        name.strip_prefix(CONTENDED)?.parse().ok()
+    pub(crate) fn contended_key(&self, name: &str) -> Option<usize> {
+        name.strip_prefix(&self.contended)?.parse().ok()
     }
 
     /// A lease, or `None` once the run is over. Goes on asking while the servers are away.
@@ -89,6 +95,19 @@ impl Crew {
         }
     }
 
+    /// The same for an operation of a semaphore or a latch.
+    pub(crate) async fn bear_count(&self, error: CountError) {
+        self.tally.failed();
+        match error {
+            CountError::Unavailable { .. } | CountError::TimedOut { .. } | CountError::Unknown { .. } => {
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+            CountError::ShuttingDown => drop(self.stop.reason().await),
+            // It would be refused again and again.
+            other => self.stop.fail(other.to_string()),
+        }
+    }
+
     /// Call it right before the lease is given back: notes the end of its holder's time. `None` if it is lost: then the
     /// news of its loss tells the end.
     pub(crate) fn note_end(&self, lease: &Lease) -> Option<Instant> {
@@ -108,6 +127,13 @@ impl Crew {
     }
 }
 
+fn contended(kind: &str) -> String {
+    match kind {
+        "exclusive" => "fleet:contended:".to_owned(),
+        kind => format!("fleet:contended:{kind}:"),
+    }
+}
+
 /// This moment, or its deadline if that comes first.
 fn entitled_until(lease: &Lease) -> Option<Instant> {
     let before = now();
@@ -118,5 +144,4 @@ fn entitled_until(lease: &Lease) -> Option<Instant> {
 /// One run, shared by its tasks.
 pub(crate) type Shared = Arc<Crew>;
 
-const CONTENDED: &str = "fleet:contended:";
 const AFTER_FAILURE: Duration = Duration::from_millis(200);

@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
+use leasehold::Lock;
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use crate::crew::{Shared, now};
+use crate::{
+    crew::{Crew, Shared, now},
+    kinds::Kind,
+};
 
 /// One task for each lease, as a service has that does one piece of work under each.
-pub(crate) fn start(crew: &Shared, tasks: &mut JoinSet<()>) {
+pub(crate) fn start(crew: &Shared, kind: Kind, tasks: &mut JoinSet<()>) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     for number in 0..crew.options.leases {
-        tasks.spawn(keep(crew.clone(), room.clone(), number));
+        tasks.spawn(keep(crew.clone(), room.clone(), lock(crew, kind, number)));
     }
 }
 
-async fn keep(crew: Shared, room: Arc<Semaphore>, number: usize) {
-    let lock = crew.lease_lock(number);
+async fn keep(crew: Shared, room: Arc<Semaphore>, lock: Lock) {
     loop {
         let permit = room.acquire().await;
         let Some(lease) = crew.acquire(&lock).await else { return };
@@ -37,6 +40,14 @@ async fn keep(crew: Shared, room: Arc<Semaphore>, number: usize) {
         let _permit = room.acquire().await;
         crew.note_end(&lease);
         return crew.release(lease).await;
+    }
+}
+
+fn lock(crew: &Crew, kind: Kind, number: usize) -> Lock {
+    let (lock, _) = (kind.lock)(&crew.engine, &crew.own_name("lease", number), number);
+    match number % crew.options.classes {
+        0 => lock.class("leases"),
+        class => lock.class(&format!("leases_{class}")),
     }
 }
 

@@ -46,8 +46,8 @@ fn tell(crew: &Crew, notices: impl Iterator<Item = LossEvent>) {
 }
 
 fn end_window(crew: &Crew, loss: &Loss) {
-    if let Some(key) = Crew::contended_key(&loss.name) {
-        crew.windows.end(key, loss.fencing_token, loss.at.min(loss.deadline));
+    if let Some(key) = crew.contended_key(&loss.name) {
+        crew.windows.lost(key, loss.fencing_token, loss.at.min(loss.deadline));
     }
 }
 

@@ -10,7 +10,9 @@ mod contenders;
 mod crew;
 #[cfg(feature = "metrics")]
 mod endpoint;
+mod faults;
 mod features;
+mod kinds;
 mod leases;
 mod log;
 mod losses;
@@ -22,6 +24,7 @@ mod summary;
 mod tally;
 mod telemetry;
 mod terminal;
+mod usage;
 mod waits;
 mod windows;
 
@@ -32,6 +35,7 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     crew::{Crew, now},
+    kinds::Kind,
     log::Log,
     options::{Asked, HELP, Options},
     stop::Reason,
@@ -47,14 +51,17 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Asked::Run(options)) => match features::BUILT.check(&options) {
-            Ok(()) => run(options).await,
+            Ok(()) => match kinds::find(&options.kind) {
+                Ok(kind) => run(options, kind).await,
+                Err(wrong) => cannot_run(&wrong.to_string()),
+            },
             Err(wrong) => cannot_run(&wrong.to_string()),
         },
         Err(wrong) => cannot_run(&wrong.to_string()),
     }
 }
 
-async fn run(mut options: Options) -> ExitCode {
+async fn run(mut options: Options, kind: Kind) -> ExitCode {
     let engine = match servers::connect(&mut options).await {
         Ok(engine) => engine,
         Err(why) => return cannot_run(&why),
@@ -68,7 +75,7 @@ async fn run(mut options: Options) -> ExitCode {
         Err(why) => return cannot_run(&why),
     };
     show_audit(&engine).await;
-    let (crew, reason) = work(Crew::new(engine, options, log)).await;
+    let (crew, reason) = work(Crew::new(engine, options, log), kind).await;
     let unconfirmed = crew.engine.shutdown(SHUTDOWN_PATIENCE).await.unconfirmed.len();
     let summary = Summary::of(&crew, &reason, unconfirmed);
     telemetry.end().await;
@@ -86,14 +93,14 @@ async fn show_audit(engine: &Engine) {
 }
 
 /// Everything between the first acquire and the last release.
-async fn work(crew: Crew) -> (Arc<Crew>, Reason) {
+async fn work(crew: Crew, kind: Kind) -> (Arc<Crew>, Reason) {
     let crew = Arc::new(crew);
     let (tell_end, end) = oneshot::channel();
     let losses = tokio::spawn(losses::follow(crew.clone(), crew.engine.losses(), end));
     let status = tokio::spawn(status::show(crew.clone()));
     let mut tasks = JoinSet::new();
-    leases::start(&crew, &mut tasks);
-    contenders::start(&crew, &mut tasks);
+    leases::start(&crew, kind, &mut tasks);
+    contenders::start(&crew, kind, &mut tasks);
 
     let reason = crew.stop.reason().await;
     crew.tally.stopped(now());

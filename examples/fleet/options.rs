@@ -5,11 +5,15 @@ use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 /// What one run does. Not `Debug`: the URL may carry a password.
 pub(crate) struct Options {
     pub(crate) place: Place,
+    /// Which kind the contenders contend for: `kinds` knows the names.
+    pub(crate) kind: String,
     pub(crate) leases: usize,
     /// How many lock classes the leases are spread over.
     pub(crate) classes: usize,
     pub(crate) contenders: usize,
     pub(crate) keys: usize,
+    /// How many permits each semaphore has.
+    pub(crate) permits: u32,
     pub(crate) hold: Duration,
     /// `None`: as the file says, or by default.
     pub(crate) ttl: Option<Duration>,
@@ -32,6 +36,7 @@ pub(crate) enum Place {
     File(String),
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one, once")]
 pub(crate) enum Asked {
     Run(Options),
     Help,
@@ -49,10 +54,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             place: Place::Memory,
+            kind: "exclusive".to_owned(),
             leases: 10_000,
             classes: 1,
             contenders: 64,
             keys: 16,
+            permits: 4,
             hold: Duration::from_millis(5),
             ttl: None,
             time: Duration::from_secs(15),
@@ -98,10 +105,12 @@ impl Options {
         match flag {
             "--url" => self.set_place(flag, Place::Url(value))?,
             "--config" => self.set_place(flag, Place::File(value))?,
+            "--kind" => self.kind = value,
             "--leases" => self.leases = count(flag, value, 0..=LEASES_MAX)?,
             "--classes" => self.classes = count(flag, value, 1..=CLASSES_MAX)?,
             "--contenders" => self.contenders = count(flag, value, 0..=CONTENDERS_MAX)?,
             "--keys" => self.keys = count(flag, value, 1..=KEYS_MAX)?,
+            "--permits" => self.permits = number(flag, value, 1..=PERMITS_MAX)? as u32, // it fits
             "--hold-ms" => self.hold = Duration::from_millis(number(flag, value, 0..=DAY_MS)?),
             "--ttl-ms" => self.ttl = Some(Duration::from_millis(number(flag, value, TTL_MIN_MS..=DAY_MS)?)),
             "--seconds" => self.time = Duration::from_secs(number(flag, value, 1..=MONTH_SECONDS)?),
@@ -189,7 +198,7 @@ fn number(flag: &str, value: String, range: RangeInclusive<u64>) -> Result<u64, 
 }
 
 impl Wrong {
-    fn new(flag: &str, value: Option<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn new(flag: &str, value: Option<String>, remedy: impl Into<String>) -> Self {
         Self { flag: flag.to_owned(), value, remedy: remedy.into() }
     }
 
@@ -220,14 +229,23 @@ cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
 
   --url URL        the server: redis://[[user]:password@]host[:port][/database]
   --config FILE    servers and settings: a leasehold.toml, see examples/config; without both, in memory
+  --kind KIND      what they contend for, and how it is judged        [exclusive]
+    exclusive      the plain lock: no two hold it at once, and tokens rise
+    spin           the spin lock: the same
+    fenced         the fenced lock: the same, with tokens of a counter
+    read-write     three of four turns read, one writes: a writer holds it alone, and its token is above all before
+    semaphore      one to three permits a turn: never more than --permits, and at the end all are there again
+    latch          all contenders of a key count it down: it opens for nobody before the last one, and then for all
   --leases N       leases held and renewed                            [10000]
   --classes C      lock classes the leases are spread over; above 64 they overflow    [1]
   --contenders M   tasks that contend for the keys                    [64]
   --keys K         keys they contend for                              [16]
+  --permits P      permits of each key of --kind semaphore            [4]
   --hold-ms MS     how long a contender holds                         [5]
   --ttl-ms MS      ttl of every lease, at least 1000                  [30000, or as FILE says]
   --seconds S      for how long, from the first acquire on            [15]
-  --allow-loss     losses are printed and allowed: for runs in which the server fails
+  --allow-loss     losses, and faults of semaphores and latches, are printed and allowed: for runs in which the server
+                   fails
   --json           the last line of stdout is the summary as one JSON object
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
                    the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds
@@ -239,15 +257,18 @@ cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
 
 What the audit finds about the servers is printed first, on stderr, as the status lines are.
 Ctrl-C ends it early and releases everything; a second one leaves at once.
-Several at once on one server contend for the same keys.
+Several at once on one server contend for the same keys of a kind. A latch belongs to one fleet. The leases held are
+locks of the kind; with semaphore and latch they are plain locks. The semaphores stay on the server.
 
-Exit codes: 0 everything was well; 1 overlaps, or losses without --allow-loss, or not all leases were held, or not
+Exit codes: 0 everything was well; 1 overlaps or other faults of the kind, or losses without --allow-loss, or not all leases were held, or not
 all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
-const TAKES_A_VALUE: [&str; 12] = [
+const TAKES_A_VALUE: [&str; 14] = [
     "--url",
     "--config",
+    "--kind",
+    "--permits",
     "--leases",
     "--classes",
     "--contenders",
@@ -263,6 +284,7 @@ const LEASES_MAX: u64 = 10_000_000;
 const CLASSES_MAX: u64 = 1_000;
 const CONTENDERS_MAX: u64 = 1_000_000;
 const KEYS_MAX: u64 = 1_000_000;
+const PERMITS_MAX: u64 = 1_000_000;
 const TTL_MIN_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400_000;
 const MONTH_SECONDS: u64 = 30 * 86_400;
@@ -282,12 +304,13 @@ mod tests {
     #[test]
     fn every_option_is_read_in_both_spellings() {
         let line = "--url redis://h --leases 1 --classes 9 --contenders=2 --keys 3 --hold-ms=4 --ttl-ms 5000 \
-                    --seconds 6 --json --allow-loss --log=held.jsonl";
+                    --seconds 6 --json --allow-loss --log=held.jsonl --kind=latch --permits 7";
         let options = parse(line).expect("good options");
         assert!(matches!(options.place, Place::Url(url) if url == "redis://h"));
         assert_eq!((options.leases, options.classes, options.contenders, options.keys), (1, 9, 2, 3));
         assert_eq!((options.hold.as_millis(), options.time.as_secs()), (4, 6));
         assert_eq!(options.ttl, Some(Duration::from_secs(5)));
+        assert_eq!((options.kind.as_str(), options.permits), ("latch", 7));
         assert!(options.json && options.allow_loss);
         assert_eq!(options.log.as_deref(), Some("held.jsonl"));
         let options = parse("-- --config=leasehold.toml").expect("good options");

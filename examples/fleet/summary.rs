@@ -1,5 +1,7 @@
 //! What the run came to: for people, for programs, and as an exit code.
 
+use std::collections::BTreeMap;
+
 use leasehold::Snapshot;
 use serde_json::{Value, json};
 
@@ -51,7 +53,8 @@ impl<'a> Summary<'a> {
         let (counts, findings, options) = (&self.counts, &self.findings, &self.crew.options);
         let missing = (options.leases as u64).saturating_sub(counts.kept_max);
         let to_the_end = matches!(self.reason, Reason::TimeUp);
-        let faults = [
+        let mut faults: Vec<_> = self.kind_faults().collect();
+        let of_all_kinds = [
             (findings.overlapping > 0, format!("{} windows overlap", findings.overlapping)),
             (findings.out_of_order > 0, format!("{} {TOKENS_FALL}", findings.out_of_order)),
             (counts.lost > 0 && !options.allow_loss, format!("{} leases were lost", counts.lost)),
@@ -71,7 +74,14 @@ impl<'a> Summary<'a> {
                 format!("the log has gaps: {}", self.log_trouble.as_deref().unwrap_or_default()),
             ),
         ];
-        faults.into_iter().filter(|(found, _)| *found).map(|(_, fault)| fault).collect()
+        faults.extend(of_all_kinds.into_iter().filter(|(found, _)| *found).map(|(_, fault)| fault));
+        faults
+    }
+
+    // A failover may forget an operation of a semaphore or a latch that was answered.
+    fn kind_faults(&self) -> impl Iterator<Item = String> {
+        let faults = if self.crew.options.allow_loss { BTreeMap::new() } else { self.crew.faults.counts() };
+        faults.into_iter().map(|(fault, count)| format!("{fault} ({count} times)"))
     }
 
     fn overlaps(&self) -> u64 {
@@ -91,13 +101,14 @@ impl<'a> Summary<'a> {
         let wait =
             |share| self.crew.waits.quantile_ms(share).map_or("-".to_owned(), |ms| format!("{ms:.1} ms"));
         format!(
-            "fleet on {}, {:.1} s\n\
+            "fleet on {}, {}, {:.1} s\n\
              leases     {} of {} held at once\n\
              contenders {} turns on {} keys, {:.0} a second; waited p50 {}, p99 {}\n\
              granted    {}: {} released, {} lost, {} releases unanswered; {} acquires failed\n\
              renewals   {} confirmed, {} not; {} times in jeopardy\n\
-             overlaps   {} windows, {} tokens out of order",
+             overlaps   {} windows, {} tokens out of order; {} other faults",
             self.transport(),
+            self.crew.options.kind,
             self.seconds,
             counts.kept_max,
             self.crew.options.leases,
@@ -116,6 +127,7 @@ impl<'a> Summary<'a> {
             engine.jeopardies,
             findings.overlapping,
             findings.out_of_order,
+            self.crew.faults.counts().values().sum::<u64>(),
         )
     }
 
@@ -123,6 +135,7 @@ impl<'a> Summary<'a> {
         let (counts, engine, options) = (&self.counts, &self.engine, &self.crew.options);
         json!({
             "transport": self.transport(),
+            "kind": options.kind,
             "leases": options.leases,
             "contenders": options.contenders,
             "keys": options.keys,
@@ -147,6 +160,7 @@ impl<'a> Summary<'a> {
             "overlaps": self.overlaps(),
             "overlapping_windows": self.findings.overlapping,
             "tokens_out_of_order": self.findings.out_of_order,
+            "faults": self.crew.faults.counts(),
         })
     }
 }

@@ -52,6 +52,11 @@ impl Tally {
         }
     }
 
+    /// Permits were given back, or the answer is missing.
+    pub(crate) fn given_back(&self, is_confirmed: bool) {
+        add(if is_confirmed { &self.released } else { &self.unanswered });
+    }
+
     /// A lease was lost while it was held.
     pub(crate) fn lost(&self) {
         add(&self.lost);

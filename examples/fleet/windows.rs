@@ -1,4 +1,5 @@
-//! The judge: whether two contenders of this process were entitled to one key at once, and whether tokens rose..
+//! The judge: whether two contenders of this process were entitled to one key at once that may not share it, and whether
+//! tokens rose.
 //!
 //! A window is [lease returned, min(deadline, release called, lost)]. Its end may be told late, so the windows of a key
 //! are kept until all that have begun have ended; then they are judged in the order in which they began. A window that
@@ -17,8 +18,17 @@ pub(crate) struct Windows {
 pub(crate) struct Findings {
     /// Windows that began inside another.
     pub(crate) overlapping: u64,
-    /// Windows whose token was not above all earlier ones of the key.
+    /// Windows that are shared with nobody, and whose token was not above all earlier ones of the key.
     pub(crate) out_of_order: u64,
+}
+
+/// Whether others may be entitled at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Nobody else.
+    Alone,
+    /// Others that share, such as readers. Their tokens may be equal.
+    Beside,
 }
 
 #[derive(Default)]
@@ -26,12 +36,15 @@ struct Key {
     recent: Vec<Window>,
     open: usize,
     furthest: Option<Instant>,
+    /// The same, of the windows that are shared with nobody.
+    furthest_alone: Option<Instant>,
     highest: Option<FencingToken>,
     findings: Findings,
 }
 
 struct Window {
     token: FencingToken,
+    share: Share,
     from: Instant,
     until: Option<Instant>,
 }
@@ -42,21 +55,21 @@ impl Windows {
     }
 
     /// The lease with this token was returned at `from`.
-    pub(crate) fn begin(&self, key: usize, token: FencingToken, from: Instant) {
+    pub(crate) fn begin(&self, key: usize, token: FencingToken, share: Share, from: Instant) {
         let mut key = self.lock(key);
         key.open += 1;
-        key.recent.push(Window { token, from, until: None });
+        key.recent.push(Window { token, share, from, until: None });
     }
 
-    /// It entitled its holder until this moment. Only the first end of a window counts.
+    /// It entitled its holder until this moment. Only the first end of a window counts. Of windows with the same token any
+    /// is ended: only together they say until when somebody was entitled.
     pub(crate) fn end(&self, key: usize, token: FencingToken, until: Instant) {
-        let mut key = self.lock(key);
-        let Some(window) = key.recent.iter_mut().find(|window| window.is_open_with(token)) else { return };
-        window.until = Some(until);
-        key.open -= 1;
-        if key.open == 0 {
-            key.judge();
-        }
+        self.lock(key).end(token, until, 1);
+    }
+
+    /// The lease was lost, and with it all windows of this token: readers that share a lease lose it together.
+    pub(crate) fn lost(&self, key: usize, token: FencingToken, until: Instant) {
+        self.lock(key).end(token, until, usize::MAX);
     }
 
     /// What was found in all windows that have ended; those that nobody ended reach to `now`.
@@ -79,16 +92,37 @@ impl Windows {
 }
 
 impl Key {
+    fn end(&mut self, token: FencingToken, until: Instant, most: usize) {
+        let open = self.recent.iter_mut().filter(|window| window.is_open_with(token));
+        let ended = open.take(most).map(|window| window.until = Some(until)).count();
+        self.open -= ended;
+        if ended > 0 && self.open == 0 {
+            self.judge();
+        }
+    }
+
     fn judge(&mut self) {
         let mut ended = std::mem::take(&mut self.recent);
         ended.retain(|window| window.until.is_some_and(|until| until > window.from));
         ended.sort_by_key(|window| window.from);
         for window in ended {
-            self.findings.overlapping += u64::from(self.furthest.is_some_and(|until| window.from < until));
-            self.findings.out_of_order += u64::from(self.highest.is_some_and(|token| window.token <= token));
+            self.compare(&window);
             self.furthest = self.furthest.max(window.until);
+            if window.share == Share::Alone {
+                self.furthest_alone = self.furthest_alone.max(window.until);
+            }
             self.highest = self.highest.max(Some(window.token));
         }
+    }
+
+    /// Compares a window with all that began before it.
+    fn compare(&mut self, window: &Window) {
+        let (others_until, tokens) = match window.share {
+            Share::Alone => (self.furthest, self.highest),
+            Share::Beside => (self.furthest_alone, None),
+        };
+        self.findings.overlapping += u64::from(others_until.is_some_and(|until| window.from < until));
+        self.findings.out_of_order += u64::from(tokens.is_some_and(|token| window.token <= token));
     }
 }
 
@@ -100,7 +134,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Share::*, *};
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -114,11 +148,40 @@ mod tests {
     fn judged(windows: &[(u64, u64, u64)]) -> (u64, u64) {
         let judge = Windows::new(1);
         for (number, from, until) in windows {
-            judge.begin(0, token(*number), at(*from));
+            judge.begin(0, token(*number), Alone, at(*from));
             judge.end(0, token(*number), at(*until));
         }
         let findings = judge.findings(at(1_000));
         (findings.overlapping, findings.out_of_order)
+    }
+
+    /// Two windows: (share, token, from, until).
+    fn both([first, second]: [(Share, u64, u64, u64); 2]) -> (u64, u64) {
+        let judge = Windows::new(1);
+        for (share, number, from, until) in [first, second] {
+            judge.begin(0, token(number), share, at(from));
+            judge.end(0, token(number), at(until));
+        }
+        let findings = judge.findings(at(1_000));
+        (findings.overlapping, findings.out_of_order)
+    }
+
+    #[test]
+    fn readers_share_a_key_and_a_token_and_a_writer_shares_nothing() {
+        assert_eq!(both([(Beside, 1, 0, 20), (Beside, 1, 10, 30)]), (0, 0));
+        assert_eq!(both([(Beside, 1, 0, 20), (Alone, 2, 19, 30)]), (1, 0));
+        assert_eq!(both([(Alone, 1, 0, 20), (Beside, 2, 19, 30)]), (1, 0));
+        assert_eq!(both([(Beside, 5, 0, 20), (Alone, 5, 20, 30)]), (0, 1));
+    }
+
+    #[test]
+    fn readers_that_share_a_lease_lose_it_together() {
+        let judge = Windows::new(1);
+        judge.begin(0, token(1), Beside, at(0));
+        judge.begin(0, token(1), Beside, at(5));
+        judge.lost(0, token(1), at(10));
+        judge.begin(0, token(2), Alone, at(10));
+        assert_eq!(judge.findings(at(50)), Findings::default());
     }
 
     #[test]
@@ -145,8 +208,8 @@ mod tests {
     #[test]
     fn an_end_that_is_told_late_counts_from_when_it_was() {
         let judge = Windows::new(2);
-        judge.begin(0, token(1), at(10));
-        judge.begin(0, token(2), at(30)); // the first was lost at 25, and nobody has heard of it yet
+        judge.begin(0, token(1), Alone, at(10));
+        judge.begin(0, token(2), Alone, at(30)); // the first was lost at 25, and nobody has heard of it yet
         judge.end(0, token(2), at(40));
         judge.end(0, token(1), at(25));
         judge.end(0, token(1), at(35)); // only the first end counts
@@ -156,8 +219,8 @@ mod tests {
     #[test]
     fn a_window_that_nobody_ends_reaches_to_the_last_moment() {
         let judge = Windows::new(1);
-        judge.begin(0, token(1), at(10));
-        judge.begin(0, token(2), at(30));
+        judge.begin(0, token(1), Alone, at(10));
+        judge.begin(0, token(2), Alone, at(30));
         judge.end(0, token(2), at(40));
         assert_eq!(judge.findings(at(50)).overlapping, 1);
     }

@@ -24,18 +24,18 @@ const FIELDS: [&str; 10] = [
     "seconds",
 ];
 
-fn check_numbers(json: &Value) {
+pub(crate) fn check_numbers(json: &Value) {
     for field in FIELDS {
         assert!(json[field].is_number(), "{field} in {json}");
     }
 }
 
-fn count(json: &Value, field: &str) -> u64 {
+pub(crate) fn count(json: &Value, field: &str) -> u64 {
     json[field].as_u64().unwrap_or_else(|| panic!("{field} is a count in {json}"))
 }
 
 /// Every grant came to its end by a confirmed release, and nothing else happened.
-fn check_a_good_run(json: &Value, leases: u64) {
+pub(crate) fn check_a_good_run(json: &Value, leases: u64) {
     check_numbers(json);
     for field in ["lost", "overlaps", "renewals_failed", "releases_unanswered", "releases_unconfirmed"] {
         assert_eq!(count(json, field), 0, "{field} in {json}");

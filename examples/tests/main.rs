@@ -5,6 +5,7 @@ mod config;
 mod exporters;
 mod fleet;
 mod fleet_and_failures;
+mod fleet_kinds;
 mod fleet_refuses;
 mod fleet_tells;
 mod history;

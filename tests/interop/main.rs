@@ -17,6 +17,7 @@ mod compositions;
 mod counter;
 mod counter_traces;
 mod deaths;
+mod deaths_of_kinds;
 mod field;
 mod handover;
 mod kinds;

@@ -37,6 +37,7 @@ mod quorum_random;
 mod random;
 mod read_write;
 mod read_write_waits;
+mod redisson_issues;
 mod reentry;
 mod releasing_again;
 mod renewal_cuts;

@@ -1,4 +1,5 @@
-//! The table "What is shared" of `transports/redis/COMPATIBILITY.md` names tests that exist, and each row names one.
+//! The tables "What is shared" and "Faults that Leasehold does not have" of `transports/redis/COMPATIBILITY.md` name tests that
+//! exist, and each row names one.
 
 use std::fs;
 
@@ -7,11 +8,11 @@ use crate::{
     sources::{all, root},
 };
 
-fn rows() -> Vec<String> {
+fn rows(heading: &str) -> Vec<String> {
     let page =
         fs::read_to_string(root().join("transports/redis/COMPATIBILITY.md")).expect("COMPATIBILITY.md");
     let table = page
-        .split("## What is shared")
+        .split(&format!("## {heading}\n"))
         .nth(1)
         .and_then(|rest| rest.split("\n## ").next())
         .expect("the table");
@@ -20,7 +21,13 @@ fn rows() -> Vec<String> {
 
 #[test]
 fn each_row_of_the_compatibility_table_names_tests_that_exist() {
-    let (rows, tests) = (rows(), test_names());
+    for heading in ["What is shared", "Faults that Leasehold does not have"] {
+        check(rows(heading));
+    }
+}
+
+fn check(rows: Vec<String>) {
+    let tests = test_names();
     let files: Vec<_> = all().iter().map(|source| source.path.display().to_string()).collect();
     assert!(rows.len() > 12, "{} rows", rows.len());
     for row in rows {

@@ -125,6 +125,21 @@ impl CounterHandle {
     }
 }
 
+impl CounterHandle {
+    /// Reads the number. Returns it with the name, and with how many callers of this engine wait for the counter.
+    pub(super) fn seen(
+        &self,
+    ) -> impl Future<Output = Result<(String, i64, u64), InspectError>> + Send + use<> {
+        let (counter, read) = (self.clone(), self.read());
+        async move {
+            let number = read.await?;
+            let (key, inner) = (counter.checked_key()?, counter.handle.inner());
+            let waiting = inner.counters.with_known(&key, |slot| slot.entry.callers()).unwrap_or(0);
+            Ok((key.name().to_owned(), number, u64::try_from(waiting).unwrap_or(u64::MAX)))
+        }
+    }
+}
+
 impl fmt::Debug for CounterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.key)

@@ -5,6 +5,7 @@ use std::{fmt, future::Future, time::Duration};
 use super::{
     alive::Handle,
     counter::{CounterHandle, checked_count},
+    description::LatchDescription,
 };
 use crate::{count_error::CountError, counters::entry::work::Work, error::InspectError, transport::Counter};
 
@@ -184,6 +185,36 @@ impl Latch {
     /// ```
     pub fn count(&self) -> impl Future<Output = Result<i64, InspectError>> + Send + use<> {
         self.counter.read()
+    }
+
+    /// Asks the server what is left to count down, and adds how many callers of this engine wait. For logs and operators.
+    ///
+    /// # Errors
+    /// As [`count`](Self::count).
+    ///
+    /// # Cancel safety
+    /// As [`count`](Self::count).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let ready = engine.latch("workers-ready");
+    /// ready.try_set(3).await?;
+    /// let seen = ready.describe().await?;
+    /// assert_eq!((seen.count, seen.waiting), (3, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn describe(&self) -> impl Future<Output = Result<LatchDescription, InspectError>> + Send + use<> {
+        let seen = self.counter.seen();
+        async move {
+            let (name, count, waiting) = seen.await?;
+            Ok(LatchDescription { name, count, waiting })
+        }
     }
 
     /// Deletes the latch, so that it is open. `false`: it was open already.

@@ -3,7 +3,11 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use super::{alive::Handle, lease::Lease};
+use super::{
+    alive::Handle,
+    description::{Description, Holder, Known},
+    lease::Lease,
+};
 use crate::{
     acquire::{
         caller::{Patience, Refusal, ScopeId},
@@ -18,7 +22,8 @@ use crate::{
     key::{LockKey, NameFault},
     lease::{shared::Terms, state::LeaseState},
     metrics::{ClassId, LabelSet},
-    transport::{BoxFuture, HoldKind, Inspection, Lane, Remaining, TransportError},
+    owner::Owner,
+    transport::{BoxFuture, HoldKind, Lane, TransportError},
 };
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
@@ -80,19 +85,6 @@ pub struct Lock {
 pub struct ReentryScope {
     handle: Handle,
     id: ScopeId,
-}
-
-/// The holder of a lock, as any client sees it on the server. [`Lock::holder`] reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// Opaque text that names the owner on the server. The owners of other clients have their own format.
-    pub owner: String,
-    /// How often the lock is held. 1 for a Leasehold client. A Java client may show more.
-    pub hold_count: u64,
-    /// How long until the hold runs out unless it is renewed. `None`: the hold has no expiry, or its expiry is not
-    /// known.
-    pub remaining: Option<Duration>,
 }
 
 impl ReentryScope {
@@ -386,7 +378,8 @@ impl Lock {
         }
     }
 
-    /// Asks the server which owner holds the lock. `None`: the lock is free.
+    /// Asks the server which owner holds the lock. `None`: the lock is free. A lock may have several holders:
+    /// [`describe`](Self::describe) tells all of them.
     ///
     /// # Errors
     /// [`InspectError::Invalid`]: the name cannot be used. [`InspectError::Transport`]: no answer, or a refusal.
@@ -411,8 +404,47 @@ impl Lock {
     /// # }
     /// ```
     pub fn holder(&self) -> impl Future<Output = Result<Option<Holder>, InspectError>> + Send + use<> {
-        let asked = self.on_calls(|lane, key| Box::pin(async move { lane.inspect(&key).await }));
-        async move { asked.await.map(holder_of) }
+        let described = self.describe();
+        async move { Ok(described.await?.holders.into_iter().next()) }
+    }
+
+    /// Asks the server for everything that it shows of the lock: all holders, how the lock is held, how long it lasts,
+    /// and the line of a fair lock. The engine adds what it knows of its own holds, and how many of its callers wait.
+    /// The answer may be out of date when it arrives, so it is for logs and for operators.
+    ///
+    /// # Errors
+    /// As [`holder`](Self::holder).
+    ///
+    /// # Cancel safety
+    /// As [`holder`](Self::holder).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// use leasehold::LockMode;
+    ///
+    /// let prices = engine.rw_lock("prices");
+    /// let lease = prices.read().acquire().await?;
+    /// let seen = prices.write().describe().await?; // both sides see the same
+    /// assert_eq!((seen.mode, seen.holders.len()), (LockMode::Read, 1));
+    /// assert_eq!(seen.holders[0].token, Some(lease.fencing_token()));
+    /// println!("{seen}");
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn describe(&self) -> impl Future<Output = Result<Description, InspectError>> + Send + use<> {
+        let asked = self
+            .on_calls(|lane, key| Box::pin(async move { lane.inspect(&key).await.map(|seen| (key, seen)) }));
+        let inner = self.handle.inner().clone();
+        async move {
+            let (key, seen) = asked.await?;
+            Ok(Description::new(key.name(), seen, &known(&inner, &key)))
+        }
     }
 
     /// Asks the server whether the lock is held. The answer may be out of date when it arrives, so do not decide by it
@@ -642,6 +674,15 @@ pub(super) fn checked_terms(
     Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
 }
 
+/// What the engine knows of its own holds of the key, and of the callers that wait for it.
+fn known(inner: &Inner, key: &Arc<LockKey>) -> Known {
+    let client = Owner::new(inner.mint.client(), 0).client_spelling();
+    inner.table.with(key, |slot| {
+        let leases = slot.entry.leases().map(|lease| (lease.owner, lease.token, lease.holds())).collect();
+        Known { client, leases, waiting: slot.entry.callers().count() }
+    })
+}
+
 /// One request on the calls lane, made on the calls thread.
 trait Request<T>:
     FnOnce(Arc<dyn Lane>, Arc<LockKey>) -> BoxFuture<'static, Result<T, TransportError>> + Send + 'static
@@ -658,16 +699,6 @@ async fn finish<E>(lease: Lease) -> Result<(), RunError<E>> {
         return Err(RunError::Lost(reason));
     }
     lease.release().await.map_err(RunError::Release)
-}
-
-// The key of another client may show several holds. The first one is returned.
-fn holder_of(inspection: Inspection) -> Option<Holder> {
-    let remaining = match inspection.remaining {
-        Remaining::For(left) => Some(left),
-        Remaining::NoExpiry | Remaining::NotKnown => None,
-    };
-    let hold = inspection.holds.into_iter().next()?;
-    Some(Holder { owner: hold.owner, hold_count: hold.count, remaining })
 }
 
 impl From<Invalid> for InspectError {

@@ -5,6 +5,7 @@ use std::{fmt, future::Future, time::Duration};
 use super::{
     alive::Handle,
     counter::{Counted, CounterHandle, checked_count, checked_permits},
+    description::SemaphoreDescription,
 };
 use crate::{count_error::CountError, counters::entry::work::Work, error::InspectError, transport::Counter};
 
@@ -272,6 +273,40 @@ impl Semaphore {
     /// ```
     pub fn available(&self) -> impl Future<Output = Result<i64, InspectError>> + Send + use<> {
         self.counter.read()
+    }
+
+    /// Asks the server for the available permits, and adds how many callers of this engine wait. For logs and operators.
+    ///
+    /// # Errors
+    /// As [`available`](Self::available).
+    ///
+    /// # Cancel safety
+    /// As [`available`](Self::available).
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let permits = engine.semaphore("downloads");
+    /// permits.try_set(3).await?;
+    /// assert_eq!(
+    ///     permits.describe().await?.to_string(),
+    ///     "semaphore \"downloads\": 3 permits available, 0 waiting here"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn describe(
+        &self,
+    ) -> impl Future<Output = Result<SemaphoreDescription, InspectError>> + Send + use<> {
+        let seen = self.counter.seen();
+        async move {
+            let (name, available, waiting) = seen.await?;
+            Ok(SemaphoreDescription { name, available, waiting })
+        }
     }
 }
 

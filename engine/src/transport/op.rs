@@ -1,5 +1,6 @@
 use std::{fmt, num::NonZeroU16, time::Duration};
 
+use super::LockMode;
 use crate::{fencing::FencingMode, key::Family};
 
 /// What a hold allows to others.
@@ -113,6 +114,17 @@ impl HoldKind {
             HoldKind::Read | HoldKind::Write => Family::ReadWrite,
             HoldKind::Fair => Family::Fair,
             HoldKind::Permits(_) => Family::Permits,
+        }
+    }
+
+    /// How a lock with such a hold is held.
+    pub const fn mode(self) -> LockMode {
+        match self {
+            HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_) => LockMode::Exclusive,
+            HoldKind::Read => LockMode::Read,
+            HoldKind::Write => LockMode::Write,
+            HoldKind::Fair => LockMode::Fair,
+            HoldKind::Permits(_) => LockMode::Permits,
         }
     }
 

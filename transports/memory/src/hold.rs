@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{
     owner::Owner,
-    transport::{Hold as SeenHold, Remaining, ServerTime},
+    transport::{Hold as SeenHold, LockMode, Remaining, ServerTime},
 };
 
 /// A hold. It exists while `now < expires_at`. A hold of ours always has an expiry; only a peer's hold may have none.
@@ -67,11 +67,13 @@ impl Hold {
         }
     }
 
-    pub(crate) fn seen(&self) -> SeenHold {
-        match self {
+    /// The hold as an inspection shows it.
+    pub(crate) fn seen(&self, mode: LockMode, at: ServerTime) -> SeenHold {
+        let hold = match self {
             Hold::Ours { owner, .. } => SeenHold::new(owner.to_string(), 1),
             Hold::Peer { owner, count, .. } => SeenHold::new(owner.clone(), *count),
-        }
+        };
+        hold.with_mode(mode).with_remaining(self.remaining(at))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold::{
     key::LockKey,
     owner::Owner,
-    transport::{Call, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime},
+    transport::{Call, HoldKind, Inspection, LockMode, Op, Outcome, Remaining, ServerTime},
 };
 
 use crate::{
@@ -115,10 +115,10 @@ impl ReadWriteLocks {
 
     /// Returns the holders of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
-        let holds = self.locks.get(key).map(Holds::all).unwrap_or_default();
-        let live: Vec<_> = holds.iter().filter(|hold| hold.lives(at)).collect();
-        let remaining = longest(live.iter().copied(), at);
-        Inspection::new(live.into_iter().map(Hold::seen).collect(), remaining, at)
+        let holds = self.locks.get(key);
+        let live = || holds.iter().flat_map(|holds| holds.all()).filter(|hold| hold.lives(at));
+        let mode = holds.map_or(LockMode::Free, Holds::mode);
+        Inspection::new(live().map(|hold| hold.seen(mode, at)).collect(), longest(live(), at), at)
     }
 
     /// Ends all holds of the lock. Returns `false` if there was none.
@@ -163,6 +163,13 @@ impl Holds {
         match self {
             Holds::Write(writer) => std::slice::from_ref(writer),
             Holds::Read(readers) => readers,
+        }
+    }
+
+    fn mode(&self) -> LockMode {
+        match self {
+            Holds::Write(_) => LockMode::Write,
+            Holds::Read(_) => LockMode::Read,
         }
     }
 

@@ -14,7 +14,9 @@ use leasehold::{
     FencingMode, FencingToken,
     clock::Instant,
     key::{Family, LockKey},
-    transport::{Call, ErrorKind, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime, TransportError},
+    transport::{
+        Call, ErrorKind, HoldKind, Inspection, LockMode, Op, Outcome, Remaining, ServerTime, TransportError,
+    },
 };
 
 use crate::{
@@ -127,7 +129,7 @@ impl Table {
             return self.read_write.inspect(key, at);
         }
         match self.holds.get(key).filter(|hold| hold.lives(at)) {
-            Some(hold) => Inspection::new(vec![hold.seen()], hold.remaining(at), at),
+            Some(hold) => Inspection::new(vec![hold.seen(LockMode::Exclusive, at)], hold.remaining(at), at),
             None => Inspection::new(vec![], Remaining::NotKnown, at),
         }
     }

@@ -117,7 +117,7 @@ fn a_peers_hold_may_lack_an_expiry_and_count_above_one() {
     let reply = table.execute(&acquire("a", 1, TTL), moment(u32::MAX.into()));
     assert!(matches!(reply, Outcome::Busy { remaining: Remaining::NoExpiry, .. }), "{reply:?}");
     let seen = table.inspect(&key("a"), moment(0).server);
-    assert_eq!(seen.holds, [SeenHold::new("a:b:c", 3)]);
+    assert_eq!(seen.holds, [SeenHold::new("a:b:c", 3).with_remaining(Remaining::NoExpiry)]);
     assert!(table.force_release(&key("a"), moment(1).server));
     assert!(!table.force_release(&key("a"), moment(1).server));
 }

@@ -14,6 +14,8 @@ mod wire;
 #[doc = include_str!("../OPERATORS.md")]
 pub mod operators {}
 
+#[cfg(feature = "redisson-yaml")]
+pub use config::IgnoredKey;
 pub use config::{
     Address, Batching, ConfigError, NoticeKind, Password, RedisConfig, RedisTopology, Secret,
     SentinelTlsConfig, TlsConfig,

@@ -18,6 +18,8 @@ mod url;
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use self::check::WITHOUT_TLS;
+#[cfg(feature = "redisson-yaml")]
+pub use self::file::IgnoredKey;
 #[cfg(feature = "config-file")]
 pub use self::file::{ConfigFile, ConfigFileError};
 pub use self::{

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
-use leasehold::transport::{Hold, Remaining};
+use leasehold::transport::{Hold, LockMode, Remaining};
 
 use super::msgpack::{Item, unpack};
 
@@ -202,9 +202,9 @@ impl Seen {
     pub(crate) fn read(frame: &Frame) -> Option<Self> {
         let [now, left, fields] = array(frame)? else { return None };
         let pairs = array(fields)?.chunks(2);
-        let holds = pairs.map(hold).collect::<Option<_>>()?;
         // A free lock has no holds, and its `remaining` has no meaning.
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
+        let holds = pairs.map(|pair| Some(hold(pair)?.with_remaining(remaining))).collect::<Option<_>>()?;
         Some(Self { holds, remaining, now: micros(now)? })
     }
 }
@@ -219,7 +219,7 @@ impl Seen {
         for field in array(fields)?.chunks(3) {
             let [owner, count, lasts] = field else { return None };
             if !(is_read_write && number(lasts)? == GONE) {
-                holds.push(hold_named(&owner_of(owner)?, count));
+                holds.push(read_write_hold(owner, count, number(lasts)?, is_read_write)?);
             }
         }
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
@@ -259,10 +259,17 @@ fn hold(pair: &[Frame]) -> Option<Hold> {
     Some(hold_named(&String::from_utf8_lossy(bytes(owner)?), count))
 }
 
-/// The owner in a field of a read/write lock.
-fn owner_of(field: &Frame) -> Option<String> {
+/// The hold in a field of a hash. Of a read/write lock, a writer's field ends with [`WRITER`].
+fn read_write_hold(field: &Frame, count: &Frame, lasts: i64, is_read_write: bool) -> Option<Hold> {
     let field = String::from_utf8_lossy(bytes(field)?);
-    Some(field.strip_suffix(WRITER).unwrap_or(&field).to_owned())
+    let writer = field.strip_suffix(WRITER);
+    let mode = match writer {
+        _ if !is_read_write => LockMode::Exclusive,
+        Some(_) => LockMode::Write,
+        None => LockMode::Read,
+    };
+    let hold = hold_named(writer.unwrap_or(&field), count).with_mode(mode);
+    Some(hold.with_remaining(remaining(lasts).unwrap_or(Remaining::NotKnown)))
 }
 
 fn hold_named(owner: &str, count: &Frame) -> Hold {
@@ -417,8 +424,9 @@ mod tests {
     fn foreign_fields_are_shown_as_they_are() {
         let reply = a(vec![n(7), n(500), a(vec![s("mode"), s("read"), s("u:1"), s("3")])]);
         let seen = Seen::read(&reply).unwrap();
-        assert_eq!(seen.holds[0], Hold::new("mode", 0));
-        assert_eq!(seen.holds[1], Hold::new("u:1", 3));
+        let lasts = Remaining::For(Duration::from_millis(500));
+        assert_eq!(seen.holds[0], Hold::new("mode", 0).with_remaining(lasts));
+        assert_eq!(seen.holds[1], Hold::new("u:1", 3).with_remaining(lasts));
         assert_eq!(Seen::read(&a(vec![n(7), n(-2), a(vec![])])).unwrap().holds, []);
     }
 
@@ -426,11 +434,15 @@ mod tests {
     fn a_read_hold_that_has_expired_is_not_shown() {
         let fields = |lasts: i64| vec![s("u:1"), s("1"), n(lasts), s("u:2:write"), s("2"), n(500)];
         let seen = |mode, lasts| Seen::read_write(&a(vec![n(7), n(500), n(mode), a(fields(lasts))])).unwrap();
-        let (first, second) = (Hold::new("u:1", 1), Hold::new("u:2", 2));
-        assert_eq!(seen(1, -2).holds, std::slice::from_ref(&second));
-        for (mode, lasts) in [(1, 400), (1, -1), (1, -3), (0, -2)] {
-            assert_eq!(seen(mode, lasts).holds, [first.clone(), second.clone()], "{mode} {lasts}");
+        let lasts = |millis| Remaining::For(Duration::from_millis(millis));
+        let first = |mode, left| Hold::new("u:1", 1).with_mode(mode).with_remaining(left);
+        let second = |mode| Hold::new("u:2", 2).with_mode(mode).with_remaining(lasts(500));
+        let (read, write, plain) = (LockMode::Read, LockMode::Write, LockMode::Exclusive);
+        assert_eq!(seen(1, -2).holds, [second(write)]);
+        for (left, remaining) in [(400, lasts(400)), (-1, Remaining::NoExpiry), (-3, Remaining::NotKnown)] {
+            assert_eq!(seen(1, left).holds, [first(read, remaining), second(write)], "{left}");
         }
+        assert_eq!(seen(0, -2).holds, [first(plain, Remaining::NotKnown), second(plain)]);
         let free = Seen::read_write(&a(vec![n(7), n(-2), n(0), a(vec![])])).unwrap();
         assert_eq!((free.holds, free.remaining), (vec![], Remaining::NotKnown));
         assert_eq!(Seen::read_write(&a(vec![n(7), n(500), a(vec![])])), None);

@@ -80,7 +80,7 @@ async fn a_plain_lock_of_the_same_name_is_in_the_way_and_is_shown() {
         assert!(matches!(outcome, Outcome::Busy { remaining: Remaining::For(_), .. }), "{outcome:?}");
     }
     let seen = lane.inspect(&call("k", Read, Op::Release, mint.mint()).key).await.unwrap();
-    assert_eq!(seen.holds, [Hold::new("u:1", 1)]);
+    assert_eq!((seen.holds.len(), seen.holds[0].count, &*seen.holds[0].owner), (1, 1, "u:1"));
     assert_eq!(server.cli(&["hgetall", "k"]), "u:1\n1");
 }
 

@@ -7,6 +7,8 @@ mod keys;
 mod located;
 mod node;
 mod reading;
+#[cfg(feature = "redisson-yaml")]
+mod redisson;
 mod spot;
 
 use std::path::Path;
@@ -15,6 +17,8 @@ use leasehold::{EngineConfig, Invalid, transport::Transport};
 use serde::Deserialize;
 
 pub use self::error::ConfigFileError;
+#[cfg(feature = "redisson-yaml")]
+pub use self::redisson::IgnoredKey;
 use self::{expansion::Variables, node::Node};
 use super::{ConfigError, RedisConfig};
 use crate::RedisTransport;
