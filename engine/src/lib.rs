@@ -52,8 +52,8 @@ pub use error::{
 pub use fencing::{FencingMode, FencingToken};
 pub use handles::{
     AcquireAll, AuditReport, BulkAcquire, Description, DowngradeError, Engine, EngineBuilder, Holder, Latch,
-    LatchDescription, Lease, Lock, Permit, Permits, Place, ReentryScope, RwLock, Semaphore,
-    SemaphoreDescription, ShutdownReport, Snapshot,
+    LatchDescription, Lease, Lock, Permit, Permits, PermitsDescription, Place, ReentryScope, RwLock,
+    Semaphore, SemaphoreDescription, ShutdownReport, Snapshot,
 };
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};

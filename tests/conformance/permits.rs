@@ -5,7 +5,9 @@ use std::{num::NonZeroU16, sync::Arc, time::Duration};
 use leasehold::{
     key::{Family, LockKey},
     owner::Owner,
-    transport::{Counter, CounterOp, Effect, ErrorKind, HoldKind, Kinds, Lane, Op, Outcome},
+    transport::{
+        Counter, CounterOp, Effect, ErrorKind, HoldKind, Kinds, Lane, LockMode, Op, Outcome, PermitCount,
+    },
 };
 
 use super::{
@@ -74,7 +76,10 @@ impl Ground {
 
     /// How many permits are shown as held.
     async fn shown(&self) -> usize {
-        self.context.inspect(&self.key).await.holds.len()
+        let seen = self.context.inspect(&self.key).await;
+        assert!(seen.holds.iter().all(|hold| hold.mode == LockMode::Permits), "{seen:?}");
+        assert_eq!(seen.permits.map(|count| count.held), Some(seen.holds.len() as u64), "{seen:?}");
+        seen.holds.len()
     }
 }
 
@@ -109,6 +114,8 @@ pub async fn permits_are_granted_all_or_none<G: Fixture>(fixture: &G) {
     assert_eq!((ground.available().await, ground.shown().await), (0, 5));
     assert!(is_released(&ground.release(3, owner).await));
     assert_eq!((ground.available().await, ground.shown().await), (3, 2));
+    let seen = ground.context.inspect(&ground.key).await.permits;
+    assert_eq!(seen, Some(PermitCount::new(3, 2)));
 }
 
 /// S5: a resend after a lost reply counts once, and its release is one.

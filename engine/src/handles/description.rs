@@ -26,8 +26,6 @@ pub struct Description {
     pub remaining: Option<Duration>,
     /// The places in the line of a fair lock, the head first. Empty for locks that keep no line on the server.
     pub line: Vec<Place>,
-    /// The numbers of a semaphore whose permits expire. `None` for every other lock.
-    pub permits: Option<PermitCount>,
     /// The callers of this engine that wait for the lock. The server does not know them, except those in `line`.
     pub waiting: u64,
 }
@@ -80,6 +78,26 @@ pub struct SemaphoreDescription {
     pub waiting: u64,
 }
 
+/// A semaphore whose permits expire, at one moment. [`Permits::describe`](crate::Permits::describe) reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitsDescription {
+    /// The name of the semaphore, without the prefix of the engine.
+    pub name: String,
+    /// The permits that can be acquired now; those that have expired count. 0 if no total was set. Negative after the
+    /// total was made smaller than what is held.
+    pub available: i64,
+    /// The permits that are held by any client and have not expired.
+    pub held: u64,
+    /// The permits that this engine holds.
+    pub held_here: u64,
+    /// How long until the last permit that is held expires unless it is renewed. `None`: no permit is held, or a
+    /// client holds one without expiry.
+    pub remaining: Option<Duration>,
+    /// The callers of this engine that wait for permits.
+    pub waiting: u64,
+}
+
 /// A latch at one moment. [`Latch::describe`](crate::Latch::describe) reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -99,6 +117,8 @@ pub(super) struct Known {
     pub(super) client: String,
     /// The leases that hold the key: the owner, the token and the number of leases.
     pub(super) leases: Vec<(Owner, FencingToken, u32)>,
+    /// The permits of these leases, if the key is a semaphore whose permits expire.
+    pub(super) permits: u64,
     /// The callers that wait for the key.
     pub(super) waiting: usize,
 }
@@ -145,7 +165,21 @@ impl Description {
             remaining: time_of(seen.remaining).filter(|_| mode != LockMode::Free),
             holders: seen.holds.into_iter().map(|hold| known.holder(hold, alone)).collect(),
             line: seen.line.into_iter().map(|owner| known.place(owner)).collect(),
-            permits: seen.permits,
+            waiting: u64::try_from(known.waiting).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl PermitsDescription {
+    /// What the server has shown, and what the engine knows beside it.
+    pub(super) fn new(name: &str, seen: &Inspection, known: &Known) -> Self {
+        let count = seen.permits.unwrap_or(PermitCount::new(0, 0));
+        Self {
+            name: name.to_owned(),
+            available: count.available,
+            held: count.held,
+            held_here: known.permits,
+            remaining: time_of(seen.remaining).filter(|_| count.held > 0),
             waiting: u64::try_from(known.waiting).unwrap_or(u64::MAX),
         }
     }
@@ -161,9 +195,6 @@ fn time_of(remaining: Remaining) -> Option<Duration> {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lock {:?}: {}", self.name, self.mode)?;
-        if let Some(PermitCount { available, held }) = self.permits {
-            write!(f, ", {available} permits available, {held} held")?;
-        }
         if !self.line.is_empty() {
             write!(f, ", {} in line", self.line.len())?;
         }
@@ -200,6 +231,16 @@ impl fmt::Display for SemaphoreDescription {
     }
 }
 
+impl fmt::Display for PermitsDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, available, held, held_here, waiting, .. } = self;
+        write!(
+            f,
+            "permits {name:?}: {available} available, {held} held, {held_here} of them here, {waiting} waiting here"
+        )
+    }
+}
+
 impl fmt::Display for LatchDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, count, waiting } = self;
@@ -226,7 +267,7 @@ mod tests {
     fn known() -> Known {
         let owner = Owner::new(Uuid::nil(), 7);
         let leases = vec![(owner, FencingToken::of_counter(5), 2)];
-        Known { client: owner.client_spelling(), leases, waiting: 3 }
+        Known { client: owner.client_spelling(), leases, permits: 5, waiting: 3 }
     }
 
     fn ours(n: u64) -> String {
@@ -272,14 +313,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_and_permits_are_told() {
-        let seen = Inspection::new(vec![], Remaining::NotKnown, AT)
-            .with_line(vec![ours(9), "java:63".into()])
-            .with_permits(PermitCount::new(-1, 4));
+    fn numbers_of_permits_are_told_and_those_of_this_engine() {
+        let seen = Inspection::new(vec![], Remaining::For(SECOND), AT).with_permits(PermitCount::new(-1, 9));
+        let told = PermitsDescription::new("k", &seen, &known());
+        assert_eq!(told.to_string(), "permits \"k\": -1 available, 9 held, 5 of them here, 3 waiting here");
+        assert_eq!(told.remaining, Some(SECOND));
+        let none = Inspection::new(vec![], Remaining::For(SECOND), AT).with_permits(PermitCount::new(2, 0));
+        assert_eq!(PermitsDescription::new("k", &none, &known()).remaining, None);
+    }
+
+    #[test]
+    fn a_line_is_told() {
+        let seen =
+            Inspection::new(vec![], Remaining::NotKnown, AT).with_line(vec![ours(9), "java:63".into()]);
         let told = Description::new("k", seen, &known());
         assert_eq!([told.line[0].is_of_this_engine, told.line[1].is_of_this_engine], [true, false]);
         let lines: Vec<_> = told.to_string().lines().map(str::to_owned).collect();
-        assert_eq!(lines[0], "lock \"k\": free, -1 permits available, 4 held, 2 in line, 3 waiting here");
+        assert_eq!(lines[0], "lock \"k\": free, 2 in line, 3 waiting here");
         assert_eq!(lines[2], "  2. \"java:63\"");
     }
 }

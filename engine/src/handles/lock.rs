@@ -23,7 +23,7 @@ use crate::{
     lease::{shared::Terms, state::LeaseState},
     metrics::{ClassId, LabelSet},
     owner::Owner,
-    transport::{BoxFuture, HoldKind, Lane, TransportError},
+    transport::{BoxFuture, HoldKind, Inspection, Lane, TransportError},
 };
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
@@ -438,12 +438,24 @@ impl Lock {
     /// # }
     /// ```
     pub fn describe(&self) -> impl Future<Output = Result<Description, InspectError>> + Send + use<> {
+        let seen = self.seen();
+        async move {
+            let (key, seen, known) = seen.await?;
+            Ok(Description::new(key.name(), seen, &known))
+        }
+    }
+
+    /// What the server shows of the key, and what the engine knows of it.
+    pub(super) fn seen(
+        &self,
+    ) -> impl Future<Output = Result<(Arc<LockKey>, Inspection, Known), InspectError>> + Send + use<> {
         let asked = self
             .on_calls(|lane, key| Box::pin(async move { lane.inspect(&key).await.map(|seen| (key, seen)) }));
         let inner = self.handle.inner().clone();
         async move {
             let (key, seen) = asked.await?;
-            Ok(Description::new(key.name(), seen, &known(&inner, &key)))
+            let known = known(&inner, &key);
+            Ok((key, seen, known))
         }
     }
 
@@ -679,8 +691,16 @@ fn known(inner: &Inner, key: &Arc<LockKey>) -> Known {
     let client = Owner::new(inner.mint.client(), 0).client_spelling();
     inner.table.with(key, |slot| {
         let leases = slot.entry.leases().map(|lease| (lease.owner, lease.token, lease.holds())).collect();
-        Known { client, leases, waiting: slot.entry.callers().count() }
+        let permits = slot.entry.leases().map(|lease| permits_of(lease.kind())).sum();
+        Known { client, leases, permits, waiting: slot.entry.callers().count() }
     })
+}
+
+fn permits_of(kind: HoldKind) -> u64 {
+    match kind {
+        HoldKind::Permits(count) => u64::from(count.get()),
+        _ => 0,
+    }
 }
 
 /// One request on the calls lane, made on the calls thread.

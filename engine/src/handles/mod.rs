@@ -19,7 +19,9 @@ mod shutdown;
 pub use audit::AuditReport;
 pub use builder::EngineBuilder;
 pub use bulk::{AcquireAll, BulkAcquire};
-pub use description::{Description, Holder, LatchDescription, Place, SemaphoreDescription};
+pub use description::{
+    Description, Holder, LatchDescription, PermitsDescription, Place, SemaphoreDescription,
+};
 pub use engine::{Engine, Snapshot};
 pub use latch::Latch;
 pub use lease::{DowngradeError, Lease};

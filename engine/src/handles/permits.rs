@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{
     alive::Handle,
     counter::{CounterHandle, checked_count},
+    description::PermitsDescription,
     lease::Lease,
     lock::Lock,
 };
@@ -356,6 +357,40 @@ impl Permits {
     /// ```
     pub fn available(&self) -> impl Future<Output = Result<i64, InspectError>> + Send + use<> {
         self.counter.read()
+    }
+
+    /// Asks the server for the permits that are available and held, and adds what this engine knows.
+    ///
+    /// # Errors
+    /// [`InspectError::Transport`]: no definite answer. [`InspectError::Invalid`]: the name is not allowed.
+    /// [`InspectError::ShuttingDown`]: the engine is shutting down or has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the answer.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// let downloads = engine.permits("downloads");
+    /// downloads.try_set_total(3).await?;
+    /// let _permit = downloads.acquire(2).await?;
+    /// assert_eq!(
+    ///     downloads.describe().await?.to_string(),
+    ///     "permits \"downloads\": 1 available, 2 held, 2 of them here, 0 waiting here"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn describe(&self) -> impl Future<Output = Result<PermitsDescription, InspectError>> + Send + use<> {
+        let seen = self.lock.seen();
+        async move {
+            let (key, seen, known) = seen.await?;
+            Ok(PermitsDescription::new(key.name(), &seen, &known))
+        }
     }
 
     fn of_count(&self, permits: u32) -> Result<(Lock, NonZeroU16), Invalid> {

@@ -14,7 +14,10 @@ use leasehold::{
     FencingToken,
     key::LockKey,
     owner::Owner,
-    transport::{Call, Hold as SeenHold, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime},
+    transport::{
+        Call, Hold as SeenHold, HoldKind, Inspection, LockMode, Op, Outcome, PermitCount, Remaining,
+        ServerTime,
+    },
 };
 
 use crate::{by_key::ByKey, counters::Counters, hold::expiry, read_write::UNCOUNTED, table::Moment};
@@ -78,17 +81,23 @@ impl PermitHolds {
         self.semaphores.get(key).map_or(0, |holds| holds.expired(at))
     }
 
-    /// Returns one hold for each permit that is held.
-    pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
+    /// Returns one hold for each permit that is held. `available`: the permits that the semaphore shows.
+    pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime, available: i64) -> Inspection {
         let Some(holds) = self.semaphores.get(key) else {
-            return Inspection::new(vec![], Remaining::NotKnown, at);
+            let count = PermitCount::new(available, 0);
+            return Inspection::new(vec![], Remaining::NotKnown, at).with_permits(count);
         };
         let live = holds.by_owner.iter().filter(|(_, held)| held.lives(at));
-        let ids = live.flat_map(|(owner, held)| (0..held.permits).map(|index| owner.permit_id(index)));
-        let seen = ids.map(|id| SeenHold::new(id.as_simple().to_string(), 1)).collect();
+        let held = live.clone().map(|(_, held)| u64::from(held.permits)).sum();
+        let ids = live.flat_map(|(owner, held)| {
+            (0..held.permits).map(|index| owner.permit_id(index).as_simple().to_string())
+        });
+        let seen = |id: String| SeenHold::new(id, 1).with_mode(LockMode::Permits);
+        let seen = ids.map(seen).collect();
         let last = holds.by_expiry.last();
         let last = last.map_or(Remaining::NotKnown, |(end, _)| Remaining::For(left(*end, at)));
-        Inspection::new(seen, last, at)
+        let count = PermitCount::new(available + holds.expired(at), held);
+        Inspection::new(seen, last, at).with_permits(count)
     }
 
     /// Ends all holds of the semaphore. Returns `false` if there was none.

@@ -149,7 +149,7 @@ impl State {
     /// Returns the holds of the key.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
         match key.family() {
-            Family::Permits => self.permits.inspect(key, at),
+            Family::Permits => self.permits.inspect(key, at, self.counters.available(key)),
             _ => self.table.inspect(key, at),
         }
     }

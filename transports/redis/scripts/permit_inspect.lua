@@ -3,8 +3,10 @@
 -- KEYS[1]  the semaphore: a string, the available permits
 -- KEYS[2]  its deadlines: a sorted set, the id of each permit that is held -> its deadline in epoch ms
 --
--- {now, left, {id, count, ...}}  left: how long the last of them lasts in ms; -1: one of a peer has no lease time; -2: none
---                                is held; the ids in hexadecimal, at most 1,000; count is 1
+-- {now, left, {id, count, ...}, available, held}
+--   left: how long the last of them lasts in ms; -1: one of a peer has no lease time; -2: none is held
+--   id: in hexadecimal, at most 1,000 of them; count is 1
+--   available: expired permits count; held: those that have not expired
 -- error
 --
 -- Safe to run twice: it only reads.
@@ -23,6 +25,11 @@ if ids.err then return ids end
 local last = redis.pcall('zrange', KEYS[2], -1, -1, 'withscores')
 if last.err then return last end
 
+local expired = redis.pcall('zcount', KEYS[2], '-inf', now_ms)
+if type(expired) == 'table' then return expired end
+local held = redis.pcall('zcount', KEYS[2], '(' .. now_ms, '+inf')
+if type(held) == 'table' then return held end
+
 local holds = {}
 for i = 1, #ids do
   local hex = string.gsub(ids[i], '.', function(byte) return string.format('%02x', string.byte(byte)) end)
@@ -33,4 +40,4 @@ if #ids > 0 then
   local deadline = tonumber(last[2])
   left = deadline < 922337203685477 and deadline - now_ms or -1
 end
-return {now, left, holds}
+return {now, left, holds, tonumber(value or '0') + expired, held}

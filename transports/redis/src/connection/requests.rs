@@ -35,7 +35,7 @@ impl Connection {
             args
         };
         let (script, read) = match key.family() {
-            Family::Permits => (Script::PermitInspect, Seen::read as fn(&Frame) -> Option<Seen>),
+            Family::Permits => (Script::PermitInspect, Seen::read_permits as fn(&Frame) -> Option<Seen>),
             Family::ReadWrite => (Script::ReadWriteInspect, Seen::read_write as fn(&Frame) -> Option<Seen>),
             _ => (Script::Inspect, Seen::read as fn(&Frame) -> Option<Seen>),
         };
@@ -44,8 +44,9 @@ impl Connection {
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
-        let Seen { holds, remaining, now } = answer.value;
-        Ok(Inspection::new(holds, remaining, self.at(now)))
+        let Seen { holds, remaining, permits, now } = answer.value;
+        let seen = Inspection::new(holds, remaining, self.at(now));
+        Ok(permits.into_iter().fold(seen, Inspection::with_permits))
     }
 
     pub(crate) async fn force_release(&self, key: &LockKey, asking: Asking) -> Result<bool, CallError> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fred::types::Resp3Frame as Frame;
-use leasehold::transport::{Hold, LockMode, Remaining};
+use leasehold::transport::{Hold, LockMode, PermitCount, Remaining};
 
 use super::msgpack::{Item, unpack};
 
@@ -68,6 +68,7 @@ pub(crate) enum Counted {
 pub(crate) struct Seen {
     pub(crate) holds: Vec<Hold>,
     pub(crate) remaining: Remaining,
+    pub(crate) permits: Option<PermitCount>,
     pub(crate) now: u64,
 }
 
@@ -205,7 +206,19 @@ impl Seen {
         // A free lock has no holds, and its `remaining` has no meaning.
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
         let holds = pairs.map(|pair| Some(hold(pair)?.with_remaining(remaining))).collect::<Option<_>>()?;
-        Some(Self { holds, remaining, now: micros(now)? })
+        Some(Self { holds, remaining, permits: None, now: micros(now)? })
+    }
+}
+
+impl Seen {
+    /// Parses the reply about permits that expire.
+    pub(crate) fn read_permits(frame: &Frame) -> Option<Self> {
+        let [now, left, fields, available, held] = array(frame)? else { return None };
+        let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
+        let id = |pair: &[Frame]| Some(hold(pair)?.with_mode(LockMode::Permits));
+        let holds = array(fields)?.chunks(2).map(id).collect::<Option<_>>()?;
+        let permits = PermitCount::new(number(available)?, u64::try_from(number(held)?).ok()?);
+        Some(Self { holds, remaining, permits: Some(permits), now: micros(now)? })
     }
 }
 
@@ -223,7 +236,7 @@ impl Seen {
             }
         }
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
-        Some(Self { holds, remaining, now: micros(now)? })
+        Some(Self { holds, remaining, permits: None, now: micros(now)? })
     }
 }
 

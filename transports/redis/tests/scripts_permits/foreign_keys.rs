@@ -75,12 +75,16 @@ fn a_peers_permit_without_lease_time_stays_and_nobody_waits_for_it() {
 fn inspect_shows_the_ids_of_what_has_not_expired() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(ours::inspect(&mut client).list()[1..], [Reply::Number(-2), Reply::List(vec![])]);
+    assert_eq!(
+        ours::inspect(&mut client).list()[1..],
+        [Reply::Number(-2), Reply::List(vec![]), Reply::Number(0), Reply::Number(0)]
+    );
     let (own, dead) = (ours::ids(0, 2), ours::ids(1, 3));
     State::new(2, &[(&own, LEFT), (&dead, -5)]).write(&mut client);
     let seen = ours::inspect(&mut client);
-    let [_, left, holds] = seen.list() else { panic!("{seen:?}") };
+    let [_, left, holds, available, held] = seen.list() else { panic!("{seen:?}") };
     assert!((1..=LEFT).contains(&left.number()), "{seen:?}");
+    assert_eq!((available.number(), held.number()), (5, 2), "three have expired: {seen:?}");
     let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let shown: Vec<_> = holds.list().iter().map(Reply::text).collect();
     assert_eq!(shown, [hex(&own[..16]), "1".into(), hex(&own[16..]), "1".into()]);
