@@ -22,13 +22,15 @@ async fn l1_a_jvm_that_halts_leaves_its_lock_to_us_at_its_ttl(topology: Topology
     java.call(&format!("lock a {name}")).expect("a free lock");
     let waiting = tokio::spawn(engine.lock(&name).acquire());
     java.halt();
+    let asked = Instant::now();
     let left = raw.command(&["PTTL", &name]).expect("a reply").integer().expect("a number");
     assert!(left > 0, "the lock outlives its JVM: {left}");
-    let expiry = Instant::now() + Duration::from_millis(left.unsigned_abs());
+    let left = Duration::from_millis(left.unsigned_abs());
+    let expiry = Instant::now() + left;
     let lease = waiting.await.expect("no panic").expect("granted");
     assert!(Instant::now() < expiry + TTL / 3, "{:?} late", expiry.elapsed());
-    // PTTL may round down and was read before: 2 ms earlier is not before the expiry.
-    let since = expiry - Duration::from_millis(2);
+    // PTTL may round down: 2 ms earlier is not before the expiry.
+    let since = asked + left - Duration::from_millis(2);
     assert!(Instant::now() >= since, "before the ttl was over");
     let tries = asks(&servers, Side::Ours, &name, Some(since)).len();
     assert!((1..=2).contains(&tries), "{tries} commands between expiry and grant");

@@ -172,11 +172,12 @@ fn process(fixture: &Fixture, kind: &str) -> Talker {
     holder
 }
 
-/// When the lock's time on the server is over.
+/// When the lock's time on the server is over: not before this.
 fn expiry(raw: &mut RawClient, name: &str) -> Instant {
+    let asked = Instant::now();
     let left = raw.command(&["PTTL", name]).expect("a reply").integer().expect("a number");
     assert!(left > 0, "the hold outlives its process: {left}");
-    Instant::now() + Duration::from_millis(left.unsigned_abs())
+    asked + Duration::from_millis(left.unsigned_abs())
 }
 
 /// Waits until a client listens to this channel.
@@ -200,5 +201,5 @@ fn java(fixture: &Fixture, command: &str) -> String {
     fixture.java.call(command).unwrap_or_else(|why| panic!("{command}: {why}"))
 }
 
-/// PTTL may round down, and was read before.
+/// PTTL may round down.
 const ROUNDED: Duration = Duration::from_millis(2);

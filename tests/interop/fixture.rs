@@ -9,7 +9,7 @@ use std::{
 };
 
 use leasehold::Engine;
-use leasehold_redis::{RedisConfig, RedisTransport};
+use leasehold_redis::{NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::harness::{
     deployment::{Deployment, Topology},
     node::Node,
@@ -19,7 +19,7 @@ use leasehold_tests::harness::{
     shared::Shared,
 };
 
-use crate::java::Java;
+use crate::java::{Java, chooses_notices_by_chance};
 
 /// Fields drop in this order: clients before what they are connected to.
 pub struct Fixture {
@@ -64,7 +64,10 @@ impl Fixture {
 
     async fn on(servers: Arc<Deployment>, java: Java, tag: &str, ttl: Duration) -> Self {
         let name = format!("orders-{tag}-0");
-        let config = RedisConfig::from_url(&servers.url()).expect("a URL");
+        let mut config = RedisConfig::from_url(&servers.url()).expect("a URL");
+        if is_mixed(&servers) {
+            config.notices = NoticeKind::Both; // as OPERATORS.md says
+        }
         let engine = Engine::builder(RedisTransport::new(config)).ttl(ttl).build().await.expect("an engine");
         let master = servers.master_of(&name).expect("a master");
         Self { java, engine, raw: master.client().expect("a connection"), servers, name }
@@ -90,29 +93,57 @@ impl Fixture {
 
     /// Waits until so many clients listen on the lock's channel, at its master and in the way of this topology.
     pub fn listeners(&mut self, count: i64) {
-        let count_them = if self.is_sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
         let channel = self.channel();
+        self.listeners_of(&channel, count);
+    }
+
+    /// The same for another channel. Where clients choose by chance, any listener counts.
+    pub fn listeners_of(&mut self, channel: &str, count: i64) {
+        let is_mixed = is_mixed(&self.servers);
+        let ways: &[&str] = match (is_mixed, self.is_sharded()) {
+            (true, _) => &["NUMSUB", "SHARDNUMSUB"],
+            (false, true) => &["SHARDNUMSUB"],
+            (false, false) => &["NUMSUB"],
+        };
         let heard = || {
-            let reply = self.raw.command(&["PUBSUB", count_them, &channel]).expect("a reply");
-            reply.items().get(1).and_then(|number| number.integer()) == Some(count)
+            let counted = ways.iter().map(|way| {
+                let reply = self.raw.command(&["PUBSUB", way, channel]).expect("a reply");
+                reply.items().get(1).and_then(|number| number.integer()).unwrap_or(0)
+            });
+            let counted: i64 = counted.sum();
+            counted == count || (is_mixed && counted > count)
         };
         assert!(holds_within(SOON, heard), "{count} listeners");
     }
 
     /// Listens where the waiters do.
-    pub fn ear(&self) -> RawClient {
-        let listen = if self.is_sharded() { "SSUBSCRIBE" } else { "SUBSCRIBE" };
+    pub fn ear(&self) -> Ear {
+        self.ear_of(&self.channel())
+    }
+
+    /// The same for another channel.
+    pub fn ear_of(&self, channel: &str) -> Ear {
         let master = self.servers.master_of(&self.name).expect("a master");
-        let mut ear = master.client().expect("a connection");
-        ear.command(&[listen, &self.channel()]).expect("a reply");
-        ear
+        let ways: &[Way] = match (is_mixed(&self.servers), self.is_sharded()) {
+            (true, _) => &[CLASSIC, SHARDED],
+            (false, true) => &[SHARDED],
+            (false, false) => &[CLASSIC],
+        };
+        let clients = ways.iter().map(|way| {
+            let mut client = master.client().expect("a connection");
+            client.command(&[way.0, channel]).expect("a reply");
+            (client, way.1)
+        });
+        Ear { clients: clients.collect(), channel: channel.to_owned() }
     }
 
     /// The ear has heard of the release, in the way of this topology; and nobody on these servers publishes in the other.
-    pub fn assert_was_told(&self, ear: &mut RawClient) {
-        let (message, other) =
-            if self.is_sharded() { ("smessage", "publish") } else { ("message", "spublish") };
-        assert_eq!(ear.read().expect("a message").texts(), [message, &self.channel(), "0"]);
+    pub fn assert_was_told(&self, ear: &mut Ear) {
+        ear.assert_heard("0");
+        if is_mixed(&self.servers) {
+            return;
+        }
+        let other = if self.is_sharded() { "publish" } else { "spublish" };
         let masters = self.servers.masters().expect("masters");
         let others: u64 = masters.iter().map(|master| calls(master, other)).sum();
         assert_eq!(others, 0, "{other} was called");
@@ -138,6 +169,39 @@ impl Fixture {
         let before = self.asks(Side::Ours, None).len();
         assert!(holds_within(SOON, || self.asks(Side::Ours, None).len() > before), "a poll");
     }
+}
+
+/// How to listen, and how what is heard begins.
+type Way = (&'static str, &'static str);
+const CLASSIC: Way = ("SUBSCRIBE", "message");
+const SHARDED: Way = ("SSUBSCRIBE", "smessage");
+
+/// A listener on one channel, in each way in which it may be told.
+pub struct Ear {
+    clients: Vec<(RawClient, &'static str)>,
+    channel: String,
+}
+
+impl Ear {
+    /// The next message is this. Where several ways are listened to, it is the next in one of them that is not skipped: what
+    /// is told in both ways was heard in one before.
+    pub fn assert_heard(&mut self, payload: &str) {
+        if let [(client, kind)] = self.clients.as_mut_slice() {
+            assert_eq!(client.read().expect("a message").texts(), [*kind, &self.channel, payload]);
+            return;
+        }
+        let channel = &self.channel;
+        let is_heard = self.clients.iter_mut().any(|(client, kind)| {
+            let messages = std::iter::from_fn(|| client.read().ok());
+            messages.map(|message| message.texts()).any(|texts| texts == [*kind, channel, payload])
+        });
+        assert!(is_heard, "nobody said {payload} on {channel}");
+    }
+}
+
+/// Whether Java's clients may publish and listen in either way.
+pub fn is_mixed(servers: &Deployment) -> bool {
+    servers.topology() == Topology::Cluster && chooses_notices_by_chance()
 }
 
 /// The scripts about any lock that one side has sent since then.

@@ -131,16 +131,35 @@ impl Jvm {
 /// The driver's jar, built if it is missing or older than its source.
 fn driver_jar() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/java");
-    let jar = project.join("target/leasehold-redisson-driver.jar");
+    let version = redisson();
+    let folder = version.as_ref().map_or("target".into(), |version| format!("target/redisson-{version}"));
+    let jar = project.join(&folder).join("leasehold-redisson-driver.jar");
     // Tests of several processes may find it missing at the same time. What Maven is halfway through is no jar, either.
     let lock = File::open(project.join("pom.xml")).expect("the driver's project");
     flock(&lock, FlockOperation::LockExclusive).expect("a lock on the driver's project");
     if changed(&jar) < newest(&project.join("src")).max(changed(&project.join("pom.xml"))) {
-        let built = Command::new("mvn").args(["-q", "-B", "package"]).current_dir(&project).status();
-        let built = built.unwrap_or_else(|why| missing("mvn", &why));
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "package"]).current_dir(&project);
+        if let Some(version) = version {
+            maven.args([format!("-Dredisson.version={version}"), format!("-Ddriver.directory={folder}")]);
+        }
+        let built = maven.status().unwrap_or_else(|why| missing("mvn", &why));
         assert!(built.success(), "mvn -q -B package failed in {}", project.display());
     }
     jar
+}
+
+/// The Redisson that `LEASEHOLD_REDISSON` asks for, such as `3.27.2`. `None`: that of the driver's project.
+pub fn redisson() -> Option<String> {
+    env::var("LEASEHOLD_REDISSON").ok().filter(|version| !version.is_empty())
+}
+
+/// Whether each client of this Redisson chooses by chance, on a cluster, how it publishes and listens: those from 3.22 to 3.27
+/// ask a server for it in a way that only one of the masters answers.
+pub fn chooses_notices_by_chance() -> bool {
+    let version = redisson().unwrap_or_default();
+    let minor = version.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    minor.is_some_and(|minor| (22..28).contains(&minor))
 }
 
 /// Before anything else if it is not there.

@@ -8,6 +8,15 @@
 //! ```sh
 //! LEASEHOLD_LONG=1 cargo test -p leasehold-tests --test interop -- --nocapture
 //! ```
+//!
+//! Beside another Redisson, built into a folder of its own (`tests/run --long` does this with 3.27.2):
+//!
+//! ```sh
+//! LEASEHOLD_REDISSON=3.27.2 cargo test --workspace --test interop
+//! ```
+//!
+//! On a cluster each client of 3.22 to 3.27 chooses by chance how it publishes and listens. There our engines have
+//! `notices = "both"`, as `transports/redis/OPERATORS.md` says.
 #![allow(clippy::disallowed_methods, reason = "drives a JVM and a server in real time")]
 
 mod fixture;
