@@ -11,6 +11,7 @@ mod connecting;
 mod encryption;
 mod fenced;
 mod foreign_hashes;
+mod permits;
 mod proxies;
 mod read_write;
 mod refusals;
