@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use leasehold::{AcquireError, Engine, Lease, LossReason};
-use leasehold_memory::{ClockStep, Cut, Fault, Operation, Restart};
+use leasehold::{AcquireError, Engine, Lease};
+use leasehold_memory::{Cut, Fault, Operation};
 
-use crate::fixture::{Fixture, breathe, builder, fixture, ground_with, millis, now, pass, seconds, timed};
+use crate::fixture::{Fixture, breathe, fixture, millis, pass, seconds, timed};
 
 /// The names of callers in the order in which they got the lock.
 type Order = Arc<Mutex<Vec<&'static str>>>;

@@ -6,6 +6,7 @@ use crate::{clock::Instant, transport::TransportError};
 
 /// The time without a definite answer: since the first send that got none.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Unclear {
     pub(super) since: Instant,
     pub(super) last_error: Option<Box<TransportError>>,

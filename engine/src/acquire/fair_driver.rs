@@ -3,7 +3,7 @@
 //!
 //! Asks and beats are in flight beside each other: a beat that waits for an ask could come too late.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     driver::{self, close, dismiss, sleep_until},
-    fair_entry::{Answer, Ask, BEAT, Beat, FairEntry, FairPace, PlaceId, Plan, Verdict},
+    fair_entry::{Answer, Ask, BEAT, Beat, FairEntry, FairPace, Plan, Verdict},
     turns::Turns,
 };
 use crate::{
@@ -52,7 +52,7 @@ struct FairDriver {
 /// What was sent and is answered, or has failed.
 enum Done {
     Ask { ask: Ask, answer: Answer, received: Instant },
-    Beats { answers: Vec<(PlaceId, Result<Outcome, TransportError>)>, sent: Instant },
+    Beats { answers: Vec<(Beat, Result<Outcome, TransportError>)>, sent: Instant },
 }
 
 impl FairDriver {
@@ -177,7 +177,7 @@ impl FairDriver {
         dismiss(&self.inner, leaving);
     }
 
-    fn handle_beats(&mut self, answers: Vec<(PlaceId, Result<Outcome, TransportError>)>, sent: Instant) {
+    fn handle_beats(&mut self, answers: Vec<(Beat, Result<Outcome, TransportError>)>, sent: Instant) {
         let (entry, now) = (&mut self.entry, self.inner.clock.now());
         let leaving = self
             .inner
@@ -253,7 +253,7 @@ async fn send_batch(
     batch: &[Beat],
     op: Op,
     sent: Instant,
-) -> Vec<(PlaceId, Result<Outcome, TransportError>)> {
+) -> Vec<(Beat, Result<Outcome, TransportError>)> {
     let execute_by = sent + inner.config.command_timeout().min(BEAT_TIMEOUT);
     let call = |beat: &Beat| {
         Call::new(key.clone(), HoldKind::Fair, op, beat.owner, execute_by).with_ticket(beat.place)
@@ -263,9 +263,11 @@ async fn send_batch(
         (Some(lane), Some(node)) => lane.call(node, batch.iter().map(call).collect()).await,
         _ => Vec::new(),
     };
+    let of: BTreeMap<_, _> = batch.iter().map(|beat| (beat.place, *beat)).collect();
     let answers: Vec<_> = answered
         .into_iter()
-        .map(|call| (call.ticket, call.outcome.definite(op).and_then(|outcome| present(inner, outcome))))
+        .filter_map(|call| Some((*of.get(&call.ticket)?, call.outcome)))
+        .map(|(beat, outcome)| (beat, outcome.definite(op).and_then(|outcome| present(inner, outcome))))
         .collect();
     let last_error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
     let (operation, took) = (Operation::Beat, inner.clock.now() - sent);

@@ -14,6 +14,7 @@ use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Queue<S> {
     /// The only caller, if it joined an empty queue.
     alone: Option<Box<Queued<S>>>,

@@ -16,6 +16,7 @@ use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// A caller and its arrival number.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Queued<S> {
     pub(crate) coming: Coming,
     pub(crate) caller: Caller<S>,
@@ -23,6 +24,7 @@ pub(crate) struct Queued<S> {
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Index<S> {
     callers: BTreeMap<Place, Box<Queued<S>>>,
     places: BTreeMap<CallerId, Place>,

@@ -111,7 +111,8 @@ impl Place {
     }
 
     fn is_silent(&self, now: u64) -> bool {
-        !self.suspect && (self.alive_until <= now || self.alive_until > now.saturating_add(micros(BEAT_MAX)))
+        let is_from_later = self.alive_until > now.saturating_add(micros(BEAT_MAX));
+        is_from_later || (!self.suspect && self.alive_until <= now)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Cause, FairEntry, PlaceId, Rule, place::Place};
 use crate::{
     acquire::{
-        caller::{Leaving, Patience, Refusal},
+        caller::{Caller, Leaving, Patience, Refusal},
         entry::Grant,
         queue::Queue,
     },
@@ -97,7 +97,9 @@ impl FairEntry {
             return;
         }
         let Some(place) = self.remove(id) else { return };
-        let Some(receiver) = callers.take(place.caller) else {
+        self.synced = None; // the caller may come back to the head of the queue, if it does not take the lock in time
+        let receiver = if in_time { receiver(callers, &place) } else { None };
+        let Some(receiver) = receiver else {
             verdict.is_unwanted = true;
             if !self.lacks(Rule::GiveBack) {
                 self.closing.push(place.attempt.into_give_back(execute_by));
@@ -199,6 +201,14 @@ impl FairEntry {
         let is_deserted = |place: &Place| place.deserted && place.asking.is_none();
         if self.places.get(&id).is_some_and(is_deserted) {
             self.close(id);
+            self.synced = None; // another caller of its scope may have come meanwhile
         }
     }
+}
+
+/// The caller of the place, or another one of its scope if it has left meanwhile.
+fn receiver<S>(callers: &mut Queue<S>, place: &Place) -> Option<Caller<S>> {
+    let heir = || callers.of_scope(place.scope?).map(|heir| heir.id);
+    let id = if callers.get(place.caller).is_some() { Some(place.caller) } else { heir() };
+    callers.take(id?)
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Cause, FairEntry, PlaceId, Rule, place::Place};
+use super::{Cause, FairEntry, PlaceId, Rule};
 use crate::{
     acquire::{caller::Leaving, clarity::PAST_EXPIRY, queue::Queue},
     clock::Instant,
@@ -48,11 +48,10 @@ impl FairEntry {
         beats
     }
 
-    // A check of a place whose beat is in flight goes out after it.
+    // An earlier beat or an ask of the place may be unanswered: it may be lost, and the next beat would come too late.
     fn take_all_beats(&mut self) -> Vec<Beat> {
         self.next_check = None;
-        let places = &self.places;
-        self.checks.retain(|id| places.get(id).is_some_and(|place| place.beating));
+        self.checks.clear();
         let all: Vec<PlaceId> = self.places.keys().copied().collect();
         all.into_iter().filter_map(|id| self.take_beat(id)).collect()
     }
@@ -67,8 +66,7 @@ impl FairEntry {
     }
 
     fn take_beat(&mut self, id: PlaceId) -> Option<Beat> {
-        let place = self.places.get_mut(&id).filter(|place| place.may_beat())?;
-        place.beating = true;
+        let place = self.places.get(&id).filter(|place| place.is_in_line() && !place.deserted)?;
         Some(Beat { place: id, owner: place.attempt.owner })
     }
 
@@ -86,17 +84,14 @@ impl FairEntry {
     pub(crate) fn handle_beats<S>(
         &mut self,
         callers: &mut Queue<S>,
-        answers: Vec<(PlaceId, Result<Outcome, TransportError>)>,
+        answers: Vec<(Beat, Result<Outcome, TransportError>)>,
         sent: Instant,
         now: Instant,
     ) -> Vec<Leaving<S>> {
         self.batches_in_flight -= 1;
         let mut leaving = Vec::new();
-        for (id, answer) in answers {
-            if let Some(place) = self.places.get_mut(&id) {
-                place.beating = false;
-            }
-            if let Err(error) = self.handle_beat(id, answer, callers.came(), sent, now) {
+        for (beat, answer) in answers {
+            if let Err(error) = self.handle_beat(beat, answer, callers.came(), sent, now) {
                 leaving.extend(self.refuse_all(callers, &error));
             }
         }
@@ -106,7 +101,7 @@ impl FairEntry {
     // `Err`: asking again is useless.
     fn handle_beat(
         &mut self,
-        id: PlaceId,
+        Beat { place: id, .. }: Beat,
         answer: Result<Outcome, TransportError>,
         came: u64,
         sent: Instant,
@@ -174,8 +169,7 @@ impl FairEntry {
     // an owner that holds already.
     fn handle_place_gone(&mut self, id: PlaceId, now: Instant) {
         let joins_again = !self.lacks(Rule::JoinAgain);
-        let is_idle = |place: &&mut Place| place.asking.is_none() && !place.deserted;
-        let Some(place) = self.places.get_mut(&id).filter(is_idle) else { return };
+        let Some(place) = self.places.get_mut(&id).filter(|place| place.is_idle()) else { return };
         (place.in_line_until, place.lost) = (None, true);
         if joins_again {
             self.ask_for(id, now, Cause::SafetyPoll);

@@ -82,6 +82,7 @@ pub(crate) struct HeldHere {
 
 /// The places of one key, and what is known of its line.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct FairEntry {
     places: BTreeMap<PlaceId, Place>,
     by_caller: BTreeMap<CallerId, PlaceId>,
@@ -191,9 +192,12 @@ impl FairEntry {
         }
     }
 
-    /// Plans the next ask for this place, unless an earlier one is planned.
+    /// Plans the next ask for this place, unless an earlier one is planned. While an ask is in flight nothing is planned:
+    /// its answer decides.
     fn ask_for(&mut self, id: PlaceId, moment: Instant, cause: Cause) {
-        let Some(place) = self.places.get_mut(&id).filter(|place| !place.deserted) else { return };
+        let one_each = !self.lacks(Rule::OneAskEach);
+        let may_plan = |place: &&mut Place| place.is_idle() || (!one_each && !place.deserted);
+        let Some(place) = self.places.get_mut(&id).filter(may_plan) else { return };
         if place.next.is_some_and(|(planned, _)| planned <= moment) {
             return;
         }
@@ -277,6 +281,8 @@ pub(crate) enum Rule {
     GiveBack,
     /// An ask without an answer is repeated with the same owner.
     KeepOwner,
+    /// A place has one ask in flight.
+    OneAskEach,
     /// A place that the server does not know any more joins again.
     JoinAgain,
     /// A notice leads to an ask.
@@ -293,10 +299,26 @@ pub(crate) enum Rule {
     TryOnly,
 }
 
+#[cfg(test)]
+impl Rule {
+    const ALL: [Rule; 12] = [
+        Rule::CloseOnLeave,
+        Rule::AwaitAnswer,
+        Rule::GiveBack,
+        Rule::KeepOwner,
+        Rule::OneAskEach,
+        Rule::JoinAgain,
+        Rule::FollowNotice,
+        Rule::RememberNotice,
+        Rule::CheckSubscription,
+        Rule::TakeTurn,
+        Rule::FirstComeFirst,
+        Rule::TryOnly,
+    ];
+}
+
 /// Asks of places that fail are repeated one at a time; those that are answered go out beside each other.
 const ASKS_IN_FLIGHT_MAX: usize = 64;
 
 #[cfg(test)]
 mod model;
-#[cfg(test)]
-mod tests;

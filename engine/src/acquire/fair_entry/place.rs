@@ -15,6 +15,7 @@ use crate::{
 
 /// A caller's attempt and its place in the line, as far as it is known.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Place {
     pub(super) caller: CallerId,
     pub(super) scope: Option<ScopeId>,
@@ -27,8 +28,6 @@ pub(super) struct Place {
     pub(super) next: Option<(Instant, Cause)>,
     /// The ask in flight, by the arrival number of the last caller that had joined when it was sent.
     pub(super) asking: Option<Coming>,
-    /// A beat is in flight.
-    pub(super) beating: bool,
     /// The caller has left, and the answer to its ask is awaited.
     pub(super) deserted: bool,
     /// The moment until which the place is in the line for certain: one beat after the last confirmed command was sent.
@@ -56,7 +55,6 @@ impl Place {
             waits: waits(caller.patience, now),
             next: None,
             asking: None,
-            beating: false,
             deserted: false,
             in_line_until: None,
             was_in_line: false,
@@ -77,9 +75,9 @@ impl Place {
         self.in_line_until.is_some()
     }
 
-    /// Whether its beat may go out.
-    pub(super) fn may_beat(&self) -> bool {
-        self.is_in_line() && !self.beating && !self.deserted && self.asking.is_none()
+    /// Whether the caller still wants the place, and no ask is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.deserted && self.asking.is_none()
     }
 
     /// The owner to be closed, if a server may have it in the lock or in the line.
