@@ -1,6 +1,7 @@
 //! A server of the test's own, on a free loopback port, ended by its process id.
 
 use std::{
+    ffi::OsString,
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -37,6 +38,10 @@ impl Server {
     }
 
     pub(crate) fn start_program(program: &Path, args: &[&str]) -> Self {
+        Self::start_with(program, args, &[])
+    }
+
+    pub(crate) fn start_with(program: &Path, args: &[&str], env: &[(OsString, OsString)]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = std::env::temp_dir().join(format!("leasehold-scripts-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
@@ -44,6 +49,7 @@ impl Server {
             .args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1", "--dir"])
             .arg(&dir)
             .args(args)
+            .envs(env.iter().cloned())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
