@@ -29,7 +29,6 @@ impl<S> Default for Queue<S> {
 }
 
 impl<S> Queue<S> {
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.alone.is_some()) + self.index.as_ref().map_or(0, |index| index.len())
     }
@@ -80,6 +79,14 @@ impl<S> Queue<S> {
         match self.alone() {
             Some(caller) => Some(caller).filter(|caller| caller.scope == Some(scope)),
             None => self.index.as_ref()?.of_scope(scope),
+        }
+    }
+
+    /// This caller, if it is queued.
+    pub(crate) fn get(&self, id: CallerId) -> Option<&Caller<S>> {
+        match self.alone() {
+            Some(caller) => Some(caller).filter(|caller| caller.id == id),
+            None => self.index.as_ref()?.get(id),
         }
     }
 

@@ -50,7 +50,6 @@ impl<S> Default for Index<S> {
 }
 
 impl<S> Index<S> {
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.callers.len()
     }
@@ -80,6 +79,11 @@ impl<S> Index<S> {
     /// The first caller of this scope.
     pub(crate) fn of_scope(&self, scope: ScopeId) -> Option<&Caller<S>> {
         self.callers.get(&self.place_of_scope(scope)?).map(|queued| &queued.caller)
+    }
+
+    /// This caller, if it is queued.
+    pub(crate) fn get(&self, id: CallerId) -> Option<&Caller<S>> {
+        self.callers.get(self.places.get(&id)?).map(|queued| &queued.caller)
     }
 
     /// Removes this caller.

@@ -9,17 +9,18 @@ use std::{
 use leasehold::{
     clock::Clock,
     key::LockKey,
+    owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
         AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
-        Inspection, Lane, Outcome, TransportError, Watch,
+        HoldKind, Inspection, Lane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
-    server::{NODE, Server},
-    watchers::{Family, Watches, notify},
+    server::{NODE, Server, State},
+    watchers::{Watched, Watches, notify},
 };
 
 /// A lane of either purpose. Both purposes behave the same.
@@ -41,8 +42,11 @@ impl MemoryLane {
         let mut ended = Vec::new();
         for (place, call) in calls.iter_mut().enumerate() {
             call.outcome = state.table.execute(call, now);
-            if listeners(&mut call.outcome).is_some() {
-                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies());
+            if call.kind == HoldKind::Fair {
+                let watches = take_turn(&mut state, &call.key);
+                ended.extend(watches.map(|watches| (place, watches)));
+            } else if listeners(&mut call.outcome).is_some() {
+                let watches = state.watchers.of(&call.key, Watched::Holds).filter(|_| call.kind.notifies());
                 ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
             }
         }
@@ -57,9 +61,11 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
         let was_held = state.table.force_release(key, at);
-        let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
+        let turn = take_turn(&mut state, key);
+        let watches = state.watchers.of(key, Watched::Holds).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
+        notify_all(turn);
         was_held
     }
 
@@ -67,14 +73,14 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let now = state.moment(self.clock);
         let (reply, told) = state.counters.count(call, now);
-        let watches = state.watchers.of(&call.key, Some(call.counter)).filter(|_| told).cloned();
+        let watches = state.watchers.of(&call.key, Watched::Counter(call.counter)).filter(|_| told).cloned();
         drop(state);
         notify_all(watches);
         reply
     }
 
-    fn watch_family(&self, key: &Arc<LockKey>, family: Family) -> Watch {
-        let state = self.server.lock().watchers.watch(key, family);
+    fn watch_one(&self, key: &Arc<LockKey>, watched: Watched) -> Watch {
+        let state = self.server.lock().watchers.watch(key, watched);
         Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
     }
 }
@@ -99,7 +105,11 @@ impl Lane for MemoryLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        self.watch_family(key, None)
+        self.watch_one(key, Watched::Holds)
+    }
+
+    fn watch_turn(&self, key: &Arc<LockKey>, owner: Owner) -> Watch {
+        self.watch_one(key, Watched::Turn(owner))
     }
 
     fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
@@ -107,7 +117,7 @@ impl Lane for MemoryLane {
     }
 
     fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
-        self.watch_family(key, Some(counter))
+        self.watch_one(key, Watched::Counter(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
@@ -140,6 +150,12 @@ impl Drop for Interest {
             server.lock().watchers.forget_unwatched(&self.key);
         }
     }
+}
+
+/// The watches of the owner whose turn has come by the last operation on this fair lock.
+fn take_turn(state: &mut State, key: &Arc<LockKey>) -> Option<Watches> {
+    let owner = state.table.take_turn()?;
+    state.watchers.of(key, Watched::Turn(owner)).cloned()
 }
 
 fn notify_all(watches: Option<Watches>) -> u32 {

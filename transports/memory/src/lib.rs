@@ -2,9 +2,11 @@
 
 mod by_key;
 mod counters;
+mod fair;
 pub mod faults;
 mod hold;
 mod lane;
+mod line;
 mod read_write;
 mod server;
 mod table;
@@ -84,7 +86,7 @@ impl MemoryTransport {
         self.server.lock().table.put_counter(key.clone(), counter);
     }
 
-    /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
+    /// Returns the number of holds and of places in lines in memory: the live ones, and expired ones that were not swept yet. The expired
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
         self.server.lock().table.stored()
@@ -131,8 +133,12 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, Some(server::NODE), detail)
 }
 
-const KINDS: Kinds =
-    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
+const KINDS: Kinds = Kinds::EXCLUSIVE
+    .with(Kinds::FENCED)
+    .with(Kinds::FAIR)
+    .with(Kinds::READ_WRITE)
+    .with(Kinds::SEMAPHORE)
+    .with(Kinds::LATCH);
 
 /// A hundred years. It is longer than any process runs, and its microseconds are far below the maximum of a `u64`.
 const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
