@@ -45,6 +45,21 @@ local function refresh(all)
   return found
 end
 
+-- About how many places are before each owner that has one. Two are counted, those between lie in between.
+local function count_ahead(all, found)
+  local has_place = {}
+  for i = 1, #all do
+    if found[i] then has_place[#has_place + 1] = i end
+  end
+  local count, ahead = #has_place, {}
+  if count == 0 then return ahead end
+  local first, last = rank(all[has_place[1]]), rank(all[has_place[count]])
+  for n, i in ipairs(has_place) do
+    ahead[i] = first + math.floor((last - first) * (n - 1) / math.max(count - 1, 1))
+  end
+  return ahead
+end
+
 return answer(function()
   if now > tonumber(ARGV[1]) then return {2, now} end
   local all, left = owners(), call('pttl', lock)
@@ -58,14 +73,14 @@ return answer(function()
   local head, judged = judge_head(wait, is_free)
   expire(wait)
 
-  local places, is_ours = {}, false
+  local places, ahead, is_ours = {}, count_ahead(all, found), false
   for i, owner in ipairs(all) do
     if not found[i] then
       places[i] = -2
-    elseif is_free and owner == head then
-      places[i], is_ours = -1, true
+    elseif owner == head then
+      places[i], is_ours = is_free and -1 or 0, true
     else
-      places[i] = call('zrank', deadlines, owner) or -2
+      places[i] = math.max(ahead[i], 1)
     end
   end
   if is_free and head and not is_ours then tell(head, ARGV[4], ARGV[5]) end

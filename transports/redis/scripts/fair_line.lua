@@ -36,7 +36,9 @@ end
 local function answer(run)
   local done, reply = pcall(run)
   if done or type(reply) == 'table' then return reply end
-  return redis.error_reply('ERR ' .. tostring(reply))
+  -- From Redis 7 on an error of a command arrives as its text, which begins with its code.
+  local text = tostring(reply)
+  return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
 end
 
 local function score(key, owner)
@@ -59,6 +61,11 @@ local function set_scores(key, entries)
   for first = 1, #entries, 2 * members_max do
     call('zadd', key, unpack(entries, first, math.min(first + 2 * members_max - 1, #entries)))
   end
+end
+
+-- About how many places are before the owner's: in the order of the deadlines, which a search finds.
+local function rank(owner)
+  return call('zrank', deadlines, owner) or 0
 end
 
 -- Whether peers have places in the line.

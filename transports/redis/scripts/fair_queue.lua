@@ -110,5 +110,5 @@ return answer(function()
   if beat == 0 then return {0, left, now} end
   if not place then return {3, left, join(since), now} end
   expire(wait)
-  return {3, left, call('zrank', deadlines, owner) or 0, now}
+  return {3, left, owner == head and 0 or math.max(rank(owner), 1), now}
 end)

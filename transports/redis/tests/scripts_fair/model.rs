@@ -184,7 +184,7 @@ impl Model {
             return Answer::Busy(left);
         }
         let ahead = match place {
-            Some(_) => self.rank(actor),
+            Some(_) => self.ahead(actor),
             None => self.join(actor, since),
         };
         self.expire();
@@ -219,7 +219,7 @@ impl Model {
         let places = actors.iter().zip(has_place).map(|(actor, has_place)| match has_place {
             false => -2,
             true if is_free && head == Some(*actor) => -1,
-            true => self.rank(*actor),
+            true => self.ahead(*actor),
         });
         let places = places.collect();
         if is_free {
@@ -354,6 +354,11 @@ impl Model {
         let key = |actor: usize| (self.deadlines[&actor], name(actor));
         let before = self.line.iter().filter(|other| key(**other) < key(actor)).count();
         i64::try_from(before).unwrap()
+    }
+
+    /// What one owner is told.
+    fn ahead(&self, actor: usize) -> i64 {
+        if self.line.first() == Some(&actor) { 0 } else { self.rank(actor).max(1) }
     }
 
     // What Redisson does.
