@@ -216,12 +216,16 @@ impl Model {
         let (head, judged) = self.judge_head();
         self.expire();
         let is_free = self.hold.is_none();
+        let mut ranks = self.ranks(actors, &has_place).into_iter();
         let places = actors.iter().zip(has_place).map(|(actor, has_place)| match has_place {
             false => -2,
-            true if is_free && head == Some(*actor) => -1,
-            true => self.ahead(*actor),
+            true if head == Some(*actor) => {
+                ranks.next();
+                if is_free { -1 } else { 0 }
+            }
+            true => ranks.next().unwrap().max(1),
         });
-        let places = places.collect();
+        let places: Vec<_> = places.collect();
         if is_free {
             told.extend(head.filter(|head| !actors.contains(head)));
         }
@@ -354,6 +358,15 @@ impl Model {
         let key = |actor: usize| (self.deadlines[&actor], name(actor));
         let before = self.line.iter().filter(|other| key(**other) < key(actor)).count();
         i64::try_from(before).unwrap()
+    }
+
+    /// Of those that have a place: the first and the last are counted, those between lie in between.
+    fn ranks(&self, actors: &[usize], has_place: &[bool]) -> Vec<i64> {
+        let placed: Vec<_> = actors.iter().zip(has_place).filter(|(_, has_place)| **has_place).collect();
+        let (Some((first, _)), Some((last, _))) = (placed.first(), placed.last()) else { return Vec::new() };
+        let (first, last) = (self.rank(**first), self.rank(**last));
+        let gaps = i64::try_from(placed.len() - 1).unwrap().max(1);
+        (0..).take(placed.len()).map(|n: i64| first + ((last - first) * n).div_euclid(gaps)).collect()
     }
 
     /// What one owner is told.

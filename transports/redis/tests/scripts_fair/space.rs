@@ -12,7 +12,7 @@ use crate::{
 
 const TTL: i64 = 20_000;
 const PEER: usize = 100;
-const ACTORS: [usize; 3] = [0, 10, PEER];
+pub(crate) const ACTORS: [usize; 3] = [0, 10, PEER];
 const PEER_WAIT: i64 = 60_000;
 
 /// What each can do. Two of ours are of two engines.
@@ -56,7 +56,7 @@ fn is_small(model: &Model) -> bool {
 }
 
 /// Goes to every state within `steps_max` steps. Returns the numbers of states and of steps.
-fn walk(world: &mut World, steps_max: usize) -> (usize, usize) {
+pub(crate) fn walk(world: &mut World, steps_max: usize) -> (usize, usize) {
     let states = states(steps_max - 1);
     for before in &states {
         STEPS.into_iter().for_each(|(actor, op)| check(world, before, actor, op));

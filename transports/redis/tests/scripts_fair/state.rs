@@ -74,7 +74,8 @@ fn whole(score: f64) -> i64 {
 /// The last: the time to live of each key.
 const READ: &str = "
 local kinds = {'hash', 'list', 'zset', 'zset'}
-local others = redis.call('dbsize') - redis.call('exists', unpack(KEYS))
+local own = redis.call('exists', unpack(KEYS)) -- first: it removes what has expired
+local others = redis.call('dbsize') - own
 local ends = {}
 for i, key in ipairs(KEYS) do ends[i] = redis.call('pttl', key) end
 return {others, redis.call('hgetall', KEYS[1]), redis.call('lrange', KEYS[2], 0, -1),

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{
     clock::Frozen,
     model::{Answer, Model, Op, PEER_LEASE, Step, name},
-    ours::{CHANNEL, NEVER, Scripts, places},
+    ours::{CHANNEL, KEYS, NEVER, Scripts, places},
     redisson::{Peer, Version},
     resp::{Client, Reply},
     state,
@@ -41,8 +41,13 @@ impl World {
         state::write(&mut self.client, model, self.frozen.clock.ms());
     }
 
+    /// Moves the time, and waits until the server's expiries know: some remember the time for a moment.
     pub(crate) fn pass(&mut self, ms: i64) {
         self.frozen.clock.pass(ms);
+        let ends = (self.frozen.clock.ms() + AHEAD).to_string();
+        while self.client.eval(LEFT, &["probe"], &[&ends]).number() != AHEAD {
+            std::thread::yield_now();
+        }
     }
 
     /// Does it, and returns what is said, what is there and who was told.
@@ -72,7 +77,7 @@ impl World {
                 Answer::None
             }
             Op::Pass(ms) => {
-                self.frozen.clock.pass(ms);
+                self.pass(ms);
                 Answer::None
             }
         }
@@ -101,6 +106,14 @@ impl World {
         channels
     }
 
+    /// Does it with the places of many actors of one client, as [`Self::act`].
+    pub(crate) fn act_together(&mut self, actors: &[usize]) -> ((i64, Vec<i64>), Model, Vec<usize>) {
+        let names: Vec<_> = actors.iter().map(|actor| name(*actor)).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let reply = self.scripts.beat(&mut self.client, &names, NEVER);
+        ((reply.list()[2].number(), places(&reply)), self.read(), self.told())
+    }
+
     pub(crate) fn queue(&mut self, actor: usize) -> Answer {
         self.answer(actor, Op::Queue(30_000))
     }
@@ -109,16 +122,27 @@ impl World {
         self.answer(actor, Op::Release)
     }
 
+    /// What the actor is told.
+    pub(crate) fn ask(&mut self, actor: usize, op: Op) -> Answer {
+        self.answer(actor, op)
+    }
+
+    /// The server's time in ms.
+    pub(crate) fn now(&self) -> i64 {
+        self.frozen.clock.ms()
+    }
+
+    /// How many of the lock's keys there are.
+    pub(crate) fn keys(&mut self) -> i64 {
+        self.client.ok(&[&["EXISTS"], &KEYS[..]].concat()).number()
+    }
+
     /// What became of the place of one.
     pub(crate) fn beat(&mut self, actor: usize) -> i64 {
         match self.answer(actor, Op::Beat) {
             Answer::Beaten(_, place) => place,
             other => panic!("{other:?}"),
         }
-    }
-
-    pub(crate) fn peer(&mut self) -> Peer<'_> {
-        Peer { client: &mut self.client, version: self.version, now: self.frozen.clock.ms() }
     }
 }
 
@@ -138,3 +162,12 @@ fn released(reply: &Reply) -> Answer {
 fn of_peer(reply: &Reply) -> Answer {
     if *reply == Reply::Nil { Answer::Nil } else { Answer::Number(reply.number()) }
 }
+
+/// What is left of a key that ends then.
+const LEFT: &str = "
+redis.call('set', KEYS[1], '1')
+redis.call('pexpireat', KEYS[1], ARGV[1])
+local left = redis.call('pttl', KEYS[1])
+redis.call('del', KEYS[1])
+return left";
+const AHEAD: i64 = 1_000_000;
