@@ -94,7 +94,7 @@ pub(crate) fn a_dead_head_costs_five_seconds(world: &mut World) {
             if place == TURN {
                 break;
             }
-            assert_eq!(place, 1);
+            assert!(place == 1 && world.now() < died + 10_000, "{place} after {} ms", world.now() - died);
             if world.now() >= next_beat {
                 next_beat += 1_000;
             }
@@ -145,6 +145,7 @@ pub(crate) fn a_java_wait_of_an_hour_costs_a_dead_head_five_minutes(world: &mut 
     let freed = world.now();
     while world.beat(1) != TURN {
         assert_eq!(world.told(), [PEER], "a Java waiter that has missed its message hears the next");
+        assert!(world.now() < freed + 2 * WAIT, "it holds the lock up for ever");
         world.pass(1_000);
     }
     let took = world.now() - freed;
