@@ -17,4 +17,5 @@ mod resp;
 mod server;
 mod space;
 mod state;
+mod traces;
 mod world;

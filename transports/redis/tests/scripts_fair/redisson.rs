@@ -76,6 +76,12 @@ if head then redis.call('publish', ARGV[6] .. ':' .. head, '0') end
 return 1
 ";
 
+const FORCE: &str = "
+if redis.call('del', lock) == 0 then return 0 end
+if head then redis.call('publish', ARGV[6] .. ':' .. head, '0') end
+return 1
+";
+
 const GIVE_UP: &str = "
 local line, deadlines, owner, wait = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
 local behind = false
@@ -121,6 +127,11 @@ impl Peer<'_> {
     /// Nil: it did not hold the lock.
     pub(crate) fn unlock(&mut self, owner: &str, lease: i64) -> Reply {
         self.run([BEGIN, UNLOCK, ""], owner, lease, 0)
+    }
+
+    /// Whoever holds it.
+    pub(crate) fn force(&mut self) -> Reply {
+        self.run([BEGIN, FORCE, ""], "", 0, 0)
     }
 
     /// The end of a `tryLock(wait)` that was not granted.

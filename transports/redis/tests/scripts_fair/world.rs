@@ -127,6 +127,17 @@ impl World {
         self.answer(actor, op)
     }
 
+    /// As [`Op::Unlock`], with the lease of a hold that is left.
+    pub(crate) fn unlock(&mut self, actor: usize, lease: i64) {
+        let mut peer = Peer { client: &mut self.client, version: self.version, now: self.frozen.clock.ms() };
+        peer.unlock(&name(actor), lease);
+    }
+
+    /// A peer ends whatever hold there is.
+    pub(crate) fn force_as_peer(&mut self) {
+        Peer { client: &mut self.client, version: self.version, now: self.frozen.clock.ms() }.force();
+    }
+
     /// The server's time in ms.
     pub(crate) fn now(&self) -> i64 {
         self.frozen.clock.ms()
