@@ -9,8 +9,8 @@
 -- ARGV[6]  the client: what the owners' names begin with
 -- ARGV[7]  {number_1, number_2, ...} in MessagePack; an owner is its client and its number
 --
--- {1, now, left, places}  `left` as of fair_queue; places: an array in MessagePack, per owner: about how many places are
---                         before it; -1: the lock is free, and the owner is the head; -2: it has no place
+-- {1, now, left, places}  `left` as of fair_queue; places: an array in MessagePack, per owner: about how many places
+--                         are before it; -1: the lock is free, and the owner is the head; -2: it has no place
 -- {2, now}                too late, nothing was done
 -- error                   no place was made or removed that counts
 --

@@ -14,8 +14,8 @@
 
 local wait = tonumber(ARGV[1])
 
--- A hash is a lock if it has no more fields than a lock can have, and each is an owner (a client and a number, of a write
--- hold with `:write` behind it) with a count, or the mode of a lock for reading and writing.
+-- A hash is a lock if it has no more fields than a lock can have, and each is an owner (a client and a number, of a
+-- write hold with `:write` behind it) with a count, or the mode of a lock for reading and writing.
 local function must_be_lock(holds)
   local no_lock = redis.error_reply('WRONGTYPE the key holds a hash that is no lock')
   if holds > 10000 then error(no_lock, 0) end

@@ -12,8 +12,8 @@
 
 local lock, line, deadlines, alive = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
--- In ms: the time of a suspect; that of a suspect when no place was heard of for `unheard`, as after a stall of the server;
--- and how far ahead no time can be, unless the clock stepped back.
+-- In ms: the time of a suspect; that of a suspect when no place was heard of for `unheard`, as after a stall of the
+-- server; and how far ahead no time can be, unless the clock stepped back.
 local suspicion, suspicion_after_stall, unheard, ahead_max = 2400, 4000, 1000, 10000
 -- How many places one script removes: at the head, and behind it. How long a line is mended, and how many members one
 -- command has.
@@ -73,8 +73,8 @@ local function is_mixed()
   return call('llen', line) ~= call('zcard', alive)
 end
 
--- Makes the line and the deadlines agree, if a peer, an eviction or a lost right has set them apart. Redisson 3 fails on
--- a place without a deadline.
+-- Makes the line and the deadlines agree, if a peer, an eviction or a lost right has set them apart. Redisson 3 fails
+-- on a place without a deadline.
 local function mend(wait)
   local length, count = call('llen', line), call('zcard', deadlines)
   local head = call('lindex', line, 0)

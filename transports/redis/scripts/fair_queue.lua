@@ -1,4 +1,5 @@
--- Takes a fair lock if it is free and no place is before the owner's. Otherwise keeps a place in the line for the owner.
+-- Takes a fair lock if it is free and no place is before the owner's. Otherwise keeps a place in the line for the
+-- owner.
 --
 -- KEYS     as above
 -- ARGV[1]  ttl in ms
@@ -10,8 +11,8 @@
 -- ARGV[7]  how to tell: publish, spublish or both
 --
 -- {1, now}               granted, the owner holds it for at least ttl from now (server time, µs), and has no place
--- {0, left, now}         held by somebody else for `left` ms, or free, and its head is removed after `left` ms if it stays
---                        silent; -1: held without expiry, as a peer may leave it
+-- {0, left, now}         held by another owner for `left` ms, or free, and its head is removed after `left` ms if it
+--                        stays silent; -1: held without expiry, as a peer may leave it
 -- {3, left, ahead, now}  the same, and the owner has a place behind about `ahead` others
 -- {2, now}               too late, nothing was done
 -- error                  the owner holds nothing that it did not hold before, and has no new place

@@ -1,5 +1,5 @@
--- Gives a fair lock back, if the owner has it, ends its place in the line, if it has one, and tells the head of the line
--- if the lock is free.
+-- Gives a fair lock back, if the owner has it, ends its place in the line, if it has one, and tells the head of the
+-- line if the lock is free.
 --
 -- KEYS     as above
 -- ARGV[1]  owner
@@ -7,8 +7,8 @@
 -- ARGV[3]  the lock's channel, without the owner
 -- ARGV[4]  how to tell: publish, spublish or both
 --
--- {1, listeners, now}  released; `listeners` clients got the notice; -1: it could not be published, or the lock is not free
---                      and there was nothing to tell
+-- {1, listeners, now}  released; `listeners` clients got the notice; -1: it could not be published, or the lock is not
+--                      free and there was nothing to tell
 -- {0, now}             neither held by this owner nor waited for
 -- error                the owner's hold and place are as before
 --

@@ -8,6 +8,7 @@ mod lines;
 mod model;
 mod mutants;
 mod ours;
+mod peer_model;
 mod redisson;
 #[path = "../scripts_read_write/resp.rs"]
 #[allow(dead_code, reason = "shared with other tests")]

@@ -1,4 +1,5 @@
-//! What live clients of Redisson left on a server, against Redisson's scripts as `redisson.rs` has them, and against ours.
+//! What live clients of Redisson left on a server, against Redisson's scripts as `redisson.rs` has them, and against
+//! ours.
 
 use std::collections::BTreeMap;
 
