@@ -15,10 +15,13 @@ const OTHER_PEER: usize = 101;
 /// A case, which panics if the scripts are wrong.
 pub(crate) type Case = fn(&mut World);
 
-pub(crate) const CASES: [(&str, Case); 13] = [
+pub(crate) const CASES: [(&str, Case); 16] = [
     ("stall", a_stall_drops_nobody),
     ("dead head", a_dead_head_costs_five_seconds),
     ("live line", a_line_that_beats_loses_nobody),
+    ("F23", a_clock_of_java_that_is_ahead_removes_nobody),
+    ("removed by Java", a_place_that_java_removed_is_forgotten),
+    ("dead heads", forty_dead_heads_cost_five_seconds_too),
     ("killed", no_key_is_left_of_a_line_that_was_killed),
     ("an hour", a_java_wait_of_an_hour_costs_a_dead_head_five_minutes),
     ("eviction", a_java_grant_does_not_evict_our_waiter),
@@ -108,18 +111,73 @@ pub(crate) fn a_dead_head_costs_five_seconds(world: &mut World) {
     }
 }
 
-/// Two beats of three are lost.
+/// Two beats of three are lost, and the lock is held for longer than any place would be valid.
 pub(crate) fn a_line_that_beats_loses_nobody(world: &mut World) {
-    assert_eq!(world.ask(0, Op::Queue(10_000_000)), Answer::Granted);
+    assert_eq!(world.queue(0), Answer::Granted);
     waits(world, &[1, 10, 2]);
     for _ in 0..300 {
+        assert_eq!(world.queue(0), Answer::Granted, "again");
         for actor in [1, 10, 2] {
             world.pass(1_000);
-            let place = world.beat(actor);
-            assert_ne!(place, GONE);
+            assert_ne!(world.beat(actor), GONE);
         }
     }
-    assert_eq!(world.read().line, [1, 10, 2]);
+    let after = world.read();
+    assert_eq!(after.line, [1, 10, 2]);
+    assert!(
+        after.deadlines.values().all(|left| *left > WAIT / 2 - 3_000),
+        "a peer removes nobody: {after:?}"
+    );
+}
+
+/// A clock of a peer that is a minute ahead is none of ours, and removes nobody who beats.
+pub(crate) fn a_clock_of_java_that_is_ahead_removes_nobody(world: &mut World) {
+    world.client.ok(&["FLUSHALL"]);
+    assert_eq!(world.queue(0), Answer::Granted);
+    waits(world, &[1, 10]);
+    world.peers_ahead = WAIT / 2 - 10_000;
+    for _ in 0..250 {
+        assert_eq!(world.queue(0), Answer::Granted, "again");
+        world.pass(1_000);
+        assert_ne!(world.beat(1), GONE);
+        assert_ne!(world.beat(10), GONE);
+        assert!(matches!(world.ask(PEER, Op::TryLock(30_000, WAIT)), Answer::Number(1)));
+    }
+    world.peers_ahead = 0;
+    assert_eq!(world.read().line, [1, 10]);
+}
+
+/// Java has removed it, and knows nothing of the places of Leasehold.
+pub(crate) fn a_place_that_java_removed_is_forgotten(world: &mut World) {
+    world.client.ok(&["FLUSHALL"]);
+    assert_eq!(world.ask(0, Op::Queue(1_000_000)), Answer::Granted);
+    waits(world, &[1]);
+    world.pass(1_300_001);
+    assert_eq!(world.ask(PEER, Op::Lock(30_000, WAIT)), Answer::Nil);
+    assert!(matches!(world.queue(2), Answer::Waits(_, 0)));
+    let after = world.read();
+    assert_eq!(after.alive.keys().collect::<Vec<_>>(), [&2]);
+    assert!(after.ends.iter().all(Option::is_some), "no peer is in line: {after:?}");
+    assert_eq!(world.beat(1), GONE);
+}
+
+/// However many: all are removed together.
+pub(crate) fn forty_dead_heads_cost_five_seconds_too(world: &mut World) {
+    world.client.ok(&["FLUSHALL"]);
+    assert_eq!(world.queue(0), Answer::Granted);
+    for n in 0..40 {
+        world.scripts.queue(&mut world.client, &format!("dead:{n}"), 30_000);
+    }
+    world.queue(1);
+    world.release(0);
+    world.told_anybody();
+    let mut beats = 0;
+    while world.beat(1) != TURN {
+        beats += 1;
+        assert!(beats <= 5, "{beats} s");
+        world.pass(1_000);
+        world.told_anybody();
+    }
 }
 
 pub(crate) fn no_key_is_left_of_a_line_that_was_killed(world: &mut World) {

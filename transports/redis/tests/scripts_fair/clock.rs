@@ -28,7 +28,8 @@ pub(crate) struct Frozen {
 impl Frozen {
     pub(crate) fn start(program: &Path) -> Self {
         let clock = Clock::new();
-        let server = Server::start_with(program, &[], &clock.env());
+        // A server that remembers the time looks at it anew this often.
+        let server = Server::start_with(program, &["--hz", "500"], &clock.env());
         let seconds = server.client().ok(&["TIME"]).list()[0].text();
         assert_eq!(seconds, (START_MS / 1_000).to_string(), "{program:?} has a clock of its own");
         Self { server, clock }

@@ -17,6 +17,8 @@ pub(crate) struct World {
     listener: Client,
     pub(crate) scripts: Scripts,
     pub(crate) version: Version,
+    /// How far the clocks of peers are ahead, in ms.
+    pub(crate) peers_ahead: i64,
     actors: Vec<usize>,
 }
 
@@ -30,7 +32,7 @@ impl World {
         let (client, mut listener) = (frozen.server.client(), frozen.server.client());
         listener.ok(&["PSUBSCRIBE", "*"]);
         let (scripts, version) = (Scripts::new(), Version::V4_7);
-        Self { frozen, client, listener, scripts, version, actors: actors.to_vec() }
+        Self { frozen, client, listener, scripts, version, peers_ahead: 0, actors: actors.to_vec() }
     }
 
     pub(crate) fn read(&mut self) -> Model {
@@ -59,7 +61,7 @@ impl World {
     fn answer(&mut self, actor: usize, op: Op) -> Answer {
         let owner = name(actor);
         let (client, scripts) = (&mut self.client, &self.scripts);
-        let mut peer = Peer { client, version: self.version, now: self.frozen.clock.ms() };
+        let mut peer = Peer { client, version: self.version, now: self.frozen.clock.ms() + self.peers_ahead };
         match op {
             Op::Queue(ttl) => asked(&scripts.queue(peer.client, &owner, ttl)),
             Op::Acquire(ttl) => asked(&scripts.acquire(peer.client, &owner, ttl)),
@@ -93,6 +95,11 @@ impl World {
                 *self.actors.iter().find(|actor| name(**actor) == owner).unwrap()
             })
             .collect()
+    }
+
+    /// Forgets who was told, whoever it was.
+    pub(crate) fn told_anybody(&mut self) {
+        self.channels();
     }
 
     fn channels(&mut self) -> Vec<String> {
@@ -129,13 +136,22 @@ impl World {
 
     /// As [`Op::Unlock`], with the lease of a hold that is left.
     pub(crate) fn unlock(&mut self, actor: usize, lease: i64) {
-        let mut peer = Peer { client: &mut self.client, version: self.version, now: self.frozen.clock.ms() };
+        let mut peer = Peer {
+            client: &mut self.client,
+            version: self.version,
+            now: self.frozen.clock.ms() + self.peers_ahead,
+        };
         peer.unlock(&name(actor), lease);
     }
 
     /// A peer ends whatever hold there is.
     pub(crate) fn force_as_peer(&mut self) {
-        Peer { client: &mut self.client, version: self.version, now: self.frozen.clock.ms() }.force();
+        Peer {
+            client: &mut self.client,
+            version: self.version,
+            now: self.frozen.clock.ms() + self.peers_ahead,
+        }
+        .force();
     }
 
     /// The server's time in ms.
