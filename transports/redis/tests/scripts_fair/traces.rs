@@ -136,8 +136,11 @@ fn redissons_scripts_here_leave_what_live_clients_left() {
     }
 }
 
-/// What both sides have: the hash, the list and the deadlines.
-fn shared(model: &Model, actors: &[usize]) -> (Vec<usize>, Vec<(usize, i64)>, Option<(usize, i64)>) {
+/// The line, the deadlines and the hold, with actors by their number.
+type Shared = (Vec<usize>, Vec<(usize, i64)>, Option<(usize, i64)>);
+
+/// What both sides have.
+fn shared(model: &Model, actors: &[usize]) -> Shared {
     let place = |actor: usize| actors.iter().position(|other| *other == actor).unwrap();
     let line = model.line.iter().map(|actor| place(*actor)).collect();
     let mut deadlines: Vec<_> = model.deadlines.iter().map(|(actor, at)| (place(*actor), *at)).collect();
