@@ -17,6 +17,7 @@ mod compositions;
 mod counter;
 mod counter_traces;
 mod deaths;
+mod fair;
 mod field;
 mod handover;
 mod kinds;

@@ -19,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) missing_fenced_rights: Vec<String>,
     /// The rights missing besides these, that only read/write locks need.
     pub(crate) missing_rights_of_read_write_locks: Option<Vec<String>>,
+    /// The same of fair locks.
+    pub(crate) missing_rights_of_fair_locks: Option<Vec<String>>,
     /// How far the server's clock is ahead of ours, in µs, as a lower bound.
     pub(crate) offset_micros: Option<i64>,
     /// The same for its replicas. `None`: the replica could not be asked.

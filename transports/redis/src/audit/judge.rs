@@ -26,6 +26,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         batching(facts),
     ];
     findings.extend(rights_of_read_write_locks(facts));
+    findings.extend(rights_of_fair_locks(facts));
     findings.extend(replica_clocks(facts, terms));
     findings.extend(regions(facts));
     findings.extend(fenced_locks(facts));
@@ -192,6 +193,13 @@ fn rights_of_read_write_locks(facts: &Facts) -> Option<Finding> {
         found,
         "for read/write locks grant them; see the README of leasehold-redis",
     ))
+}
+
+// The same of fair locks.
+fn rights_of_fair_locks(facts: &Facts) -> Option<Finding> {
+    let missing = facts.missing_rights_of_fair_locks.as_ref().filter(|missing| !missing.is_empty())?;
+    let found = format!("fair locks cannot be used; missing: {}", missing.join(", "));
+    Some(info("fair_rights", found, "for fair locks grant them; see the README of leasehold-redis"))
 }
 
 // A database that several regions write to does not report that.
@@ -434,6 +442,10 @@ mod tests {
         poor.missing_rights_of_read_write_locks = Some(vec!["+hmget".into()]);
         let finding = rights_of_read_write_locks(&poor).unwrap();
         assert_eq!((finding.level, finding.found.contains("+hmget")), (AuditLevel::Info, true));
+        assert_eq!(rights_of_fair_locks(&poor), None);
+        poor.missing_rights_of_fair_locks = Some(vec!["+zmscore ~L".into()]);
+        let finding = rights_of_fair_locks(&poor).unwrap();
+        assert_eq!((finding.level, finding.found.contains("+zmscore ~L")), (AuditLevel::Info, true));
         poor.missing_rights_of_read_write_locks = Some(Vec::new());
         assert_eq!(rights_of_read_write_locks(&poor), None);
     }

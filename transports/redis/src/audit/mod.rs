@@ -32,7 +32,10 @@ use crate::{
     discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::nodes::Nodes,
     wire::{
-        names::{channel_of, lock_channel, read_timeout, token_counter},
+        names::{
+            channel_of, fair_deadlines, fair_line, fair_places, lock_channel, read_timeout, token_counter,
+            turn_channel,
+        },
         reply,
         scripts::Script,
         sentinel::{SentinelSettings, quorum},
@@ -72,17 +75,19 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
 
 async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
-    let (info, settings, rights, read_write, sample) = tokio::join!(
+    let (info, settings, rights, read_write, fair, sample) = tokio::join!(
         link.request("INFO", 0, Vec::new(), step),
         settings(link, step),
         missing_rights(connection, config, terms, step),
         missing_rights_of_read_write_locks(connection, terms, step),
+        missing_rights_of_fair_locks(connection, terms, step),
         time(link, lane.clock, step),
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
     let mut facts = Facts::new(connection.address().to_string(), info, settings);
     (facts.missing_rights, facts.missing_fenced_rights) = rights.map_or((None, Vec::new()), by_kind);
     facts.missing_rights_of_read_write_locks = read_write;
+    facts.missing_rights_of_fair_locks = fair;
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
     facts.batches = match connection.batches() {
@@ -144,6 +149,25 @@ async fn missing_rights_of_read_write_locks(
         text(&channel_of(&key)),
         literal(connection.publishes()),
         text(&read_timeout(&key, Owner::new(Default::default(), 0))),
+    ];
+    ask_for_rights(connection, args, step).await
+}
+
+async fn missing_rights_of_fair_locks(
+    connection: &Connection,
+    terms: &AuditContext,
+    step: Duration,
+) -> Option<Vec<String>> {
+    let lock = example(terms);
+    let text = |text: String| Value::String(Str::from(text));
+    let args = vec![
+        Value::String(Script::FairRights.source().clone()),
+        Value::Integer(0),
+        text(fair_line(&lock)),
+        text(fair_deadlines(&lock)),
+        text(fair_places(&lock)),
+        text(turn_channel(&lock, Owner::new(Default::default(), 0))),
+        literal(connection.publishes()),
     ];
     ask_for_rights(connection, args, step).await
 }

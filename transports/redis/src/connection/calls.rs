@@ -1,6 +1,7 @@
 //! One call on one connection that is not a renewal. Each reply carries a server time.
 
 mod exclusive;
+mod fair;
 mod read_write;
 
 use std::time::Duration;
@@ -27,8 +28,12 @@ use crate::wire::{
 };
 
 /// The kinds of locks and counters that this transport keeps.
-pub(crate) const KINDS: Kinds =
-    Kinds::EXCLUSIVE.with(Kinds::FENCED).with(Kinds::READ_WRITE).with(Kinds::SEMAPHORE).with(Kinds::LATCH);
+pub(crate) const KINDS: Kinds = Kinds::EXCLUSIVE
+    .with(Kinds::FENCED)
+    .with(Kinds::FAIR)
+    .with(Kinds::READ_WRITE)
+    .with(Kinds::SEMAPHORE)
+    .with(Kinds::LATCH);
 
 /// The outcome of a call that this transport cannot send: of another kind, or with a key of another family.
 pub(crate) fn refusal(call: &Call) -> Option<Outcome> {
@@ -59,6 +64,9 @@ impl Connection {
             }
             (HoldKind::Read, Op::Release) => self.release_read(call, true, asking).await,
             (HoldKind::Write, Op::Release) => self.release_write(call, asking).await,
+            (HoldKind::Fair, Op::Acquire { ttl }) => self.queue(call, ttl, None, asking).await,
+            (HoldKind::Fair, Op::Queue { ttl, place }) => self.queue(call, ttl, Some(place), asking).await,
+            (HoldKind::Fair, Op::Release) => self.leave(call, asking).await,
             _ => Ok(call.unsupported("redis")),
         }
     }

@@ -45,6 +45,9 @@ impl Connection {
     }
 
     pub(crate) async fn force_release(&self, key: &LockKey, asking: Asking) -> Result<bool, CallError> {
+        if key.family() == Family::Fair {
+            return self.force_release_fair(key, asking).await;
+        }
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
@@ -95,6 +98,8 @@ fn messages_of(family: Family) -> &'static [&'static str] {
     match family {
         // The first wakes all waiters of a peer.
         Family::ReadWrite => &["1", END_OF_HOLD],
+        // The head of the line has a channel of its own. Its next beat finds the lock free.
+        Family::Fair => &[],
         _ => &[END_OF_HOLD],
     }
 }

@@ -262,7 +262,7 @@ fn hold_named(owner: &str, count: &Frame) -> Hold {
     Hold::new(owner, count)
 }
 
-fn remaining(left: i64) -> Option<Remaining> {
+pub(super) fn remaining(left: i64) -> Option<Remaining> {
     match left {
         -1 => Some(Remaining::NoExpiry),
         left => Some(Remaining::For(Duration::from_millis(u64::try_from(left).ok()?))),
@@ -284,7 +284,7 @@ pub(crate) fn number(frame: &Frame) -> Option<i64> {
     if let Frame::Number { data, .. } = frame { Some(*data) } else { None }
 }
 
-fn micros(frame: &Frame) -> Option<u64> {
+pub(super) fn micros(frame: &Frame) -> Option<u64> {
     sane(u64::try_from(number(frame)?).ok()?)
 }
 
@@ -293,7 +293,7 @@ fn sane(micros: u64) -> Option<u64> {
     (micros <= 1 << 53).then_some(micros)
 }
 
-fn bytes(frame: &Frame) -> Option<&[u8]> {
+pub(super) fn bytes(frame: &Frame) -> Option<&[u8]> {
     match frame {
         Frame::BlobString { data, .. } | Frame::SimpleString { data, .. } => Some(data),
         _ => None,
