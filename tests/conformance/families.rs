@@ -11,12 +11,13 @@ use leasehold::{
 use super::{Context, Fixture, LONG};
 
 /// Every kind that there is.
-const KINDS: [HoldKind; 5] = [
+const KINDS: [HoldKind; 6] = [
     HoldKind::Exclusive,
     HoldKind::Spin,
     HoldKind::Fenced(FencingMode::Hybrid),
     HoldKind::Read,
     HoldKind::Write,
+    HoldKind::Fair,
 ];
 
 const OPERATIONS: [Op; 4] =
@@ -27,7 +28,7 @@ pub async fn a_kind_on_a_key_of_another_family_is_refused<G: Fixture>(fixture: &
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
-    for family in [Family::Exclusive, Family::ReadWrite] {
+    for family in [Family::Exclusive, Family::ReadWrite, Family::Fair] {
         let of_other = |kind: &HoldKind| kind.family() != family;
         for kind in KINDS.into_iter().filter(of_other) {
             is_refused(&context, kind, &context.key_of(family, "a")).await;

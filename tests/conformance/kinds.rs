@@ -1,6 +1,6 @@
 use leasehold::transport::{HoldKind, Kinds};
 
-use super::{Fixture, OfKind, Read, Write};
+use super::{Fair, Fixture, OfKind, Read, Write};
 
 /// The same ground, on which each hold is a read hold.
 pub type Reading<G> = OfKind<G, Read>;
@@ -8,9 +8,13 @@ pub type Reading<G> = OfKind<G, Read>;
 /// The same ground, on which each hold is a write hold.
 pub type Writing<G> = OfKind<G, Write>;
 
+/// The same ground, on which each hold is one of a fair lock.
+pub type Queueing<G> = OfKind<G, Fair>;
+
 /// The kinds of locks that a group is about.
-const GROUPS: [(&str, Kinds); 4] = [
+const GROUPS: [(&str, Kinds); 5] = [
     ("every", Kinds::EXCLUSIVE),
+    ("fair", Kinds::FAIR),
     ("read_write", Kinds::READ_WRITE),
     ("semaphore", Kinds::SEMAPHORE),
     ("latch", Kinds::LATCH),
