@@ -1,6 +1,6 @@
 //! The engine's settings: their defaults, their limits, and which of them contradict each other.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,14 @@ pub struct EngineConfig {
     /// How the token counter of a [fenced lock](crate::Engine::fenced_lock) moves: `"hybrid"` or `"counter"`. Default:
     /// hybrid.
     pub fencing: FencingMode,
+    /// How long other clients than this engine, as Redisson's, keep a silent place of this engine at the head of the line
+    /// of a [fair lock](crate::Engine::fair_lock). Set it to at least the `fairLockWaitTimeout` and the longest wait of
+    /// Java clients of the same locks. Default 300,000 ms; at least 10,000 ms and at most a day.
+    pub fair_wait_ms: u64,
+    /// How many callers of one [fair lock](crate::Engine::fair_lock) have a place in the line at once. Each place costs
+    /// the server a few entries and a subscription, and a beat each second. Callers beyond the limit wait in this engine,
+    /// behind those that have a place, and get their places as others become free. Default 1,000; at most 10,000.
+    pub fair_places_max: usize,
     /// Which class a lock counts as in metrics, by the beginning of its name, without `name_prefix`. The longest
     /// beginning that fits decides. For example `"orders:" = "orders"`. Default: empty; every lock has the class
     /// `default`.
@@ -100,6 +108,8 @@ impl Default for EngineConfig {
             waiters_max: 100_000,
             inbox_max: 100_000,
             fencing: FencingMode::default(),
+            fair_wait_ms: 300_000,
+            fair_places_max: 1_000,
             classes: BTreeMap::new(),
         }
     }
@@ -129,6 +139,11 @@ impl EngineConfig {
     /// `counter_memory_ms` as a duration.
     pub fn counter_memory(&self) -> Duration {
         Duration::from_millis(self.counter_memory_ms)
+    }
+
+    /// `fair_wait_ms` as a duration.
+    pub fn fair_wait(&self) -> Duration {
+        Duration::from_millis(self.fair_wait_ms)
     }
 
     /// How long a request of a lease with this ttl may stay unanswered: `command_timeout_ms`, and at most a sixth of
@@ -174,6 +189,7 @@ impl EngineConfig {
             ("leases_max", self.leases_max as u64),
             ("waiters_max", self.waiters_max as u64),
             ("inbox_max", self.inbox_max as u64),
+            ("fair_places_max", self.fair_places_max as u64),
         ];
         if let Some((field, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(Invalid::new(field, 0, "must be at least 1"));
@@ -196,12 +212,25 @@ impl EngineConfig {
             let remedy = format!("must be at least {COUNTER_MEMORY_MIN_MS}, two minutes");
             return Err(Invalid::new("counter_memory_ms", self.counter_memory_ms, remedy));
         }
+        self.check_fair()?;
         if !self.restart_grace().is_zero() && !transport.uptime {
             let remedy = format!(
                 "the transport {} cannot tell since when a server is up; leave it at 0",
                 transport.name
             );
             return Err(Invalid::new("restart_grace_ms", self.restart_grace().as_millis(), remedy));
+        }
+        Ok(())
+    }
+
+    fn check_fair(&self) -> Result<(), Invalid> {
+        if !FAIR_WAIT_MS.contains(&self.fair_wait_ms) {
+            let remedy = format!("must be {} to {}, a day", FAIR_WAIT_MS.start(), FAIR_WAIT_MS.end());
+            return Err(Invalid::new("fair_wait_ms", self.fair_wait_ms, remedy));
+        }
+        if self.fair_places_max > FAIR_PLACES_MAX {
+            let remedy = format!("must be at most {FAIR_PLACES_MAX}");
+            return Err(Invalid::new("fair_places_max", self.fair_places_max, remedy));
         }
         Ok(())
     }
@@ -240,6 +269,9 @@ impl EngineConfig {
 
 const SHARDS_MAX: usize = 16_384;
 const COUNTER_MEMORY_MIN_MS: u64 = 120_000;
+/// Shorter, and a place could be removed by another client between two beats that are late.
+const FAIR_WAIT_MS: RangeInclusive<u64> = 10_000..=86_400_000;
+const FAIR_PLACES_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -264,6 +296,11 @@ mod tests {
         assert!(text.contains("20000") && text.contains("10000"), "{text}");
         assert!(refused(|config| config.ttl_ms = 999).contains("1s"));
         assert!(refused(|config| config.restart_grace_ms = Some(60_000)).contains("leave it at 0"));
+        assert!(
+            refused(|config| config.fair_wait_ms = 9_999).starts_with("fair_wait_ms = 9999: must be 10000")
+        );
+        assert!(refused(|config| config.fair_places_max = 0).starts_with("fair_places_max = 0"));
+        assert!(refused(|config| config.fair_places_max = 10_001).contains("at most 10000"));
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
     }
 

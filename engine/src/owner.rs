@@ -73,6 +73,14 @@ impl OwnerMint {
     }
 }
 
+/// A model that goes on in several ways from one state mints the same owners in each.
+#[cfg(test)]
+impl Clone for OwnerMint {
+    fn clone(&self) -> Self {
+        Self { client: self.client, next: AtomicU64::new(self.next.load(Ordering::Relaxed)) }
+    }
+}
+
 impl Default for OwnerMint {
     fn default() -> Self {
         Self::new()

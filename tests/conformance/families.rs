@@ -11,13 +11,14 @@ use leasehold::{
 use super::{Context, Fixture, LONG};
 
 /// Every kind that there is.
-const KINDS: [HoldKind; 6] = [
+const KINDS: [HoldKind; 7] = [
     HoldKind::Exclusive,
     HoldKind::Spin,
     HoldKind::Fenced(FencingMode::Hybrid),
     HoldKind::Read,
     HoldKind::Write,
     HoldKind::Permits(NonZeroU16::MIN),
+    HoldKind::Fair,
 ];
 
 const OPERATIONS: [Op; 4] =
@@ -28,7 +29,7 @@ pub async fn a_kind_on_a_key_of_another_family_is_refused<G: Fixture>(fixture: &
     let context = Context::open(fixture).await;
     let key = context.key("a");
     let owner = context.held(&key, LONG).await;
-    for family in [Family::Exclusive, Family::ReadWrite, Family::Permits] {
+    for family in [Family::Exclusive, Family::ReadWrite, Family::Fair, Family::Permits] {
         let of_other = |kind: &HoldKind| kind.family() != family;
         for kind in KINDS.into_iter().filter(of_other) {
             is_refused(&context, kind, &context.key_of(family, "a")).await;

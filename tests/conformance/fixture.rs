@@ -75,6 +75,9 @@ pub struct FencedHybrid;
 /// Spin locks.
 pub struct Spin;
 
+/// Fair locks.
+pub struct Fair;
+
 /// The read side of read/write locks.
 pub struct Read;
 
@@ -94,6 +97,10 @@ impl Kind for FencedHybrid {
 
 impl Kind for Spin {
     const KIND: HoldKind = HoldKind::Spin;
+}
+
+impl Kind for Fair {
+    const KIND: HoldKind = HoldKind::Fair;
 }
 
 impl Kind for Read {

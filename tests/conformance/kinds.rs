@@ -1,6 +1,6 @@
 use leasehold::transport::{HoldKind, Kinds};
 
-use super::{Fixture, OfKind, OnePermit, Read, Write};
+use super::{Fair, Fixture, OfKind, OnePermit, Read, Write};
 
 /// The same ground, on which each hold is a read hold.
 pub type Reading<G> = OfKind<G, Read>;
@@ -11,9 +11,13 @@ pub type Writing<G> = OfKind<G, Write>;
 /// The same ground, on which each hold is one permit.
 pub type Permitting<G> = OfKind<G, OnePermit>;
 
+/// The same ground, on which each hold is one of a fair lock.
+pub type Queueing<G> = OfKind<G, Fair>;
+
 /// The kinds of locks that a group is about.
-const GROUPS: [(&str, Kinds); 5] = [
+const GROUPS: [(&str, Kinds); 6] = [
     ("every", Kinds::EXCLUSIVE),
+    ("fair", Kinds::FAIR),
     ("read_write", Kinds::READ_WRITE),
     ("permits", Kinds::PERMITS),
     ("semaphore", Kinds::SEMAPHORE),

@@ -40,7 +40,7 @@ impl RestartGround for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, peers, restarts, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_tests::conformance!(Memory: every, notices, peers, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
 
 mod fenced_counter {
     use super::*;

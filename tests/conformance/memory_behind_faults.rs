@@ -26,4 +26,4 @@ impl RestartGround for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, restarts, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_tests::conformance!(Memory: every, notices, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);

@@ -20,4 +20,4 @@ impl Fixture for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_tests::conformance!(Memory: every, notices, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);

@@ -28,7 +28,7 @@
 //! ```
 //! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
 //! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]); `read_write`, `read_write_notices`, `read_write_other_data`; `permits`,
+//! ([`RestartGround`]); `fair`; `read_write`, `read_write_notices`, `read_write_other_data`; `permits`,
 //! `permit_notices`, `permit_other_data`; `every_counter` with `semaphore` and
 //! `latch`, and `no_counters` ([`OtherDataGround`]). The groups of a transport must be those of its kinds of locks.
 //! `fenced` ([`FencedGround`]) and `spin` are for a ground [`OfKind`].
@@ -45,6 +45,7 @@ mod kinds;
 
 pub mod acquire;
 pub mod every_counter;
+pub mod fair;
 pub mod families;
 pub mod fenced;
 pub mod inspection;
@@ -66,10 +67,10 @@ pub mod topology;
 
 pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late, of_kind};
 pub use fixture::{
-    FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OnePermit, OtherDataGround, PeerGround, Read,
-    RestartGround, Spin, Write, run,
+    Fair, FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, OnePermit, OtherDataGround, PeerGround,
+    Read, RestartGround, Spin, Write, run,
 };
-pub use kinds::{Permitting, Reading, Writing, check_groups};
+pub use kinds::{Permitting, Queueing, Reading, Writing, check_groups};
 
 /// Makes one `#[test]` of each behaviour of the named groups, for one [`Fixture`].
 #[macro_export]
@@ -169,6 +170,31 @@ macro_rules! conformance {
         );
         $crate::conformance!(@tests $fixture, families:
             a_kind_that_is_lacking_is_refused_without_effect,
+        );
+    };
+    (@fair $fixture:ty) => {
+        mod fair {
+            use super::*;
+            $crate::conformance!(@every_hold $crate::conformance::Queueing<$fixture>);
+            $crate::conformance!(@alone $crate::conformance::Queueing<$fixture>);
+        }
+        $crate::conformance!(@tests $fixture, fair:
+            the_line_is_in_the_order_of_arrival,
+            nobody_passes_the_head,
+            an_acquire_never_queues,
+            queueing_again_keeps_the_place,
+            a_holder_that_queues_is_granted_again,
+            a_release_leaves_the_line,
+            a_beat_says_how_the_line_stands,
+            a_batch_of_beats_answers_each_place,
+            a_queue_past_its_limit_is_not_executed,
+            the_head_is_told_its_turn,
+            the_next_is_told_when_the_head_leaves,
+            the_line_outlives_a_hold_that_ran_out,
+            a_forced_release_makes_way_for_the_head,
+            a_silent_head_is_dropped,
+            a_place_that_beats_is_kept,
+            after_a_silence_of_all_nobody_is_dropped,
         );
     };
     (@read_write $fixture:ty) => {

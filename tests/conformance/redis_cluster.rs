@@ -75,7 +75,7 @@ fn started(version: ServerVersion) -> RedisCluster {
 
 mod debian {
     use super::*;
-    conformance!(Redis<Cluster<Debian>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Cluster<Debian>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_restarted {
@@ -85,17 +85,17 @@ mod debian_restarted {
 
 mod redis_6_2 {
     use super::*;
-    conformance!(Redis<Cluster<Redis62>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Cluster<Redis62>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod redis_8_2 {
     use super::*;
-    conformance!(Redis<Cluster<Redis82>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Cluster<Redis82>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod valkey_9_1 {
     use super::*;
-    conformance!(Redis<Cluster<Valkey91>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Cluster<Valkey91>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_fenced_hybrid {

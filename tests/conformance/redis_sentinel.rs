@@ -73,7 +73,7 @@ fn started(builder: RedisSentinelBuilder) -> RedisSentinel {
 
 mod debian {
     use super::*;
-    conformance!(Redis<Sentinel<Debian>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Sentinel<Debian>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_restarted {
@@ -83,7 +83,7 @@ mod debian_restarted {
 
 mod redis_6_2 {
     use super::*;
-    conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Sentinel<Redis62>>: every, notices, peers, other_data, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_fenced_hybrid {

@@ -41,22 +41,22 @@ impl<V: Version> Restarted for Single<V> {
 
 mod debian {
     use super::*;
-    conformance!(Redis<Single<Debian>>: every, notices, peers, other_data, restarts, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Single<Debian>>: every, notices, peers, other_data, restarts, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod redis_6_2 {
     use super::*;
-    conformance!(Redis<Single<Redis62>>: every, notices, peers, other_data, restarts, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Single<Redis62>>: every, notices, peers, other_data, restarts, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod redis_8_2 {
     use super::*;
-    conformance!(Redis<Single<Redis82>>: every, notices, peers, other_data, restarts, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Single<Redis82>>: every, notices, peers, other_data, restarts, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod valkey_9_1 {
     use super::*;
-    conformance!(Redis<Single<Valkey91>>: every, notices, peers, other_data, restarts, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
+    conformance!(Redis<Single<Valkey91>>: every, notices, peers, other_data, restarts, fair, read_write, read_write_notices, permits, permit_notices, read_write_other_data, permit_other_data, every_counter, semaphore, latch, no_counters);
 }
 
 mod debian_fenced_hybrid {

@@ -9,6 +9,7 @@ mod access;
 mod batches;
 mod connecting;
 mod encryption;
+mod fair;
 mod fenced;
 mod foreign_hashes;
 mod permits;

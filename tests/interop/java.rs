@@ -128,8 +128,11 @@ impl Jvm {
     }
 }
 
-/// The driver's jar, built if it is missing or older than its source.
+/// The driver's jar, built if it is missing or older than its source; or that of another Redisson.
 fn driver_jar() -> PathBuf {
+    if let Some(jar) = env::var_os("LEASEHOLD_REDISSON_JAR") {
+        return jar.into();
+    }
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/java");
     let version = redisson();
     let folder = version.as_ref().map_or("target".into(), |version| format!("target/redisson-{version}"));

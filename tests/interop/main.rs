@@ -27,6 +27,7 @@ mod counter;
 mod counter_traces;
 mod deaths;
 mod deaths_of_kinds;
+mod fair;
 mod field;
 mod handover;
 mod kinds;

@@ -17,6 +17,7 @@ mod crowds;
 mod engines;
 mod experiments;
 mod failovers;
+mod fair;
 mod fenced;
 mod kinds;
 mod late_sends;

@@ -11,6 +11,7 @@ use crate::{
 
 /// An attempt in progress.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) kind: HoldKind,

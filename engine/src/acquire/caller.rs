@@ -25,6 +25,7 @@ impl ScopeId {
 
 /// A caller that wants the key. `S` is the place of its answer; this file never looks at it.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Caller<S> {
     pub(crate) id: CallerId,
     pub(crate) terms: Terms,

@@ -18,6 +18,7 @@ type Moment = (Instant, Place);
 
 /// The moments of the callers of one queue.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct CallerDeadlines {
     /// The arrival of each caller that only tries.
     tries: BTreeSet<Moment>,

@@ -10,6 +10,7 @@ use super::{
     bulk_limiter::BulkPermit,
     caller::{Caller, Leaving},
     entry::{Ask, Cause, Grant, HeldGrant, Step, Verdict},
+    fair_driver,
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
     table::Slot,
@@ -22,7 +23,7 @@ use crate::{
     dispatch::retry_rate::RetryPermit,
     guard,
     inner::Inner,
-    key::LockKey,
+    key::{Family, LockKey},
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
     metrics::{self, AskAnswer, EngineEvent, LockEvent},
@@ -34,6 +35,9 @@ use crate::{
 /// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
 /// answer.
 pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
+    if key.family() == Family::Fair {
+        return fair_driver::start(inner, key);
+    }
     inner.events.totals.served.add(1);
     inner.contended_keys.join(key.slot());
     inner.spawn(drive(DrainGuard { inner: inner.clone(), key: key.clone(), armed: true }, permit));
@@ -245,7 +249,7 @@ fn dismiss_overdue(inner: &Inner, key: &Arc<LockKey>) -> Option<Instant> {
     next
 }
 
-async fn sleep_until(inner: &Inner, moment: Option<Instant>) {
+pub(super) async fn sleep_until(inner: &Inner, moment: Option<Instant>) {
     match moment {
         Some(moment) => inner.clock.sleep_until(moment).await,
         None => std::future::pending().await,
@@ -324,15 +328,8 @@ fn handle_answer(
         None if granted => inner.events.record_engine(EngineEvent::GrantWithoutCaller),
         None => {}
     }
-    if no_expiry && inner.warned_no_expiry.is_news(key.on_server()) {
-        inner.events.record_engine(EngineEvent::NoExpiry);
-        let key = key.clone();
-        log::line(Level::WARN, move || {
-            tracing::warn!(
-                lock = key.name(),
-                "a peer holds this lock without expiry; callers poll until it is gone"
-            );
-        });
+    if no_expiry {
+        warn_no_expiry(inner, key);
     }
     dismiss(inner, leaving);
     if granted {
@@ -342,8 +339,23 @@ fn handle_answer(
     None
 }
 
+/// Another client holds the lock without expiry.
+pub(super) fn warn_no_expiry(inner: &Inner, key: &Arc<LockKey>) {
+    if !inner.warned_no_expiry.is_news(key.on_server()) {
+        return;
+    }
+    inner.events.record_engine(EngineEvent::NoExpiry);
+    let key = key.clone();
+    log::line(Level::WARN, move || {
+        tracing::warn!(
+            lock = key.name(),
+            "a peer holds this lock without expiry; callers poll until it is gone"
+        );
+    });
+}
+
 /// A lease that holds its key, with the callers that get the lease.
-struct Installed {
+pub(super) struct Installed {
     lease: Arc<LeaseCore>,
     receiver: Caller<ReplyTo>,
     sharers: Vec<Caller<ReplyTo>>,
@@ -354,7 +366,7 @@ struct Installed {
     is_left_to_readers: bool,
 }
 
-fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
+pub(super) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
     let Grant { receiver, sharers, granted, open } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
@@ -372,7 +384,7 @@ fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Instal
     Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers }
 }
 
-fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
+pub(super) fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers } = installed;
     for earlier in replaced {
         loss::handle_loss(inner, earlier.lease(), LossReason::NotOurs);
@@ -391,14 +403,14 @@ fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     }
 }
 
-fn dismiss(inner: &Inner, leaving: Vec<Leaving<ReplyTo>>) {
+pub(super) fn dismiss(inner: &Inner, leaving: Vec<Leaving<ReplyTo>>) {
     inner.events.totals.callers.sub(leaving.len() as u64);
     for Leaving { caller, refusal } in leaving {
         caller.reply_to.send(Answer::Refused(refusal));
     }
 }
 
-fn close(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: Option<UnconfirmedOwner>) {
+pub(super) fn close(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: Option<UnconfirmedOwner>) {
     if let Some(closing) = closing {
         inner.reconciler.add(inner, key, closing);
     }

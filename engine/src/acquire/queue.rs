@@ -14,6 +14,7 @@ use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Queue<S> {
     /// The only caller, if it joined an empty queue.
     alone: Option<Box<Queued<S>>>,
@@ -29,7 +30,6 @@ impl<S> Default for Queue<S> {
 }
 
 impl<S> Queue<S> {
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.alone.is_some()) + self.index.as_ref().map_or(0, |index| index.len())
     }
@@ -80,6 +80,14 @@ impl<S> Queue<S> {
         match self.alone() {
             Some(caller) => Some(caller).filter(|caller| caller.scope == Some(scope)),
             None => self.index.as_ref()?.of_scope(scope),
+        }
+    }
+
+    /// This caller, if it is queued.
+    pub(crate) fn get(&self, id: CallerId) -> Option<&Caller<S>> {
+        match self.alone() {
+            Some(caller) => Some(caller).filter(|caller| caller.id == id),
+            None => self.index.as_ref()?.get(id),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 
 /// A caller and its arrival number.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Queued<S> {
     pub(crate) coming: Coming,
     pub(crate) caller: Caller<S>,
@@ -23,6 +24,7 @@ pub(crate) struct Queued<S> {
 
 /// Callers in the order in which they are served.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Index<S> {
     callers: BTreeMap<Place, Box<Queued<S>>>,
     places: BTreeMap<CallerId, Place>,
@@ -50,7 +52,6 @@ impl<S> Default for Index<S> {
 }
 
 impl<S> Index<S> {
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.callers.len()
     }
@@ -80,6 +81,11 @@ impl<S> Index<S> {
     /// The first caller of this scope.
     pub(crate) fn of_scope(&self, scope: ScopeId) -> Option<&Caller<S>> {
         self.callers.get(&self.place_of_scope(scope)?).map(|queued| &queued.caller)
+    }
+
+    /// This caller, if it is queued.
+    pub(crate) fn get(&self, id: CallerId) -> Option<&Caller<S>> {
+        self.callers.get(self.places.get(&id)?).map(|queued| &queued.caller)
     }
 
     /// Removes this caller.

@@ -7,6 +7,7 @@ use crate::{clock::Instant, owner::Owner, transport::HoldKind};
 /// An owner that no lease uses any more, but one of whose sends may still be executed, or whose release has not been
 /// answered.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct UnconfirmedOwner {
     pub(crate) owner: Owner,
     pub(crate) kind: HoldKind,

@@ -193,6 +193,7 @@ pub const ALL: &[Descriptor] = &[
     OWNERS_CLOSING,
     TTL_SURPRISES,
     PEERS_WITHOUT_EXPIRY,
+    PLACES_LOST,
     COUNTER_CALLS,
     COUNTER_WAIT,
     SUBSCRIPTIONS,
@@ -383,6 +384,12 @@ pub(crate) const TTL_SURPRISES: Descriptor = counter(
 );
 pub(crate) const PEERS_WITHOUT_EXPIRY: Descriptor =
     counter("leasehold_peers_without_expiry_total", &[], "Locks of other clients found without expiry.");
+pub(crate) const PLACES_LOST: Descriptor = counter(
+    "leasehold_places_lost_total",
+    &[],
+    "Places in the line of a fair lock that the server did not know any more. Their callers went to the end of the \
+     line.",
+);
 
 // --- semaphores and latches ---
 
@@ -544,7 +551,7 @@ pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAM
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
-pub const OPERATION: Label = label("operation", &["acquire", "release", "renew", "count"]);
+pub const OPERATION: Label = label("operation", &["acquire", "release", "renew", "count", "beat"]);
 /// Why a request went to another node.
 pub const REDIRECT: Label = label("type", &["moved", "ask"]);
 /// The kind of error.

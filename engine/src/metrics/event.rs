@@ -108,7 +108,7 @@ pub enum LockEvent<'a> {
 pub enum EngineEvent<'a> {
     /// A grant found no waiting caller and was given back. It counts as no granted lease.
     GrantWithoutCaller,
-    /// A release, a batch of renewals or an operation on a counter was answered, or given up.
+    /// A release, a batch of renewals or of beats, or an operation on a counter was answered, or given up.
     #[non_exhaustive]
     Answered {
         /// What the server was asked for.
@@ -148,6 +148,9 @@ pub enum EngineEvent<'a> {
     NoExpiry,
     /// Notices of a lock with waiting callers may have been missed.
     SubscriptionGap,
+    /// The server did not know the place of a waiting caller in the line of a fair lock any more. The caller has a new
+    /// place at the end of the line.
+    PlaceLost,
     /// A node was connected or disconnected, as the engine's lane for renewals sees it; nodes without slots included. A
     /// node that leaves the topology is told as disconnected, once.
     #[non_exhaustive]
@@ -247,6 +250,8 @@ pub enum Operation {
     Renew,
     /// To do an operation on a semaphore or a latch.
     Count,
+    /// To keep the places of waiting callers in the line of a fair lock.
+    Beat,
 }
 
 /// One of the engine's threads.

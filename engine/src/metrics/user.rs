@@ -191,6 +191,7 @@ fn detach_engine(event: EngineEvent<'_>) -> (EngineEvent<'static>, Option<&Trans
         }
         EngineEvent::NoExpiry => EngineEvent::NoExpiry,
         EngineEvent::SubscriptionGap => EngineEvent::SubscriptionGap,
+        EngineEvent::PlaceLost => EngineEvent::PlaceLost,
         EngineEvent::Closing { begins } => EngineEvent::Closing { begins },
         EngineEvent::CompositionEnded { composition, outcome } => {
             EngineEvent::CompositionEnded { composition, outcome }

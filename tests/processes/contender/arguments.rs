@@ -30,6 +30,8 @@ pub struct Arguments {
     pub no_renewal: bool,
     /// A task holds until its lease is over, whatever `hold` says.
     pub stay: bool,
+    /// The locks are fair ones.
+    pub fair: bool,
     /// Where its windows are written.
     pub windows: PathBuf,
     /// Says `granted NAME` and `over NAME` for each lease.
@@ -46,6 +48,7 @@ impl Arguments {
             match flag.as_str() {
                 "--no-renewal" => arguments.no_renewal = true,
                 "--stay" => arguments.stay = true,
+                "--fair" => arguments.fair = true,
                 "--announce" => arguments.announce = true,
                 _ => {
                     let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -95,6 +98,7 @@ impl Default for Arguments {
             ttl: Duration::from_secs(30),
             no_renewal: false,
             stay: false,
+            fair: false,
             windows: PathBuf::new(),
             announce: false,
             seed: 0,
@@ -108,4 +112,4 @@ fn number<N: FromStr>(flag: &str, value: &str) -> Result<N, String> {
 
 /// For who calls it by hand.
 pub const USAGE: &str = "contender --url redis[-sentinel|-cluster]://HOST:PORT... --windows DIR [--process N] [--engines N] [--tasks N] \
-[--keys N] [--prefix P] [--run-ms N] [--hold-us FROM..TO] [--ttl-ms N] [--no-renewal] [--stay] [--announce] [--seed N]";
+[--keys N] [--prefix P] [--run-ms N] [--hold-us FROM..TO] [--ttl-ms N] [--no-renewal] [--stay] [--fair] [--announce] [--seed N]";

@@ -65,7 +65,8 @@ async fn contend(mut holder: Holder, engine: Engine, until: Instant) -> Tally {
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         let key = format!("{}{}", arguments.prefix, chance.random_range(0..arguments.keys));
         let time = Duration::from_micros(chance.random_range(arguments.hold.clone()));
-        let lock = engine.lock(&key).wait(left);
+        let lock = if arguments.fair { engine.fair_lock(&key) } else { engine.lock(&key) };
+        let lock = lock.wait(left);
         let lock = if arguments.no_renewal { lock.no_renewal() } else { lock };
         match lock.acquire().await {
             Ok(lease) => holder.hold(lease, time, &mut tally).await,

@@ -9,17 +9,18 @@ use std::{
 use leasehold::{
     clock::Clock,
     key::LockKey,
+    owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
         AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
-        Inspection, Lane, Outcome, TransportError, Watch,
+        HoldKind, Inspection, Lane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
-    server::{NODE, Server},
-    watchers::{Family, Watches, notify},
+    server::{NODE, Server, State},
+    watchers::{Watched, Watches, notify},
 };
 
 /// A lane of either purpose. Both purposes behave the same.
@@ -42,8 +43,11 @@ impl MemoryLane {
         for (place, call) in calls.iter_mut().enumerate() {
             let is_told;
             (call.outcome, is_told) = state.execute(call, now);
-            if is_told {
-                let watches = state.watchers.of(&call.key, None).filter(|_| call.kind.notifies());
+            if call.kind == HoldKind::Fair {
+                let watches = take_turn(&mut state, &call.key);
+                ended.extend(watches.map(|watches| (place, watches)));
+            } else if is_told {
+                let watches = state.watchers.of(&call.key, Watched::Holds).filter(|_| call.kind.notifies());
                 ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
             }
         }
@@ -58,9 +62,11 @@ impl MemoryLane {
         let mut state = self.server.lock();
         let at = state.moment(self.clock).server;
         let was_held = state.force_release(key, at);
-        let watches = state.watchers.of(key, None).filter(|_| was_held).cloned();
+        let turn = take_turn(&mut state, key);
+        let watches = state.watchers.of(key, Watched::Holds).filter(|_| was_held).cloned();
         drop(state);
         notify_all(watches);
+        notify_all(turn);
         was_held
     }
 
@@ -74,8 +80,8 @@ impl MemoryLane {
         reply
     }
 
-    fn watch_family(&self, key: &Arc<LockKey>, family: Family) -> Watch {
-        let state = self.server.lock().watchers.watch(key, family);
+    fn watch_one(&self, key: &Arc<LockKey>, watched: Watched) -> Watch {
+        let state = self.server.lock().watchers.watch(key, watched);
         Watch::new(state, Interest { server: Arc::downgrade(&self.server), key: key.clone() })
     }
 }
@@ -100,7 +106,11 @@ impl Lane for MemoryLane {
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
-        self.watch_family(key, None)
+        self.watch_one(key, Watched::Holds)
+    }
+
+    fn watch_turn(&self, key: &Arc<LockKey>, owner: Owner) -> Watch {
+        self.watch_one(key, Watched::Turn(owner))
     }
 
     fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
@@ -108,7 +118,7 @@ impl Lane for MemoryLane {
     }
 
     fn watch_counter(&self, key: &Arc<LockKey>, counter: Counter) -> Watch {
-        self.watch_family(key, watched_as(counter))
+        self.watch_one(key, watched_as(counter))
     }
 
     fn inspect(&self, key: &Arc<LockKey>) -> BoxFuture<'_, Result<Inspection, TransportError>> {
@@ -144,8 +154,17 @@ impl Drop for Interest {
 }
 
 /// Permits that become available are told to those who wait for the end of holds.
-fn watched_as(counter: Counter) -> Family {
-    Some(counter).filter(|counter| *counter != Counter::PermitTotal)
+fn watched_as(counter: Counter) -> Watched {
+    match counter {
+        Counter::PermitTotal => Watched::Holds,
+        counter => Watched::Counter(counter),
+    }
+}
+
+/// The watches of the owner whose turn has come by the last operation on this fair lock.
+fn take_turn(state: &mut State, key: &Arc<LockKey>) -> Option<Watches> {
+    let owner = state.table.take_turn()?;
+    state.watchers.of(key, Watched::Turn(owner)).cloned()
 }
 
 fn notify_all(watches: Option<Watches>) -> u32 {

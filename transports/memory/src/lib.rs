@@ -2,9 +2,11 @@
 
 mod by_key;
 mod counters;
+mod fair;
 pub mod faults;
 mod hold;
 mod lane;
+mod line;
 mod permits;
 mod read_write;
 mod server;
@@ -85,7 +87,7 @@ impl MemoryTransport {
         self.server.lock().table.put_counter(key.clone(), counter);
     }
 
-    /// Returns the number of holds in memory: the live ones, and expired ones that were not swept yet. The expired
+    /// Returns the number of holds and of places in lines in memory: the live ones, and expired ones that were not swept yet. The expired
     /// ones are at most as many as the live ones, plus 1,024.
     pub fn stored_holds(&self) -> usize {
         let state = self.server.lock();
@@ -135,6 +137,7 @@ fn other_clock(asked: Clock, agreed: Clock) -> TransportError {
 
 const KINDS: Kinds = Kinds::EXCLUSIVE
     .with(Kinds::FENCED)
+    .with(Kinds::FAIR)
     .with(Kinds::READ_WRITE)
     .with(Kinds::PERMITS)
     .with(Kinds::SEMAPHORE)

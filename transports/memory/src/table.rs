@@ -14,6 +14,7 @@ use leasehold::{
     FencingMode, FencingToken,
     clock::Instant,
     key::{Family, LockKey},
+    owner::Owner,
     transport::{
         Call, ErrorKind, HoldKind, Inspection, LockMode, Op, Outcome, Remaining, ServerTime, TransportError,
     },
@@ -21,6 +22,7 @@ use leasehold::{
 
 use crate::{
     by_key::{ByKey, LEFTOVERS_MAX},
+    fair::{Asked, FairLocks},
     hold::{Hold, PeerHold},
     read_write::{ReadWriteLocks, UNCOUNTED},
 };
@@ -45,6 +47,7 @@ pub(crate) struct Table {
     /// How many holds the last sweep has left. The next sweep is due at twice as many, plus `LEFTOVERS_MAX`.
     swept: usize,
     read_write: ReadWriteLocks,
+    fair: FairLocks,
 }
 
 impl Table {
@@ -65,6 +68,10 @@ impl Table {
                 self.granted_or_busy(answer, at)
             }
             (HoldKind::Read | HoldKind::Write, _) => self.read_write.execute(call, at),
+            (HoldKind::Fair, _) => match self.fair.execute(call, at) {
+                Asked::Granted => self.granted_or_busy(Ok(()), at),
+                Asked::Other(outcome) => outcome,
+            },
             (_, Op::Renew { ttl }) if is_kept(call.kind) => self.renew(call, ttl, at),
             (_, Op::Release) if is_kept(call.kind) => self.release(call, at),
             _ => call.unsupported(NAME),
@@ -123,10 +130,17 @@ impl Table {
         Outcome::Released { listeners: UNCOUNTED, at }
     }
 
+    /// The owner at the head of a fair lock's line to be told that its turn has come, since this was called last.
+    pub(crate) fn take_turn(&mut self) -> Option<Owner> {
+        self.fair.take_turn()
+    }
+
     /// Returns the holders of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
-        if key.family() == Family::ReadWrite {
-            return self.read_write.inspect(key, at);
+        match key.family() {
+            Family::ReadWrite => return self.read_write.inspect(key, at),
+            Family::Fair => return self.fair.inspect(key, at),
+            _ => {}
         }
         match self.holds.get(key).filter(|hold| hold.lives(at)) {
             Some(hold) => Inspection::new(vec![hold.seen(LockMode::Exclusive, at)], hold.remaining(at), at),
@@ -136,8 +150,10 @@ impl Table {
 
     /// Ends any hold of the key. Returns `false` if there was none.
     pub(crate) fn force_release(&mut self, key: &Arc<LockKey>, at: ServerTime) -> bool {
-        if key.family() == Family::ReadWrite {
-            return self.read_write.force_release(key, at);
+        match key.family() {
+            Family::ReadWrite => return self.read_write.force_release(key, at),
+            Family::Fair => return self.fair.force_release(key, at),
+            _ => {}
         }
         self.holds.remove(key).is_some_and(|hold| hold.lives(at))
     }
@@ -145,8 +161,10 @@ impl Table {
     /// Replaces any hold of the key with a peer's hold. On a read/write lock the peer writes.
     pub(crate) fn put_peer(&mut self, key: Arc<LockKey>, peer: PeerHold, at: ServerTime) {
         let hold = Hold::peer(peer, at);
-        if key.family() == Family::ReadWrite {
-            return self.read_write.put_writer(key, hold, at);
+        match key.family() {
+            Family::ReadWrite => return self.read_write.put_writer(key, hold, at),
+            Family::Fair => return self.fair.put_holder(key, hold, at),
+            _ => {}
         }
         self.insert(key, hold, at);
     }
@@ -163,12 +181,12 @@ impl Table {
     pub(crate) fn lose_all(&mut self) {
         (self.holds, self.counters) = (ByKey::default(), ByKey::default());
         self.swept = 0;
-        self.read_write = ReadWriteLocks::default();
+        (self.read_write, self.fair) = (ReadWriteLocks::default(), FairLocks::default());
     }
 
     /// Returns the number of holds in memory, including expired ones that were not removed yet.
     pub(crate) fn stored(&self) -> usize {
-        self.holds.len() + self.read_write.stored()
+        self.holds.len() + self.read_write.stored() + self.fair.stored()
     }
 
     fn live(&mut self, key: &Arc<LockKey>, at: ServerTime) -> Option<&mut Hold> {

@@ -6,33 +6,42 @@ use std::sync::Arc;
 
 use leasehold::{
     key::LockKey,
+    owner::Owner,
     transport::{Counter, WatchState},
 };
 use tokio::sync::watch;
 
 use crate::by_key::ByKey;
 
-/// What is watched of a key: the end of holds, or a counter.
-pub(crate) type Family = Option<Counter>;
+/// What is watched of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// The end of holds.
+    Holds,
+    /// A counter.
+    Counter(Counter),
+    /// The turn of an owner in the line of a fair lock.
+    Turn(Owner),
+}
 
 /// The sender side of all watches of one key.
 pub(crate) type Watches = watch::Sender<WatchState>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    by_key: ByKey<Vec<(Family, Watches)>>,
+    by_key: ByKey<Vec<(Watched, Watches)>>,
 }
 
 impl Watchers {
     /// Adds a watch of `key`. It is in force at once, because no server has to confirm a subscription.
-    pub(crate) fn watch(&mut self, key: &Arc<LockKey>, family: Family) -> watch::Receiver<WatchState> {
+    pub(crate) fn watch(&mut self, key: &Arc<LockKey>, watched: Watched) -> watch::Receiver<WatchState> {
         let all = self.by_key.entry(key.clone()).or_default();
-        if let Some((_, watches)) = all.iter().find(|(known, _)| *known == family) {
+        if let Some((_, watches)) = all.iter().find(|(known, _)| *known == watched) {
             return watches.subscribe();
         }
         let watches = in_force();
         let watch = watches.subscribe();
-        all.push((family, watches));
+        all.push((watched, watches));
         watch
     }
 
@@ -45,9 +54,9 @@ impl Watchers {
         }
     }
 
-    /// Returns the watches of this family of `key`, if there are any.
-    pub(crate) fn of(&self, key: &Arc<LockKey>, family: Family) -> Option<&Watches> {
-        let watches = self.by_key.get(key)?.iter().find(|(known, _)| *known == family);
+    /// Returns the watches for this of `key`, if there are any.
+    pub(crate) fn of(&self, key: &Arc<LockKey>, watched: Watched) -> Option<&Watches> {
+        let watches = self.by_key.get(key)?.iter().find(|(known, _)| *known == watched);
         watches.map(|(_, watches)| watches)
     }
 

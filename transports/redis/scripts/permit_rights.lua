@@ -1,9 +1,9 @@
 -- Which of the rights that permits that expire need besides those of locks this user lacks.
 --
 -- KEYS         none: no key is touched
--- ARGV[1]      the name of a semaphore
--- ARGV[2]      its channel
--- ARGV[3]      how notices are told: publish, spublish or both
+-- ARGV[1]      how notices are told: publish, spublish or both
+-- ARGV[2]      the name of a semaphore
+-- ARGV[3]      its channel
 -- ARGV[4]      its deadlines
 -- ARGV[5]      the marker of a client beside it
 --
@@ -19,7 +19,7 @@ local function need(right, ...)
   if not redis.acl_check_cmd(...) then missing[#missing + 1] = '+' .. right end
 end
 
-local permits, channel, deadlines, marker = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
+local permits, channel, deadlines, marker = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 need('get ~' .. permits, 'get', permits)
 need('set ~' .. permits, 'set', permits, '1')
 need('incrby ~' .. permits, 'incrby', permits, '1')
@@ -37,11 +37,11 @@ need('get ~' .. marker, 'get', marker)
 need('set ~' .. marker, 'set', marker, '1')
 need('pexpire ~' .. marker, 'pexpire', marker, '1')
 
-if ARGV[3] ~= 'spublish' then
+if ARGV[1] ~= 'spublish' then
   need('publish &' .. channel, 'publish', channel, '0')
   need('subscribe &' .. channel, 'subscribe', channel)
 end
-if ARGV[3] ~= 'publish' then
+if ARGV[1] ~= 'publish' then
   need('spublish &' .. channel, 'spublish', channel, '0')
   need('ssubscribe &' .. channel, 'ssubscribe', channel)
 end

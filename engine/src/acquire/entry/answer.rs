@@ -7,6 +7,7 @@ use crate::{
     acquire::{
         attempt::Attempt,
         caller::{Caller, Leaving, Patience, Refusal},
+        clarity::{PAST_EXPIRY, backoff},
         fairness::takes_turns,
     },
     clock::Instant,
@@ -206,14 +207,3 @@ impl<S> Entry<S> {
 fn is_permits(kind: HoldKind) -> bool {
     matches!(kind, HoldKind::Permits(_))
 }
-
-/// 10 ms, doubled with each consecutive failure, at most 200 ms. So several asks go out within a second after the
-/// server has recovered.
-fn backoff(failures: u32) -> Duration {
-    (BACKOFF_MIN * 2u32.saturating_pow(failures.min(10))).min(BACKOFF_MAX)
-}
-
-/// A server counts whole milliseconds, so one millisecond after its expiry a hold is certainly gone.
-const PAST_EXPIRY: Duration = Duration::from_millis(1);
-const BACKOFF_MIN: Duration = Duration::from_millis(10);
-const BACKOFF_MAX: Duration = Duration::from_millis(200);

@@ -34,13 +34,15 @@ use super::{
     attempt::Attempt,
     caller::{Caller, CallerId, ScopeId},
     caller_deadlines::Coming,
+    clarity::Unclear,
+    fair_entry::HeldHere,
     fairness::Fairness,
     queue::Queue,
 };
 use crate::{
     clock::Instant,
     lease::shared::{LeaseCore, Terms},
-    transport::{HoldKind, TransportError},
+    transport::HoldKind,
 };
 use pace::SpinPause;
 
@@ -92,13 +94,6 @@ pub(crate) struct Entry<S> {
     fairness: Fairness,
 }
 
-/// The time without a definite answer: since the first send that got none.
-#[derive(Debug)]
-struct Unclear {
-    since: Instant,
-    last_error: Option<Box<TransportError>>,
-}
-
 impl<S> Default for Entry<S> {
     fn default() -> Self {
         Self {
@@ -146,6 +141,17 @@ impl<S> Entry<S> {
     /// Every queued caller, in order.
     pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller<S>> {
         self.callers.iter()
+    }
+
+    /// The callers of a fair lock, for the machine that keeps their places.
+    pub(crate) fn queue_mut(&mut self) -> &mut Queue<S> {
+        &mut self.callers
+    }
+
+    /// What the leases of this engine say about the key to callers of a fair lock.
+    pub(crate) fn held_here(&self, now: Instant) -> HeldHere {
+        let held = self.leases().any(|lease| lease.is_held(now));
+        HeldHere { held, surely: held && self.leases().all(|lease| !lease.is_in_jeopardy()) }
     }
 
     /// The leases of this engine that hold the key.

@@ -21,7 +21,7 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::{Owner, OwnerMint},
     routing::topology::{ClockId, NodeId},
-    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime, WatchState},
+    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime, TransportError, WatchState},
 };
 
 const TTL: Duration = Duration::from_secs(30);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Cause, Entry, Pace, Unclear, grants};
+use super::{Cause, Entry, Pace, grants};
 use crate::{
-    acquire::attempt::Attempt,
+    acquire::{attempt::Attempt, clarity::Unclear},
     clock::Instant,
     lease::{shared::Terms, unconfirmed_owner::UnconfirmedOwner},
     metrics::LabelSet,

@@ -10,7 +10,7 @@ use crate::{
     lease::{state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     owner::OwnerMint,
     routing::topology::{ClockId, NodeId},
-    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime},
+    transport::{ErrorKind, HoldKind, Outcome, Remaining, ServerTime, TransportError},
 };
 
 const TTL: Duration = Duration::from_secs(10);

@@ -85,6 +85,7 @@ impl Numbers {
             }
             EngineEvent::NoExpiry => cells.add(layout::PEERS_WITHOUT_EXPIRY, 0, 1),
             EngineEvent::SubscriptionGap => cells.add(layout::SUBSCRIPTION_GAPS, 0, 1),
+            EngineEvent::PlaceLost => cells.add(layout::PLACES_LOST, 0, 1),
             EngineEvent::Reconnected { .. } => cells.add(layout::BACKEND_RECONNECTS, 0, 1),
             EngineEvent::TimerLate { thread, late } => {
                 cells.put(layout::RUNTIME_STALL, thread_at(*thread), nanos(*late));
@@ -235,6 +236,7 @@ fn operation_at(operation: Operation) -> usize {
         Operation::Release => const { at(OPERATION, "release") },
         Operation::Renew => const { at(OPERATION, "renew") },
         Operation::Count => const { at(OPERATION, "count") },
+        Operation::Beat => const { at(OPERATION, "beat") },
     }
 }
 

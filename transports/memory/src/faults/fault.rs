@@ -6,8 +6,10 @@ use leasehold::transport::ErrorKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Acquiring a lock.
+    /// Acquiring a lock, with or without joining the line of a fair lock.
     Acquire,
+    /// One batch of beats of places in the line of a fair lock.
+    Beat,
     /// Releasing a lock.
     Release,
     /// One renewal batch, or one downgrade. A rule with a key applies to the members with that key, and the others are renewed as

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use leasehold::{
     key::LockKey,
+    owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
         BoxFuture, Call, Counter, CounterCall, CounterReply, Inspection, Lane, LaneStats, Outcome,
@@ -89,6 +90,10 @@ impl Lane for FaultyLane {
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {
         relay::start(&self.line, key, self.line.inner.watch(key))
+    }
+
+    fn watch_turn(&self, key: &Arc<LockKey>, owner: Owner) -> Watch {
+        relay::start(&self.line, key, self.line.inner.watch_turn(key, owner))
     }
 
     fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {

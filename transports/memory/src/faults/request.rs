@@ -150,6 +150,7 @@ fn answer_all(mut batch: Vec<Call>, outcome: impl Fn(&Call) -> Outcome) -> Answe
 fn operation_of(call: &Call) -> Operation {
     match call.op {
         Op::Release => Operation::Release,
+        Op::Beat { .. } => Operation::Beat,
         Op::Renew { .. } | Op::Downgrade { .. } => Operation::Renew,
         _ => Operation::Acquire,
     }

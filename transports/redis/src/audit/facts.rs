@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::rights::Missing;
 use crate::{config::Address, wire::cluster_nodes::Described};
 
 /// The facts of one master.
@@ -17,10 +18,8 @@ pub(crate) struct Facts {
     pub(crate) missing_rights: Option<Vec<String>>,
     /// Missing rights that only fenced locks need.
     pub(crate) missing_fenced_rights: Vec<String>,
-    /// The rights missing besides these, that only read/write locks need.
-    pub(crate) missing_rights_of_read_write_locks: Option<Vec<String>>,
-    /// The same for permits that expire.
-    pub(crate) missing_rights_of_permits: Option<Vec<String>>,
+    /// The rights missing besides these that only some kinds of locks need.
+    pub(crate) missing_rights_of_kinds: Vec<Missing>,
     /// How far the server's clock is ahead of ours, in µs, as a lower bound.
     pub(crate) offset_micros: Option<i64>,
     /// The same for its replicas. `None`: the replica could not be asked.

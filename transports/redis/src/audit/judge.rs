@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use leasehold::transport::{AuditContext, AuditLevel, ErrorKind, Finding, TransportError};
 
-use super::facts::{DetectionFacts, Facts, Host, major};
+use super::{
+    facts::{DetectionFacts, Facts, Host, major},
+    rights::Missing,
+};
 use crate::config::{Address, RedisConfig, RedisTopology};
 
 /// Judges one server.
@@ -25,8 +28,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         ),
         batching(facts),
     ];
-    findings.extend(rights_of_read_write_locks(facts));
-    findings.extend(rights_of_permits(facts));
+    findings.extend(facts.missing_rights_of_kinds.iter().map(rights_of_kind));
     findings.extend(replica_clocks(facts, terms));
     findings.extend(regions(facts));
     findings.extend(fenced_locks(facts));
@@ -185,22 +187,11 @@ fn fenced_locks(facts: &Facts) -> Option<Finding> {
 }
 
 // Whoever has no such locks needs none of these rights.
-fn rights_of_read_write_locks(facts: &Facts) -> Option<Finding> {
-    let missing = facts.missing_rights_of_read_write_locks.as_ref().filter(|missing| !missing.is_empty())?;
-    let found = format!("read/write locks cannot be used; missing: {}", missing.join(", "));
-    Some(info(
-        "read_write_rights",
-        found,
-        "for read/write locks grant them; see the README of leasehold-redis",
-    ))
-}
-
-// The same.
-fn rights_of_permits(facts: &Facts) -> Option<Finding> {
-    let missing = facts.missing_rights_of_permits.as_ref().filter(|missing| !missing.is_empty())?;
-    let found = format!("permits that expire cannot be used; missing: {}", missing.join(", "));
-    let remedy = "for permits that expire grant them; see the README of leasehold-redis";
-    Some(info("permit_rights", found, remedy))
+fn rights_of_kind(missing: &Missing) -> Finding {
+    let (what, rights) = (missing.needs.what, missing.rights.join(", "));
+    let found = format!("{what} cannot be used; missing: {rights}");
+    let remedy = format!("for {what} grant them; see the README of leasehold-redis");
+    info(missing.needs.subject, found, &remedy)
 }
 
 // A database that several regions write to does not report that.
@@ -346,6 +337,7 @@ const IDLE_SECONDS_MIN: u64 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::rights;
 
     const TTL: Duration = Duration::from_secs(30);
 
@@ -440,14 +432,12 @@ mod tests {
         let findings = judge_server(&poor, &config(), &terms());
         let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
         assert_eq!((rights.level, rights.found.as_str()), (AuditLevel::Error, "missing: +pexpire, +hdel"));
-        poor.missing_rights_of_read_write_locks = Some(vec!["+hmget".into()]);
-        let finding = rights_of_read_write_locks(&poor).unwrap();
-        assert_eq!((finding.level, finding.found.contains("+hmget")), (AuditLevel::Info, true));
-        poor.missing_rights_of_read_write_locks = Some(Vec::new());
-        assert_eq!(rights_of_read_write_locks(&poor), None);
-        poor.missing_rights_of_permits = Some(vec!["+zadd".into()]);
-        let finding = rights_of_permits(&poor).unwrap();
-        assert_eq!((finding.level, finding.found.contains("+zadd")), (AuditLevel::Info, true));
+        for needs in &rights::ALL {
+            poor.missing_rights_of_kinds = vec![Missing { needs, rights: vec!["+zadd ~L".into()] }];
+            let findings = judge_server(&poor, &config(), &terms());
+            let finding = findings.iter().find(|finding| finding.subject == needs.subject).unwrap();
+            assert_eq!((finding.level, finding.found.contains("+zadd ~L")), (AuditLevel::Info, true));
+        }
     }
 
     #[test]

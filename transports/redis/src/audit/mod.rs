@@ -2,6 +2,7 @@
 
 mod facts;
 mod judge;
+mod rights;
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +13,6 @@ use fred::{
 use futures_util::future::join_all;
 use leasehold::{
     clock::Clock,
-    key::{Family, LockKey},
-    owner::Owner,
     transport::{AuditContext, AuditLevel, Finding, OpenLane},
 };
 
@@ -32,7 +31,7 @@ use crate::{
     discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::nodes::Nodes,
     wire::{
-        names::{channel_of, lock_channel, marker, permit_deadlines, read_timeout, token_counter},
+        names::{lock_channel, token_counter},
         reply,
         scripts::Script,
         sentinel::{SentinelSettings, quorum},
@@ -72,19 +71,18 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
 
 async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
-    let (info, settings, rights, read_write, permits, sample) = tokio::join!(
+    let name = example(terms);
+    let (info, settings, rights, of_kinds, sample) = tokio::join!(
         link.request("INFO", 0, Vec::new(), step),
         settings(link, step),
         missing_rights(connection, config, terms, step),
-        missing_rights_of_read_write_locks(connection, terms, step),
-        missing_rights_of_permits(connection, terms, step),
+        rights::missing(connection, &name, step),
         time(link, lane.clock, step),
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
     let mut facts = Facts::new(connection.address().to_string(), info, settings);
     (facts.missing_rights, facts.missing_fenced_rights) = rights.map_or((None, Vec::new()), by_kind);
-    facts.missing_rights_of_read_write_locks = read_write;
-    facts.missing_rights_of_permits = permits;
+    facts.missing_rights_of_kinds = of_kinds;
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
     facts.batches = match connection.batches() {
@@ -128,43 +126,6 @@ async fn missing_rights(
         literal(connection.publishes()),
         in_cluster,
         text(counter),
-    ];
-    ask_for_rights(connection, args, step).await
-}
-
-async fn missing_rights_of_read_write_locks(
-    connection: &Connection,
-    terms: &AuditContext,
-    step: Duration,
-) -> Option<Vec<String>> {
-    let key = LockKey::with_family("", &example(terms), Family::ReadWrite).ok()?;
-    let text = |text: &str| Value::String(Str::from(text));
-    let args = vec![
-        Value::String(Script::ReadWriteRights.source().clone()),
-        Value::Integer(0),
-        text(key.on_server()),
-        text(&channel_of(&key)),
-        literal(connection.publishes()),
-        text(&read_timeout(&key, Owner::new(Default::default(), 0))),
-    ];
-    ask_for_rights(connection, args, step).await
-}
-
-async fn missing_rights_of_permits(
-    connection: &Connection,
-    terms: &AuditContext,
-    step: Duration,
-) -> Option<Vec<String>> {
-    let key = LockKey::with_family("", &example(terms), Family::Permits).ok()?;
-    let text = |text: &str| Value::String(Str::from(text));
-    let args = vec![
-        Value::String(Script::PermitRights.source().clone()),
-        Value::Integer(0),
-        text(key.on_server()),
-        text(&channel_of(&key)),
-        literal(connection.publishes()),
-        text(&permit_deadlines(&key)),
-        text(&marker(key.on_server(), "audit")),
     ];
     ask_for_rights(connection, args, step).await
 }

@@ -1,6 +1,7 @@
 //! One call on one connection that is not a renewal. Each reply carries a server time.
 
 mod exclusive;
+mod fair;
 mod permits;
 mod read_write;
 
@@ -32,6 +33,7 @@ use crate::wire::{
 /// The kinds of locks and counters that this transport keeps.
 pub(crate) const KINDS: Kinds = Kinds::EXCLUSIVE
     .with(Kinds::FENCED)
+    .with(Kinds::FAIR)
     .with(Kinds::READ_WRITE)
     .with(Kinds::PERMITS)
     .with(Kinds::SEMAPHORE)
@@ -68,6 +70,9 @@ impl Connection {
             (HoldKind::Write, Op::Release) => self.release_write(call, asking).await,
             (HoldKind::Permits(_), Op::Acquire { ttl }) => self.acquire_permits(call, ttl, asking).await,
             (HoldKind::Permits(_), Op::Release) => self.release_permits(call, asking).await,
+            (HoldKind::Fair, Op::Acquire { ttl }) => self.queue(call, ttl, None, asking).await,
+            (HoldKind::Fair, Op::Queue { ttl, place }) => self.queue(call, ttl, Some(place), asking).await,
+            (HoldKind::Fair, Op::Release) => self.leave(call, asking).await,
             _ => Ok(call.unsupported("redis")),
         }
     }

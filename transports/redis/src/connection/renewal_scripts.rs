@@ -168,7 +168,8 @@ fn push_runs(args: &mut Vec<Value>, members: &[Call], packed: impl Fn(&[Call]) -
     }
 }
 
-fn numbers(run: &[Call]) -> Pack {
+/// The numbers of the owners.
+pub(super) fn numbers(run: &[Call]) -> Pack {
     let mut pack = Pack::of(run.len(), NUMBER_BYTES);
     run.iter().for_each(|member| push_number(&mut pack, member));
     pack

@@ -19,7 +19,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
-    names::{channel_of, permit_deadlines},
+    names::{channel_of, fair_line, permit_deadlines},
     reply::{Freed, Seen},
     scripts::Script,
 };
@@ -35,6 +35,7 @@ impl Connection {
             args
         };
         let (script, read) = match key.family() {
+            Family::Fair => (Script::FairInspect, Seen::read_fair as fn(&Frame) -> Option<Seen>),
             Family::Permits => (Script::PermitInspect, Seen::read_permits as fn(&Frame) -> Option<Seen>),
             Family::ReadWrite => (Script::ReadWriteInspect, Seen::read_write as fn(&Frame) -> Option<Seen>),
             _ => (Script::Inspect, Seen::read as fn(&Frame) -> Option<Seen>),
@@ -44,12 +45,15 @@ impl Connection {
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
-        let Seen { holds, remaining, permits, now } = answer.value;
-        let seen = Inspection::new(holds, remaining, self.at(now));
+        let Seen { holds, remaining, line, permits, now } = answer.value;
+        let seen = Inspection::new(holds, remaining, self.at(now)).with_line(line);
         Ok(permits.into_iter().fold(seen, Inspection::with_permits))
     }
 
     pub(crate) async fn force_release(&self, key: &LockKey, asking: Asking) -> Result<bool, CallError> {
+        if key.family() == Family::Fair {
+            return self.force_release_fair(key, asking).await;
+        }
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
@@ -95,6 +99,7 @@ fn force_release_of(family: Family) -> Script {
 fn keys_of(key: &LockKey) -> Vec<Value> {
     let name = text(key.on_server());
     match key.family() {
+        Family::Fair => vec![Value::Integer(2), name, text(&fair_line(key.on_server()))],
         Family::Permits => vec![Value::Integer(2), name, text(&permit_deadlines(key))],
         _ => vec![ONE, name],
     }
@@ -107,6 +112,8 @@ fn messages_of(family: Family) -> &'static [&'static str] {
         Family::ReadWrite => &["1", END_OF_HOLD],
         // A peer wakes as many waiters as the message says. Here the number is not known.
         Family::Permits => &["65535"],
+        // The head of the line has a channel of its own. Its next beat finds the lock free.
+        Family::Fair => &[],
         _ => &[END_OF_HOLD],
     }
 }

@@ -1,6 +1,7 @@
 //! A lane: its nodes, the topology that it publishes, and the tasks that keep its routes up to date. Dropping the
 //! lane ends all of them.
 
+mod beats;
 mod node;
 pub(crate) mod nodes;
 mod renewals;
@@ -14,15 +15,16 @@ use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
     key::LockKey,
+    owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, Inspection, Lane,
-        LanePurpose, LaneStats, Op, OpenLane, Outcome, TransportError, Watch,
+        AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, HoldKind, Inspection,
+        Lane, LanePurpose, LaneStats, Op, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
-use self::route::Route;
+use self::{beats::is_beat, route::Route};
 pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
@@ -70,16 +72,39 @@ impl RedisLane {
         if is_renewal(call) {
             return Ok(self.nodes.renew_alone(call.clone()).await.outcome);
         }
+        if is_beat(call) {
+            return Ok(self.beat_alone(call.clone()).await);
+        }
         if call.op != Op::Release {
             self.nodes.must_fit(&call.key)?;
         }
         let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
         let outcome =
             route.run(|connection, asking| async move { connection.call(call, asking).await }).await;
-        if outcome.as_ref().is_err_and(|error| is_split(call, error)) {
-            return self.release_split(call).await;
+        match outcome {
+            Err(error) if is_split(call, &error) && call.kind == HoldKind::Fair => {
+                self.release_hold(call, error).await
+            }
+            Err(error) if is_split(call, &error) => self.release_split(call).await,
+            outcome => Ok(publish_everywhere(outcome?, &route, call).await),
         }
-        Ok(publish_everywhere(outcome?, &route, call).await)
+    }
+
+    async fn beat_alone(&self, call: Call) -> Outcome {
+        let mut answered = self.nodes.beat(vec![call]).await;
+        answered.pop().map_or(Outcome::Pending, |call| call.outcome)
+    }
+
+    // While its slot is being moved, a fair lock's line cannot be looked at, but its hold can be ended. An owner without
+    // a hold may still have a place.
+    async fn release_hold(&self, call: &Call, refused: TransportError) -> Result<Outcome, TransportError> {
+        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
+        let release =
+            |connection: Arc<Connection>, asking| async move { connection.release(call, asking).await };
+        match route.run(release).await? {
+            Outcome::NotYours { .. } => Err(refused),
+            outcome => Ok(outcome),
+        }
     }
 
     // The timeout key stays until it expires.
@@ -114,11 +139,15 @@ impl Lane for RedisLane {
                 return self.nodes.renew(node, batch).await; // the usual case
             }
             let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
+            let is_beaten = |call: &Call| is_beat(call) && refusal(call).is_none();
+            let (beats, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_beaten);
             let others = join_all(others.into_iter().map(async |call| {
                 let outcome = self.call_alone(&call).await.into();
                 call.answered(outcome)
             }));
-            let (mut answered, others) = tokio::join!(self.nodes.renew(node, renewals), others);
+            let (mut answered, beats, others) =
+                tokio::join!(self.nodes.renew(node, renewals), self.nodes.beat(beats), others);
+            answered.extend(beats);
             answered.extend(others);
             answered
         })
@@ -128,6 +157,12 @@ impl Lane for RedisLane {
         let fits = self.nodes.must_fit(key).is_ok();
         let subscriber = self.nodes.subscriber().filter(|_| fits);
         subscriber.map_or_else(no_watch, |subscriber| subscriber.watch(key))
+    }
+
+    fn watch_turn(&self, key: &Arc<LockKey>, owner: Owner) -> Watch {
+        let fits = self.nodes.must_fit(key).is_ok();
+        let subscriber = self.nodes.subscriber().filter(|_| fits);
+        subscriber.map_or_else(no_watch, |subscriber| subscriber.watch_turn(key, owner))
     }
 
     fn count(&self, call: CounterCall) -> BoxFuture<'_, Result<CounterReply, TransportError>> {
@@ -183,10 +218,11 @@ fn is_renewal(call: &Call) -> bool {
     matches!(call.op, Op::Renew { .. })
 }
 
-// Whether the keys of a read hold were refused together, because one of them has moved to another node and the other
-// has not.
+// Whether the keys of a hold were refused together, because some of them have moved to another node and others have
+// not.
 fn is_split(call: &Call, error: &TransportError) -> bool {
-    is_read(call) && call.op == Op::Release && is_passing(error)
+    let has_many_keys = is_read(call) || call.kind == HoldKind::Fair;
+    has_many_keys && call.op == Op::Release && is_passing(error)
 }
 
 // After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is

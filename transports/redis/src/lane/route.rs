@@ -18,7 +18,7 @@ use crate::{
     config::RedisTopology,
     connection::{Asking, CallError, Connection, counter_channel},
     wire::{
-        names::{channel_of, read_timeout},
+        names::{channel_of, fair_deadlines, fair_line, fair_places, read_timeout},
         redirect::RedirectKind,
     },
 };
@@ -121,12 +121,18 @@ impl Nodes {
             return Ok(());
         }
         must_share_slot(key, "lock", ("channel", &channel_of(key)))?;
-        if key.family() != Family::ReadWrite {
-            return Ok(());
+        let name = key.on_server();
+        // The names of any owner: owners have no braces.
+        let owner = Owner::new(Default::default(), 0);
+        match key.family() {
+            Family::ReadWrite => must_share_slot(key, "lock", ("timeout key", &read_timeout(key, owner))),
+            Family::Fair => {
+                must_share_slot(key, "lock", ("line", &fair_line(name)))?;
+                must_share_slot(key, "lock", ("deadlines", &fair_deadlines(name)))?;
+                must_share_slot(key, "lock", ("places", &fair_places(name)))
+            }
+            _ => Ok(()),
         }
-        // That of any owner: owners have no braces.
-        let timeout_key = read_timeout(key, Owner::new(Default::default(), 0));
-        must_share_slot(key, "lock", ("timeout key", &timeout_key))
     }
 
     /// Checks the same for a counter.

@@ -19,6 +19,7 @@ use leasehold::{
     clock::Clock,
     key::LockKey,
     log,
+    owner::Owner,
     routing::topology::NodeId,
     transport::{Counter, OpenLane, TransportError, Watch, WatchState},
 };
@@ -35,7 +36,10 @@ use crate::{
         Server,
         deployment::{Deployment, Routes},
     },
-    wire::{names::channel_of, shown::shown},
+    wire::{
+        names::{channel_of, turn_channel},
+        shown::shown,
+    },
 };
 
 /// The watches of one lane, and the connections that serve them, one for each node.
@@ -69,6 +73,11 @@ impl Subscriber {
     /// Watches a counter's channel.
     pub(crate) fn watch_counter(self: &Arc<Self>, key: &LockKey, counter: Counter) -> Watch {
         self.watch_channel(counter_channel(key.on_server(), counter), key)
+    }
+
+    /// Watches the channel of one place in the line of a fair lock.
+    pub(crate) fn watch_turn(self: &Arc<Self>, key: &LockKey, owner: Owner) -> Watch {
+        self.watch_channel(turn_channel(key.on_server(), owner), key)
     }
 
     fn watch_channel(self: &Arc<Self>, channel: String, key: &LockKey) -> Watch {

@@ -3,6 +3,7 @@
 pub(crate) mod cluster_nodes;
 pub(crate) mod depth;
 pub(crate) mod error_reply;
+pub(crate) mod fair_reply;
 mod host_port;
 pub(crate) mod msgpack;
 pub mod names;

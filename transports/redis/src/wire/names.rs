@@ -42,6 +42,26 @@ pub(crate) fn permit_deadlines(key: &LockKey) -> String {
     suffix(key.on_server(), "timeout")
 }
 
+/// Returns the key of the line of a fair lock: a list of owners.
+pub fn fair_line(lock: &str) -> String {
+    prefix("redisson_lock_queue", lock)
+}
+
+/// Returns the key of the deadlines of a fair lock's line.
+pub fn fair_deadlines(lock: &str) -> String {
+    prefix("redisson_lock_timeout", lock)
+}
+
+/// Returns the key that says until when the places of Leasehold in a fair lock's line are alive.
+pub fn fair_places(lock: &str) -> String {
+    suffix(lock, "leasehold_alive")
+}
+
+/// Returns the channel on which the owner is told that its place is the head of a fair lock's line and the lock is free.
+pub(crate) fn turn_channel(lock: &str, owner: Owner) -> String {
+    format!("{}:{owner}", lock_channel(lock))
+}
+
 /// Returns the channel on which new permits of a semaphore are published.
 pub fn semaphore_channel(semaphore: &str) -> String {
     prefix("redisson_sc", semaphore)
@@ -56,6 +76,7 @@ pub fn latch_channel(latch: &str) -> String {
 pub fn marker(counter: &str, client: &str) -> String {
     suffix(counter, &["leasehold_op:", client].concat())
 }
+
 /// Returns the key of the token counter of a fenced lock.
 pub fn token_counter(lock: &str) -> String {
     prefix(TOKEN_COUNTER, lock)
@@ -108,10 +129,13 @@ mod tests {
         assert_eq!(prefix("redisson_sc", "{t}L"), "redisson_sc:{t}L");
         assert_eq!(token_counter("L"), "redisson_lock_token:{L}");
         assert_eq!(token_counter("{t}L"), "redisson_lock_token:{t}L");
-        assert_eq!(prefix("redisson_lock_queue", "L"), "redisson_lock_queue:{L}");
-        assert_eq!(prefix("redisson_lock_timeout", "L"), "redisson_lock_timeout:{L}");
-        assert_eq!(suffix("L", "leasehold_alive"), "{L}:leasehold_alive");
-        assert_eq!(suffix("{t}L", "leasehold_alive"), "{t}L:leasehold_alive");
+        assert_eq!(fair_line("L"), "redisson_lock_queue:{L}");
+        assert_eq!(fair_line("{t}L"), "redisson_lock_queue:{t}L");
+        assert_eq!(fair_deadlines("L"), "redisson_lock_timeout:{L}");
+        assert_eq!(fair_places("L"), "{L}:leasehold_alive");
+        assert_eq!(fair_places("{t}L"), "{t}L:leasehold_alive");
+        let owner = Owner::new(Default::default(), 7);
+        assert_eq!(turn_channel("L", owner), format!("redisson_lock__channel:{{L}}:{owner}"));
         assert_eq!(semaphore_channel("L"), "redisson_sc:{L}");
         assert_eq!(latch_channel("L"), "redisson_countdownlatch__channel__{L}");
         assert_eq!(latch_channel("a:{b}"), "redisson_countdownlatch__channel__{a:{b}}");

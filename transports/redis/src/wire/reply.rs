@@ -68,6 +68,8 @@ pub(crate) enum Counted {
 pub(crate) struct Seen {
     pub(crate) holds: Vec<Hold>,
     pub(crate) remaining: Remaining,
+    /// The owners that wait for a fair lock.
+    pub(crate) line: Vec<String>,
     pub(crate) permits: Option<PermitCount>,
     pub(crate) now: u64,
 }
@@ -206,7 +208,20 @@ impl Seen {
         // A free lock has no holds, and its `remaining` has no meaning.
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
         let holds = pairs.map(|pair| Some(hold(pair)?.with_remaining(remaining))).collect::<Option<_>>()?;
-        Some(Self { holds, remaining, permits: None, now: micros(now)? })
+        Some(Self { holds, remaining, line: Vec::new(), permits: None, now: micros(now)? })
+    }
+}
+
+impl Seen {
+    /// Parses the reply about a fair lock.
+    pub(crate) fn read_fair(frame: &Frame) -> Option<Self> {
+        let [now, left, fields, line] = array(frame)? else { return None };
+        let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
+        let of = |pair: &[Frame]| Some(hold(pair)?.with_mode(LockMode::Fair).with_remaining(remaining));
+        let holds = array(fields)?.chunks(2).map(of).collect::<Option<_>>()?;
+        let owner = |frame: &Frame| Some(String::from_utf8_lossy(bytes(frame)?).into_owned());
+        let line = array(line)?.iter().map(owner).collect::<Option<_>>()?;
+        Some(Self { holds, remaining, line, permits: None, now: micros(now)? })
     }
 }
 
@@ -218,7 +233,7 @@ impl Seen {
         let id = |pair: &[Frame]| Some(hold(pair)?.with_mode(LockMode::Permits));
         let holds = array(fields)?.chunks(2).map(id).collect::<Option<_>>()?;
         let permits = PermitCount::new(number(available)?, u64::try_from(number(held)?).ok()?);
-        Some(Self { holds, remaining, permits: Some(permits), now: micros(now)? })
+        Some(Self { holds, remaining, line: Vec::new(), permits: Some(permits), now: micros(now)? })
     }
 }
 
@@ -236,7 +251,7 @@ impl Seen {
             }
         }
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
-        Some(Self { holds, remaining, permits: None, now: micros(now)? })
+        Some(Self { holds, remaining, line: Vec::new(), permits: None, now: micros(now)? })
     }
 }
 
@@ -292,7 +307,7 @@ fn hold_named(owner: &str, count: &Frame) -> Hold {
     Hold::new(owner, count)
 }
 
-fn remaining(left: i64) -> Option<Remaining> {
+pub(super) fn remaining(left: i64) -> Option<Remaining> {
     match left {
         -1 => Some(Remaining::NoExpiry),
         left => Some(Remaining::For(Duration::from_millis(u64::try_from(left).ok()?))),
@@ -314,7 +329,7 @@ pub(crate) fn number(frame: &Frame) -> Option<i64> {
     if let Frame::Number { data, .. } = frame { Some(*data) } else { None }
 }
 
-fn micros(frame: &Frame) -> Option<u64> {
+pub(super) fn micros(frame: &Frame) -> Option<u64> {
     sane(u64::try_from(number(frame)?).ok()?)
 }
 
@@ -323,7 +338,7 @@ fn sane(micros: u64) -> Option<u64> {
     (micros <= 1 << 53).then_some(micros)
 }
 
-fn bytes(frame: &Frame) -> Option<&[u8]> {
+pub(super) fn bytes(frame: &Frame) -> Option<&[u8]> {
     match frame {
         Frame::BlobString { data, .. } | Frame::SimpleString { data, .. } => Some(data),
         _ => None,

@@ -7,6 +7,16 @@ use std::sync::{
 
 use fred::bytes_utils::Str;
 
+/// The text of a script of fair locks: how all of them judge the line, then what it does.
+macro_rules! fair {
+    ($name:literal) => {
+        concat!(
+            include_str!("../../scripts/fair_line.lua"),
+            include_str!(concat!("../../scripts/", $name, ".lua"))
+        )
+    };
+}
+
 /// One script of the folder `scripts`. Its file says the keys, the arguments, the replies, and why it is safe to run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
@@ -30,6 +40,10 @@ pub(crate) enum Script {
     Semaphore,
     Latch,
     Count,
+    FairQueue,
+    FairBeat,
+    FairRelease,
+    FairForceRelease,
     /// For the audit. It is only sent as text.
     Rights,
     /// As [`Rights`](Self::Rights), for read/write locks.
@@ -43,6 +57,11 @@ pub(crate) enum Script {
     PermitForceRelease,
     /// As [`Rights`](Self::Rights), for permits that expire.
     PermitRights,
+    /// As [`Rights`](Self::Rights), for fair locks.
+    FairRights,
+    FairInspect,
+    /// As [`Rights`](Self::Rights), for semaphores and latches.
+    CounterRights,
 }
 
 /// The text of a script with its digest. Sending either copies nothing.
@@ -56,7 +75,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 30] = [
+    const ALL: [Script; 37] = [
         Script::Acquire,
         Script::FencedAcquire,
         Script::Release,
@@ -77,6 +96,10 @@ impl Script {
         Script::Semaphore,
         Script::Latch,
         Script::Count,
+        Script::FairQueue,
+        Script::FairBeat,
+        Script::FairRelease,
+        Script::FairForceRelease,
         Script::Rights,
         Script::ReadWriteRights,
         Script::PermitAcquire,
@@ -87,6 +110,9 @@ impl Script {
         Script::PermitCount,
         Script::PermitForceRelease,
         Script::PermitRights,
+        Script::FairRights,
+        Script::FairInspect,
+        Script::CounterRights,
     ];
 
     /// The text.
@@ -127,6 +153,10 @@ impl Script {
             Script::Semaphore => include_str!("../../scripts/semaphore.lua"),
             Script::Latch => include_str!("../../scripts/latch.lua"),
             Script::Count => include_str!("../../scripts/count.lua"),
+            Script::FairQueue => fair!("fair_queue"),
+            Script::FairBeat => fair!("fair_beat"),
+            Script::FairRelease => fair!("fair_release"),
+            Script::FairForceRelease => fair!("fair_force_release"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
             Script::ReadWriteRights => include_str!("../../scripts/read_write_rights.lua"),
             Script::PermitAcquire => include_str!("../../scripts/permit_acquire.lua"),
@@ -137,6 +167,9 @@ impl Script {
             Script::PermitCount => include_str!("../../scripts/permit_count.lua"),
             Script::PermitForceRelease => include_str!("../../scripts/permit_force_release.lua"),
             Script::PermitRights => include_str!("../../scripts/permit_rights.lua"),
+            Script::FairRights => include_str!("../../scripts/fair_rights.lua"),
+            Script::FairInspect => include_str!("../../scripts/fair_inspect.lua"),
+            Script::CounterRights => include_str!("../../scripts/counter_rights.lua"),
         }
     }
 }

@@ -6,6 +6,7 @@ mod cluster_down;
 mod clusters;
 mod distances;
 mod failures;
+mod fair;
 mod fake;
 mod far;
 mod locks;

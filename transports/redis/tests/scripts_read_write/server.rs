@@ -1,7 +1,12 @@
 //! A server of the test's own, on a free loopback port, ended by its process id.
 
 use std::{
+    ffi::OsString,
     net::{TcpListener, TcpStream},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -13,6 +18,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     child: Child,
     dir: PathBuf,
+    _reserved: UnixListener,
 }
 
 /// The programs to test with: Debian's Redis, and those that `tests/harness/servers.sh` has fetched.
@@ -37,13 +43,18 @@ impl Server {
     }
 
     pub(crate) fn start_program(program: &Path, args: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start_with(program, args, &[])
+    }
+
+    pub(crate) fn start_with(program: &Path, args: &[&str], env: &[(OsString, OsString)]) -> Self {
+        let (port, reserved) = std::iter::repeat_with(free_port).flatten().next().unwrap();
         let dir = std::env::temp_dir().join(format!("leasehold-scripts-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let mut child = Command::new(program)
             .args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1", "--dir"])
             .arg(&dir)
             .args(args)
+            .envs(env.iter().cloned())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -52,7 +63,7 @@ impl Server {
             assert!(child.try_wait().unwrap().is_none(), "{program:?} refuses {args:?}");
             std::thread::yield_now();
         }
-        Self { port, child, dir }
+        Self { port, child, dir, _reserved: reserved }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -66,4 +77,12 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// A port that nobody listens on. The kernel gives the same port to another test until the server listens, and both tests
+/// would then use one server. So the port is reserved by its name, for as long as the server lives.
+fn free_port() -> Option<(u16, UnixListener)> {
+    let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+    let name = SocketAddr::from_abstract_name(format!("leasehold-scripts-{port}")).ok()?;
+    Some((port, UnixListener::bind_addr(&name).ok()?))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::types::Value;
 use leasehold::{
     FencingMode,
-    transport::{Call, Outcome},
+    transport::{Call, HoldKind, Outcome},
 };
 
 use crate::{
@@ -42,10 +42,11 @@ impl Connection {
             .await
     }
 
-    pub(super) async fn release(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
+    /// Releases a lock with one holder. A fair lock's line is not touched, and none of its waiters is told.
+    pub(crate) async fn release(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
         let name = call.key.on_server();
-        let publish =
-            if call.kind.notifies() { self.publish() } else { Value::from_static_str(NOT_PUBLISHED) };
+        let is_told = call.kind.notifies() && call.kind != HoldKind::Fair;
+        let publish = if is_told { self.publish() } else { Value::from_static_str(NOT_PUBLISHED) };
         let values = [text(&call.owner.to_string()), text(&lock_channel(name)), publish];
         self.release_by(Script::Release, call, (&[text(name)], &values), asking).await
     }

@@ -37,7 +37,8 @@ final class Verbs {
 
     /**
      * {@code a+b}: the multi lock of a and b. {@code red:a}: the RedLock of a on all servers. {@code fenced:a}, {@code
-     * spin:a}, {@code read:a} and {@code write:a}: that lock, or that side of the read/write lock. Else the plain lock.
+     * spin:a}, {@code fair:a}, {@code read:a} and {@code write:a}: that lock, or that side of the read/write lock. Else
+     * the plain lock.
      */
     private RLock lockOf(String name) {
         if (name.contains("+")) {
@@ -50,6 +51,7 @@ final class Verbs {
             case "red" -> redLockOf(rest);
             case "fenced" -> redisson.getFencedLock(rest);
             case "spin" -> redisson.getSpinLock(rest);
+            case "fair" -> redisson.getFairLock(rest);
             case "read" -> redisson.getReadWriteLock(rest).readLock();
             case "write" -> redisson.getReadWriteLock(rest).writeLock();
             default -> redisson.getLock(name);

@@ -1,0 +1,110 @@
+//! The rights that some kinds of locks need besides those of every lock. Which of them are missing is asked on the
+//! server, which touches no key for it.
+
+use std::time::Duration;
+
+use fred::{bytes_utils::Str, types::Value};
+use futures_util::future::join_all;
+use leasehold::{
+    key::{Family, LockKey},
+    owner::Owner,
+};
+
+use super::{ask_for_rights, literal};
+use crate::{
+    connection::Connection,
+    wire::{
+        names::{
+            channel_of, fair_deadlines, fair_line, fair_places, latch_channel, marker, permit_deadlines,
+            read_timeout, semaphore_channel, turn_channel,
+        },
+        scripts::Script,
+    },
+};
+
+/// Kinds of locks that need the same rights.
+#[derive(Debug)]
+pub(crate) struct Needs {
+    /// The subject of the finding.
+    pub(crate) subject: &'static str,
+    /// Their name in a sentence.
+    pub(crate) what: &'static str,
+    script: Script,
+    family: Family,
+    /// The keys and channels of a lock, as the script takes them.
+    names: fn(&LockKey) -> Vec<String>,
+}
+
+/// The missing rights of some kinds; at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    pub(crate) needs: &'static Needs,
+    pub(crate) rights: Vec<String>,
+}
+
+const READ_WRITE: Needs = Needs {
+    subject: "read_write_rights",
+    what: "read/write locks",
+    script: Script::ReadWriteRights,
+    family: Family::ReadWrite,
+    names: |key| vec![key.on_server().to_owned(), channel_of(key), read_timeout(key, nobody())],
+};
+
+const FAIR: Needs = Needs {
+    subject: "fair_rights",
+    what: "fair locks",
+    script: Script::FairRights,
+    family: Family::Fair,
+    names: |key| {
+        let lock = key.on_server();
+        vec![fair_line(lock), fair_deadlines(lock), fair_places(lock), turn_channel(lock, nobody())]
+    },
+};
+
+const PERMITS: Needs = Needs {
+    subject: "permit_rights",
+    what: "permits that expire",
+    script: Script::PermitRights,
+    family: Family::Permits,
+    names: |key| {
+        let name = key.on_server();
+        vec![name.to_owned(), channel_of(key), permit_deadlines(key), marker(name, "audit")]
+    },
+};
+
+const COUNTERS: Needs = Needs {
+    subject: "counter_rights",
+    what: "semaphores and latches",
+    script: Script::CounterRights,
+    family: Family::Exclusive,
+    names: |key| {
+        let name = key.on_server();
+        vec![name.to_owned(), marker(name, "audit"), semaphore_channel(name), latch_channel(name)]
+    },
+};
+
+pub(crate) static ALL: [Needs; 4] = [READ_WRITE, FAIR, PERMITS, COUNTERS];
+
+/// Asks for the rights of all kinds. A kind is not in the list if it lacks none, or if the server cannot tell.
+pub(crate) async fn missing(connection: &Connection, name: &str, step: Duration) -> Vec<Missing> {
+    let asked = ALL.iter().map(|needs| async move {
+        let rights = ask(connection, needs, name, step).await?;
+        (!rights.is_empty()).then_some(Missing { needs, rights })
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+async fn ask(connection: &Connection, needs: &Needs, name: &str, step: Duration) -> Option<Vec<String>> {
+    let key = LockKey::with_family("", name, needs.family).ok()?;
+    let mut args = vec![
+        Value::String(needs.script.source().clone()),
+        Value::Integer(0),
+        literal(connection.publishes()),
+    ];
+    args.extend((needs.names)(&key).into_iter().map(|name| Value::String(Str::from(name))));
+    ask_for_rights(connection, args, step).await
+}
+
+fn nobody() -> Owner {
+    Owner::new(Default::default(), 0)
+}
