@@ -1,4 +1,6 @@
-//! At most two of six jobs at once, and one of them dies. `cargo example permits [-- --url redis://127.0.0.1 | -- --config FILE]`
+//! At most two of six jobs at once, and one holder that dies.
+//!
+//! `cargo example permits [-- --url redis://127.0.0.1 | -- --config FILE]`
 
 use std::{
     sync::{

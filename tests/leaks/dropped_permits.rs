@@ -1,5 +1,5 @@
-//! Every call for permits that expire is dropped at its n-th poll, for n = 1 until it completes; afterwards every permit is
-//! available again, and nothing waits, is held or is on its way.
+//! Every call for permits that expire is dropped at its n-th poll, for n = 1 until it completes. Afterwards every permit
+//! is available again, and nothing waits, is held or is on its way.
 
 #![allow(clippy::async_yields_async)] // a stage is set up first, and then hands out the future to be dropped
 
