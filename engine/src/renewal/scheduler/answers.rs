@@ -57,7 +57,7 @@ impl Scheduler {
             }
             Outcome::Renewed { found, at } if matches!(member.op, Op::Renew { .. }) => {
                 counts.count_renewed();
-                if member.kind == HoldKind::Read {
+                if matches!(member.kind, HoldKind::Read) {
                     self.handle_downgraded(member.ticket); // the server knows a read hold
                 }
                 let left = self.handle_renewed(member, Some((found, at)), sent, now, topology);
@@ -100,7 +100,7 @@ impl Scheduler {
 
     // The renewal has found no write hold. A downgrade without an answer may have been executed before.
     fn may_be_downgraded(&self, member: &Call) -> bool {
-        let is_write_renewal = member.kind == HoldKind::Write && matches!(member.op, Op::Renew { .. });
+        let is_write_renewal = matches!(member.kind, HoldKind::Write) && matches!(member.op, Op::Renew { .. });
         let wants = |record: &Record| record.lease.wants_downgrade();
         is_write_renewal && self.records.get(member.ticket).is_some_and(wants)
     }

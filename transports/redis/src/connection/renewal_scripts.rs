@@ -37,7 +37,7 @@ pub(crate) enum Part {
 
 /// Whether it is a read hold. It has two keys, the lock and its timeout key.
 pub(crate) fn is_read(call: &Call) -> bool {
-    call.kind == HoldKind::Read
+    matches!(call.kind, HoldKind::Read)
 }
 
 impl RenewalScript {

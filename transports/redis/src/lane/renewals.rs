@@ -19,7 +19,7 @@ use leasehold::{
         slot::Slot,
         topology::{ClockId, NodeId},
     },
-    transport::{Call, Effect, ErrorKind, Outcome, TransportError},
+    transport::{Call, Effect, ErrorKind, HoldKind, Outcome, TransportError},
 };
 
 use super::nodes::Nodes;
@@ -31,7 +31,7 @@ impl Nodes {
     /// Renews many locks of one node. Renewals that the node does not serve any more go to the node that does, one
     /// by one.
     pub(crate) async fn renew(&self, node: NodeId, members: Vec<Call>) -> Vec<Call> {
-        if !members.iter().any(|member| is_read(member) || permits_of(member).is_some()) {
+        if !members.iter().any(has_its_own_script) {
             return self.renew_alike(node, members).await; // the usual case
         }
         let batches = alike(members).into_iter().map(|members| self.renew_alike(node, members));
@@ -170,6 +170,10 @@ impl Nodes {
         }
         Ok(())
     }
+}
+
+fn has_its_own_script(renewal: &Call) -> bool {
+    matches!(renewal.kind, HoldKind::Read | HoldKind::Permits(_))
 }
 
 /// Splits renewals into those that one script can send.
