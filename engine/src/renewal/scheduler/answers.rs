@@ -100,7 +100,8 @@ impl Scheduler {
 
     // The renewal has found no write hold. A downgrade without an answer may have been executed before.
     fn may_be_downgraded(&self, member: &Call) -> bool {
-        let is_write_renewal = matches!(member.kind, HoldKind::Write) && matches!(member.op, Op::Renew { .. });
+        let is_write_renewal =
+            matches!(member.kind, HoldKind::Write) && matches!(member.op, Op::Renew { .. });
         let wants = |record: &Record| record.lease.wants_downgrade();
         is_write_renewal && self.records.get(member.ticket).is_some_and(wants)
     }
