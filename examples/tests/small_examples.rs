@@ -37,6 +37,12 @@ fn fenced() {
 }
 
 #[test]
+fn fair() {
+    let said = ["served in the order of arrival: 1 2 3 4 5", "a try is refused while others wait: true"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_fair"), &said);
+}
+
+#[test]
 fn spin() {
     let said = ["4 workers have counted to 100", "asked the server"];
     in_memory_and_on_redis(env!("CARGO_BIN_EXE_spin"), &said);

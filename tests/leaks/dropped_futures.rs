@@ -18,6 +18,7 @@ on_every_ground!(
     acquire_that_waits_in_vain,
     acquire_of_a_fenced_lock_held_elsewhere,
     acquire_of_a_spin_lock_held_elsewhere,
+    acquire_of_a_fair_lock_held_elsewhere,
     try_acquire,
     run,
     multi_acquire,
@@ -71,6 +72,14 @@ fn acquire_of_a_spin_lock_held_elsewhere<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         give_back_soon(stage.other.spin_lock("a").wait(PATIENCE).acquire().await.expect("free"));
         let acquire = stage.engine.spin_lock("a").acquire();
+        polled(async move { drop(acquire.await) })
+    });
+}
+
+fn acquire_of_a_fair_lock_held_elsewhere<G: Fixture>() {
+    at_every_poll::<G>(async |stage| {
+        give_back_soon(stage.other.fair_lock("a").wait(PATIENCE).acquire().await.expect("free"));
+        let acquire = stage.engine.fair_lock("a").acquire();
         polled(async move { drop(acquire.await) })
     });
 }

@@ -18,6 +18,7 @@ mod engines;
 mod experiments;
 mod failovers;
 mod fair;
+mod fair_random;
 mod fenced;
 mod kinds;
 mod late_sends;
