@@ -2,7 +2,7 @@
 //! share it, as two processes would. `cargo example fair [-- --url redis://127.0.0.1 | -- --config FILE]`
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::mpsc::{Sender, channel},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 async fn main() -> Result<(), Trouble> {
     let (one, other) = engines().await?;
     let printing = one.fair_lock("printer:2").wait(WAIT).acquire().await?;
-    let (served, mut jobs) = (Arc::new(Mutex::new(Vec::new())), JoinSet::new());
+    let ((served, order), mut jobs) = (channel(), JoinSet::new());
     for number in 1..=5 {
         let engine = if number % 2 == 0 { one.clone() } else { other.clone() };
         jobs.spawn(print(engine, number, served.clone()));
@@ -28,15 +28,16 @@ async fn main() -> Result<(), Trouble> {
     while let Some(done) = jobs.join_next().await {
         done??;
     }
-    println!("served in the order of arrival: {}", served.lock().map_err(|_| "poisoned")?.join(" "));
+    drop(served);
+    println!("served in the order of arrival: {}", Vec::from_iter(order).join(" "));
     one.shutdown(Duration::from_secs(2)).await;
     other.shutdown(Duration::from_secs(2)).await;
     Ok(())
 }
 
-async fn print(engine: Engine, number: u32, served: Arc<Mutex<Vec<String>>>) -> Result<(), Trouble> {
+async fn print(engine: Engine, number: u32, served: Sender<String>) -> Result<(), Trouble> {
     let lease = engine.fair_lock("printer:2").wait(WAIT).acquire().await?;
-    served.lock().map_err(|_| "poisoned")?.push(number.to_string());
+    served.send(number.to_string())?;
     tokio::time::sleep(Duration::from_millis(20)).await;
     lease.release().await?;
     Ok(())

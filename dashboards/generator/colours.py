@@ -53,7 +53,7 @@ SOURCE = {
     "retry": BAD,
 }
 # None is good or bad: they are shown with what failed, too.
-OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple", "count": "orange"}
+OPERATION = {"acquire": QUIET, "release": "yellow", "renew": "purple", "count": "orange", "beat": "blue"}
 RESULT = {"ok": GOOD, "error": BAD}
 REDIRECT = {"moved": QUIET, "ask": LATE}
 THREAD = {"calls": QUIET, "renewal": "purple"}

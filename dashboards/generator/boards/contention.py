@@ -176,6 +176,12 @@ WAKEUPS = [
         [series("sum(increase(leasehold_peers_without_expiry_total{@process}[@rate]))", "without expiry")],
         colours={"without expiry": colours.BAD},
     ),
+    lines(
+        "Places lost in the lines of fair locks",
+        "Waiting callers whose place the server had removed. They went to the end of the line: the engine was too slow.",
+        [series("sum(increase(leasehold_places_lost_total{@process}[@rate]))", "places lost")],
+        colours={"places lost": colours.BAD},
+    ),
 ]
 
 COUNTERS = [

@@ -10,7 +10,6 @@ use super::{
     bulk_limiter::BulkPermit,
     caller::{Caller, Leaving},
     entry::{Ask, Cause, Grant, Step, Verdict},
-    fair_driver,
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
     table::Slot,
@@ -23,7 +22,7 @@ use crate::{
     dispatch::retry_rate::RetryPermit,
     guard,
     inner::Inner,
-    key::{Family, LockKey},
+    key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
     metrics::{self, AskAnswer, EngineEvent, LabelSet, LockEvent},
@@ -35,9 +34,6 @@ use crate::{
 /// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
 /// answer.
 pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
-    if key.family() == Family::Fair {
-        return fair_driver::start(inner, key);
-    }
     inner.events.totals.served.add(1);
     inner.contended_keys.join(key.slot());
     inner.spawn(drive(DrainGuard { inner: inner.clone(), key: key.clone(), armed: true }, permit));

@@ -9,6 +9,7 @@ use super::{
     caller::{Caller, CallerId, Patience, ScopeId},
     driver,
     entry::ScopeView,
+    fair_driver,
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
     table::Slot,
@@ -17,7 +18,7 @@ use crate::{
     clock::Instant,
     error::{AcquireError, Invalid},
     inner::Inner,
-    key::LockKey,
+    key::{Family, LockKey},
     lease::shared::{LeaseCore, Terms},
     transport::HoldKind,
 };
@@ -122,7 +123,10 @@ pub(crate) fn queue_up(
         Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
     })?;
     if start {
-        driver::start(inner, &call.key, permit);
+        match call.key.family() {
+            Family::Fair => fair_driver::start(inner, &call.key),
+            _ => driver::start(inner, &call.key, permit),
+        }
     }
     Ok(next)
 }

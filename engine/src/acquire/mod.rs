@@ -23,6 +23,7 @@ pub(crate) mod entry;
 mod fair_driver;
 pub(crate) mod fair_entry;
 pub(crate) mod fairness;
+mod held_here;
 pub(crate) mod pending_grant;
 mod queue;
 mod queue_index;

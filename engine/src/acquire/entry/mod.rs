@@ -35,8 +35,8 @@ use super::{
     caller::{Caller, CallerId, ScopeId},
     caller_deadlines::Coming,
     clarity::Unclear,
-    fair_entry::HeldHere,
     fairness::Fairness,
+    held_here::HeldHere,
     queue::Queue,
 };
 use crate::{

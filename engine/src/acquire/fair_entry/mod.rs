@@ -40,6 +40,7 @@ use super::{
     caller::{CallerId, ScopeId},
     caller_deadlines::Coming,
     clarity::{Unclear, backoff},
+    held_here::HeldHere,
     queue::Queue,
 };
 use crate::{
@@ -69,15 +70,6 @@ pub(crate) struct FairPace {
     pub(crate) terms: PlaceTerms,
     /// How many places of this engine one key may have at once.
     pub(crate) places_max: usize,
-}
-
-/// What the leases of this engine say about the key.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HeldHere {
-    /// A lease holds the key.
-    pub(crate) held: bool,
-    /// A lease holds the key and is not in jeopardy.
-    pub(crate) surely: bool,
 }
 
 /// The places of one key, and what is known of its line.
