@@ -83,7 +83,7 @@ impl Crew {
         }
     }
 
-    async fn bear(&self, error: AcquireError) {
+    pub(crate) async fn bear(&self, error: AcquireError) {
         self.tally.failed();
         match error {
             AcquireError::Unavailable { .. } | AcquireError::TimedOut { .. } | AcquireError::Lost(_) => {

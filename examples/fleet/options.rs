@@ -233,18 +233,20 @@ cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
     exclusive      the plain lock: no two hold it at once, and tokens rise
     spin           the spin lock: the same
     fenced         the fenced lock: the same, with tokens of a counter
+    fair           the fair lock: the same, first come, first served
     read-write     three of four turns read, one writes: a writer holds it alone, and its token is above all before
     semaphore      one to three permits a turn: never more than --permits, and at the end all are there again
+    permits        permits that expire: one to three a turn, never more than --permits, and none is missing at the end
     latch          all contenders of a key count it down: it opens for nobody before the last one, and then for all
   --leases N       leases held and renewed                            [10000]
   --classes C      lock classes the leases are spread over; above 64 they overflow    [1]
   --contenders M   tasks that contend for the keys                    [64]
   --keys K         keys they contend for                              [16]
-  --permits P      permits of each key of --kind semaphore            [4]
+  --permits P      permits of each key of --kind semaphore, permits   [4]
   --hold-ms MS     how long a contender holds                         [5]
   --ttl-ms MS      ttl of every lease, at least 1000                  [30000, or as FILE says]
   --seconds S      for how long, from the first acquire on            [15]
-  --allow-loss     losses, and faults of semaphores and latches, are printed and allowed: for runs in which the server
+  --allow-loss     losses, and faults of semaphores, permits and latches, are printed and allowed: for runs in which the server
                    fails
   --json           the last line of stdout is the summary as one JSON object
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of

@@ -43,10 +43,12 @@ fn with_server(check: impl Fn(&RedisServer, &[&str])) {
     assert!(settles_empty_but_counters(&server), "{:?}", leftovers(server.port()));
 }
 
-/// Semaphores stay, and what the server remembers of their operations ends with its ttl.
+/// Semaphores and permits stay, and what the server remembers of their operations ends with its ttl.
 fn settles_empty_but_counters(server: &RedisServer) -> bool {
     let is_of_a_lock = |left: &Leftover| match left {
-        Leftover::Key { name, .. } => !name.contains("leasehold_op") && !name.contains("fleet:semaphore:"),
+        Leftover::Key { name, .. } => {
+            !["leasehold_op", "fleet:semaphore:", "fleet:permits:"].iter().any(|part| name.contains(part))
+        }
         Leftover::Channel(_) => true,
     };
     let nothing = || {
@@ -73,6 +75,16 @@ fn fenced_locks_in_memory_end_well() {
 }
 
 #[test]
+fn fair_locks_in_memory_end_well() {
+    check_a_run_of_locks("fair", &[]);
+}
+
+#[test]
+fn permits_in_memory_end_well() {
+    check_a_run_of_locks("permits", &["--permits", "2"]);
+}
+
+#[test]
 fn readers_and_writers_in_memory_end_well() {
     check_a_run_of_locks("read-write", &[]);
 }
@@ -89,7 +101,7 @@ fn latches_in_memory_end_well() {
 
 #[test]
 fn every_kind_of_lock_ends_well_on_a_server_and_leaves_nothing() {
-    for kind in ["spin", "fenced", "read-write"] {
+    for kind in ["spin", "fenced", "fair", "read-write"] {
         let server = RedisServer::start().expect("a server");
         check_a_run_of_locks(kind, &["--url", &server.url()]);
         let patience = Duration::from_secs(10);
@@ -98,15 +110,30 @@ fn every_kind_of_lock_ends_well_on_a_server_and_leaves_nothing() {
 }
 
 #[test]
-fn semaphores_and_latches_end_well_on_a_server() {
+fn semaphores_permits_and_latches_end_well_on_a_server() {
+    with_server(|_, url| check_a_run_of_locks("permits", url));
     with_server(|_, url| check_a_run_of_locks("semaphore", url));
     with_server(|_, url| check_a_run_of_latches(url));
 }
 
 #[test]
 fn several_fleets_share_semaphores_and_the_last_finds_all_permits() {
+    check_three_fleets("semaphore", &["--keys", "4"]);
+}
+
+#[test]
+fn several_fleets_share_permits_and_each_finds_their_sum() {
+    check_three_fleets("permits", &["--keys", "4"]);
+}
+
+#[test]
+fn several_fleets_share_a_fair_lock() {
+    check_three_fleets("fair", &["--keys", "2", "--contenders", "12"]);
+}
+
+fn check_three_fleets(kind: &str, more: &[&str]) {
     with_server(|_, url| {
-        let arguments = of_kind("semaphore", &[url, &["--keys", "4"]].concat());
+        let arguments = of_kind(kind, &[url, more].concat());
         let fleets: Vec<_> = (0..3).map(|_| Program::start(FLEET, &arguments)).collect();
         for fleet in fleets {
             check_a_good_run(&fleet.end().expect_code(0).json(), LEASES);
@@ -116,13 +143,7 @@ fn several_fleets_share_semaphores_and_the_last_finds_all_permits() {
 
 #[test]
 fn several_fleets_share_a_read_write_lock() {
-    with_server(|_, url| {
-        let arguments = of_kind("read-write", &[url, &["--keys", "2", "--contenders", "12"]].concat());
-        let fleets: Vec<_> = (0..3).map(|_| Program::start(FLEET, &arguments)).collect();
-        for fleet in fleets {
-            check_a_good_run(&fleet.end().expect_code(0).json(), LEASES);
-        }
-    });
+    check_three_fleets("read-write", &["--keys", "2", "--contenders", "12"]);
 }
 
 /// Runs a fleet with one key, and lets a stranger change something on the server once this was said.
@@ -145,6 +166,18 @@ fn permits_from_elsewhere_are_found() {
     };
     let ended = disturbed("semaphore", "grants/s", add).expect_code(1);
     for fault in ["more permits were taken than there are", "the permits of a semaphore were not all there"] {
+        assert!(ended.stdout.contains(&format!("NOT WELL: {fault}")), "{fault}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn permits_that_expire_and_come_from_elsewhere_are_found() {
+    let add = |client: &mut RawClient| {
+        let answer = client.command(&["INCRBY", "fleet:permits:4:0", "3"]).expect("an answer");
+        assert!(matches!(answer, Reply::Integer(_)), "{answer:?}");
+    };
+    let ended = disturbed("permits", "grants/s", add).expect_code(1);
+    for fault in ["more permits were held than there are", "permits were missing, or there were too many"] {
         assert!(ended.stdout.contains(&format!("NOT WELL: {fault}")), "{fault}: {}", ended.stdout);
     }
 }

@@ -1,9 +1,11 @@
 //! `--kind`: what contenders contend for. Each kind is one file, and a line in [`KINDS`] and in the text of `--help`.
 
 mod exclusive;
+mod fair;
 mod fenced;
 mod kind;
 mod latch;
+mod permits;
 mod read_write;
 mod semaphore;
 mod spin;
@@ -12,12 +14,14 @@ pub(crate) use self::kind::{Contest, Kind};
 use crate::options::Wrong;
 
 /// Every kind, in the order of `--help`.
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 8] = [
     exclusive::EXCLUSIVE,
     spin::SPIN,
     fenced::FENCED,
+    fair::FAIR,
     read_write::READ_WRITE,
     semaphore::SEMAPHORE,
+    permits::PERMITS,
     latch::LATCH,
 ];
 

@@ -3,13 +3,10 @@
 mod facts;
 mod judge;
 mod rights;
+mod texts;
 
 use std::{sync::Arc, time::Duration};
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
 use futures_util::future::join_all;
 use leasehold::{
     clock::Clock,
@@ -19,6 +16,7 @@ use leasehold::{
 use self::{
     facts::{DetectionFacts, Facts, failed},
     judge::{judge_deployment, judge_sentinel, judge_server},
+    texts::{literal, texts},
 };
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
@@ -26,14 +24,12 @@ use crate::{
         Batches, Connection,
         connect::{LinkKind, Login, Target},
         handshake::time,
-        link::{Failure, Link},
+        link::Link,
     },
     discovery::{ask_sentinels, fetch_view, try_sentinels},
     lane::nodes::Nodes,
     wire::{
-        names::{lock_channel, token_counter},
         reply,
-        scripts::Script,
         sentinel::{SentinelSettings, quorum},
     },
 };
@@ -71,17 +67,17 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
 
 async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
-    let name = example(terms);
+    let name = format!("{}leasehold:audit", terms.name_prefix); // no caller uses it
     let (info, settings, rights, of_kinds, sample) = tokio::join!(
         link.request("INFO", 0, Vec::new(), step),
         settings(link, step),
-        missing_rights(connection, config, terms, step),
-        rights::missing(connection, &name, step),
+        rights::missing_of_locks(connection, config, &name, step),
+        rights::missing_of_kinds(connection, &name, step),
         time(link, lane.clock, step),
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
     let mut facts = Facts::new(connection.address().to_string(), info, settings);
-    (facts.missing_rights, facts.missing_fenced_rights) = rights.map_or((None, Vec::new()), by_kind);
+    (facts.missing_rights, facts.missing_fenced_rights) = rights;
     facts.missing_rights_of_kinds = of_kinds;
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
@@ -101,54 +97,6 @@ async fn settings(link: &Link, step: Duration) -> Vec<String> {
     let ask = |name| link.request("CONFIG", 0, vec![literal("GET"), literal(name)], step);
     let answers = join_all(SETTINGS.iter().map(|name| ask(name))).await;
     answers.iter().flatten().flat_map(texts).collect()
-}
-
-fn texts(frame: &Frame) -> Vec<String> {
-    let items = reply::array(frame).unwrap_or_default();
-    items.iter().filter_map(reply::text).map(str::to_owned).collect()
-}
-
-async fn missing_rights(
-    connection: &Connection,
-    config: &RedisConfig,
-    terms: &AuditContext,
-    step: Duration,
-) -> Option<Vec<String>> {
-    let lock = example(terms);
-    let (channel, counter) = (lock_channel(&lock), token_counter(&lock));
-    let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
-    let text = |text: String| Value::String(Str::from(text));
-    let args = vec![
-        Value::String(Script::Rights.source().clone()),
-        Value::Integer(0),
-        text(lock),
-        text(channel),
-        literal(connection.publishes()),
-        in_cluster,
-        text(counter),
-    ];
-    ask_for_rights(connection, args, step).await
-}
-
-/// A name that no caller uses.
-fn example(terms: &AuditContext) -> String {
-    format!("{}leasehold:audit", terms.name_prefix)
-}
-
-async fn ask_for_rights(connection: &Connection, args: Vec<Value>, step: Duration) -> Option<Vec<String>> {
-    match connection.link().request("EVAL", 0, args, step).await {
-        Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
-        // The script checks all rights except the one to run it.
-        Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),
-        Err(_) => None,
-    }
-}
-
-// The rights behind the word are those of fenced locks.
-fn by_kind(mut missing: Vec<String>) -> (Option<Vec<String>>, Vec<String>) {
-    let word = missing.iter().position(|right| right == "fenced").unwrap_or(missing.len());
-    let fenced = missing.split_off(word).into_iter().skip(1).collect();
-    (Some(missing), fenced)
 }
 
 async fn replica_offsets(
@@ -224,10 +172,6 @@ async fn cluster_detection(
         is_whole: nodes.is_whole(),
         ..DetectionFacts::default()
     }
-}
-
-fn literal(text: &'static str) -> Value {
-    Value::from_static_str(text)
 }
 
 const SETTINGS: [&str; 3] = ["appendfsync", "timeout", "cluster-node-timeout"];

@@ -1,5 +1,5 @@
-//! The rights that some kinds of locks need besides those of every lock. Which of them are missing is asked on the
-//! server, which touches no key for it.
+//! Which rights the user lacks: those that every lock needs, and those that some kinds need besides. The server is asked,
+//! and touches no key for it.
 
 use std::time::Duration;
 
@@ -10,14 +10,16 @@ use leasehold::{
     owner::Owner,
 };
 
-use super::{ask_for_rights, literal};
+use super::texts::{literal, texts};
 use crate::{
-    connection::Connection,
+    config::{RedisConfig, RedisTopology},
+    connection::{Connection, link::Failure},
     wire::{
         names::{
-            channel_of, fair_deadlines, fair_line, fair_places, latch_channel, marker, permit_deadlines,
-            read_timeout, semaphore_channel, turn_channel,
+            channel_of, fair_deadlines, fair_line, fair_places, latch_channel, lock_channel, marker,
+            permit_deadlines, read_timeout, semaphore_channel, token_counter, turn_channel,
         },
+        reply,
         scripts::Script,
     },
 };
@@ -86,7 +88,7 @@ const COUNTERS: Needs = Needs {
 pub(crate) static ALL: [Needs; 4] = [READ_WRITE, FAIR, PERMITS, COUNTERS];
 
 /// Asks for the rights of all kinds. A kind is not in the list if it lacks none, or if the server cannot tell.
-pub(crate) async fn missing(connection: &Connection, name: &str, step: Duration) -> Vec<Missing> {
+pub(crate) async fn missing_of_kinds(connection: &Connection, name: &str, step: Duration) -> Vec<Missing> {
     let asked = ALL.iter().map(|needs| async move {
         let rights = ask(connection, needs, name, step).await?;
         (!rights.is_empty()).then_some(Missing { needs, rights })
@@ -107,4 +109,41 @@ async fn ask(connection: &Connection, needs: &Needs, name: &str, step: Duration)
 
 fn nobody() -> Owner {
     Owner::new(Default::default(), 0)
+}
+
+/// Asks for the rights that every lock needs; `None`: the server cannot tell. Behind them the rights of fenced locks.
+pub(crate) async fn missing_of_locks(
+    connection: &Connection,
+    config: &RedisConfig,
+    name: &str,
+    step: Duration,
+) -> (Option<Vec<String>>, Vec<String>) {
+    let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
+    let text = |text: &str| Value::String(Str::from(text));
+    let args = vec![
+        Value::String(Script::Rights.source().clone()),
+        Value::Integer(0),
+        text(name),
+        text(&lock_channel(name)),
+        literal(connection.publishes()),
+        in_cluster,
+        text(&token_counter(name)),
+    ];
+    ask_for_rights(connection, args, step).await.map_or((None, Vec::new()), of_fenced_apart)
+}
+
+async fn ask_for_rights(connection: &Connection, args: Vec<Value>, step: Duration) -> Option<Vec<String>> {
+    match connection.link().request("EVAL", 0, args, step).await {
+        Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
+        // The script checks all rights except the one to run it.
+        Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),
+        Err(_) => None,
+    }
+}
+
+// The rights behind the word are those of fenced locks.
+fn of_fenced_apart(mut missing: Vec<String>) -> (Option<Vec<String>>, Vec<String>) {
+    let word = missing.iter().position(|right| right == "fenced").unwrap_or(missing.len());
+    let fenced = missing.split_off(word).into_iter().skip(1).collect();
+    (Some(missing), fenced)
 }

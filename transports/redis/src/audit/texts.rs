@@ -1,0 +1,16 @@
+//! Texts in requests and replies.
+
+use fred::types::{Resp3Frame as Frame, Value};
+
+use crate::wire::reply;
+
+/// A text that is known at compile time.
+pub(super) fn literal(text: &'static str) -> Value {
+    Value::from_static_str(text)
+}
+
+/// The texts of a list.
+pub(super) fn texts(frame: &Frame) -> Vec<String> {
+    let items = reply::array(frame).unwrap_or_default();
+    items.iter().filter_map(reply::text).map(str::to_owned).collect()
+}
