@@ -76,8 +76,9 @@ impl Smoothing {
     }
 }
 
+// A half-open range, because a step of an inclusive one costs twice as much.
 fn candidates(earliest: u64, due: u64) -> impl Iterator<Item = u64> {
-    (earliest..=due).rev().take(LOOK_MAX)
+    (earliest.max((due + 1).saturating_sub(LOOK_MAX))..due + 1).rev()
 }
 
 /// How many renewals a tick may have before it counts as full: a few batches, or twice its even share.
@@ -97,7 +98,7 @@ const TICK_MAX_MIN: u32 = 8 * BATCH;
 /// The renewals of a batch of good size.
 const BATCH: u32 = 100;
 /// The maximum number of ticks that one reservation looks at; bounds its work.
-const LOOK_MAX: usize = 64;
+const LOOK_MAX: u64 = 64;
 
 #[cfg(test)]
 mod tests {

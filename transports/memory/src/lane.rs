@@ -41,9 +41,8 @@ impl MemoryLane {
         let now = state.moment(self.clock);
         let mut ended = Vec::new();
         for (place, call) in calls.iter_mut().enumerate() {
-            let is_told;
-            (call.outcome, is_told) = state.execute(call, now);
-            if call.kind == HoldKind::Fair {
+            let is_told = state.execute(call, now);
+            if matches!(call.kind, HoldKind::Fair) {
                 let watches = take_turn(&mut state, &call.key);
                 ended.extend(watches.map(|watches| (place, watches)));
             } else if is_told {

@@ -121,17 +121,18 @@ impl Server {
 }
 
 impl State {
-    /// Executes one call. Returns its outcome, and whether the watchers of the key are to be notified.
-    pub(crate) fn execute(&mut self, call: &Call, now: Moment) -> (Outcome, bool) {
-        if call.kind.family() == call.key.family() && call.key.family() == Family::Permits {
-            return self.permits.execute(call, now, &mut self.counters);
+    /// Executes one call and sets its outcome. Returns whether the watchers of the key are to be notified.
+    pub(crate) fn execute(&mut self, call: &mut Call, now: Moment) -> bool {
+        if call.key.family() == Family::Permits && call.kind.family() == Family::Permits {
+            let is_told;
+            (call.outcome, is_told) = self.permits.execute(call, now, &mut self.counters);
+            return is_told;
         }
-        let outcome = self.table.execute(call, now);
-        let is_told = matches!(
-            outcome,
+        call.outcome = self.table.execute(call, now);
+        matches!(
+            call.outcome,
             Outcome::Released { listeners: Some(_), .. } | Outcome::Downgraded { listeners: Some(_), .. }
-        );
-        (outcome, is_told)
+        )
     }
 
     /// Executes one operation on a counter. Returns the reply, and whether its watchers are to be notified.

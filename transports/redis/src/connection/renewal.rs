@@ -3,7 +3,7 @@
 use fred::bytes_utils::Str;
 use leasehold::{
     clock::Instant,
-    transport::{Call, ErrorKind, Outcome, TransportError},
+    transport::{Call, ErrorKind, Outcome, ServerTime, TransportError},
 };
 
 use super::{
@@ -81,15 +81,15 @@ impl Connection {
         match renewed {
             Renewed::TooLate { now } => answer_all(members, &Outcome::TooLate { at: self.at(now) }),
             Renewed::Each { found, now } => {
+                let at = self.at(now);
                 for (member, found) in members.iter_mut().zip(found) {
-                    member.outcome = self.answer(found, now, limit);
+                    member.outcome = self.answer(found, at, limit);
                 }
             }
         }
     }
 
-    fn answer(&self, found: Found, now: u64, limit: Limit) -> Outcome {
-        let at = self.at(now);
+    fn answer(&self, found: Found, at: ServerTime, limit: Limit) -> Outcome {
         match found {
             Found::Left(found) => Outcome::Renewed { found, at },
             // Another client has removed the expiry (`PERSIST`). The lock had no expiry, and has one again now.

@@ -160,7 +160,9 @@ fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
 /// Groups members with the same ttl and client into runs. Usually all leases of a batch have both in common, so a
 /// batch is usually one run.
 fn push_runs(args: &mut Vec<Value>, members: &[Call], packed: impl Fn(&[Call]) -> Pack) {
-    let alike = |one: &Call, other: &Call| one.op == other.op && one.owner.client() == other.owner.client();
+    let alike = |one: &Call, other: &Call| {
+        one.op.ttl() == other.op.ttl() && one.owner.client() == other.owner.client()
+    };
     for run in members.chunk_by(alike) {
         args.push(millis(run[0].op.ttl().unwrap_or_default()));
         args.push(text(&run[0].owner.client_spelling()));
@@ -179,7 +181,7 @@ pub(super) fn numbers(run: &[Call]) -> Pack {
 fn push_number(pack: &mut Pack, member: &Call) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(member.owner.number());
-    if member.kind == HoldKind::Write {
+    if matches!(member.kind, HoldKind::Write) {
         pack.push(&[digits, WRITER].concat());
     } else {
         pack.push(digits);

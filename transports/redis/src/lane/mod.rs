@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
-    key::LockKey,
+    key::{Family, LockKey},
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
@@ -134,10 +134,10 @@ impl Lane for RedisLane {
 
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
         Box::pin(async move {
-            let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
-            if batch.iter().all(is_renewed) {
-                return self.nodes.renew(node, batch).await; // the usual case
+            if batch.iter().all(is_plain_renewal) {
+                return self.nodes.renew_alike(node, batch).await; // the usual case
             }
+            let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
             let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
             let is_beaten = |call: &Call| is_beat(call) && refusal(call).is_none();
             let (beats, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_beaten);
@@ -212,6 +212,12 @@ impl Lane for RedisLane {
     fn stats(&self) -> LaneStats {
         self.nodes.stats()
     }
+}
+
+// A renewal that can share a script with every other one.
+fn is_plain_renewal(call: &Call) -> bool {
+    let is_exclusive = matches!(call.kind, HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_));
+    is_renewal(call) && is_exclusive && call.key.family() == Family::Exclusive
 }
 
 fn is_renewal(call: &Call) -> bool {

@@ -19,7 +19,7 @@ use leasehold::{
         slot::Slot,
         topology::{ClockId, NodeId},
     },
-    transport::{Call, Effect, ErrorKind, HoldKind, Outcome, TransportError},
+    transport::{Call, Effect, ErrorKind, Outcome, TransportError},
 };
 
 use super::nodes::Nodes;
@@ -31,15 +31,12 @@ impl Nodes {
     /// Renews many locks of one node. Renewals that the node does not serve any more go to the node that does, one
     /// by one.
     pub(crate) async fn renew(&self, node: NodeId, members: Vec<Call>) -> Vec<Call> {
-        if !members.iter().any(has_its_own_script) {
-            return self.renew_alike(node, members).await; // the usual case
-        }
         let batches = alike(members).into_iter().map(|members| self.renew_alike(node, members));
         join_all(batches).await.into_iter().flatten().collect()
     }
 
-    // All members are read holds, all are holds of permits, or none is either.
-    async fn renew_alike(&self, node: NodeId, mut members: Vec<Call>) -> Vec<Call> {
+    /// Renews locks of one node that share a script: all are read holds, all are holds of permits, or none is either.
+    pub(crate) async fn renew_alike(&self, node: NodeId, mut members: Vec<Call>) -> Vec<Call> {
         let connection = match self.connection(node) {
             Ok(connection) => connection,
             Err(error) => {
@@ -170,10 +167,6 @@ impl Nodes {
         }
         Ok(())
     }
-}
-
-fn has_its_own_script(renewal: &Call) -> bool {
-    matches!(renewal.kind, HoldKind::Read | HoldKind::Permits(_))
 }
 
 /// Splits renewals into those that one script can send.

@@ -135,6 +135,7 @@ impl<'n> Import<'n> {
             "natMapper" => return self.take_nat_mapper(node),
             "shardedSubscriptionMode" => redis.notices = notices(node)?,
             "lockWatchdogTimeout" => engine.ttl_ms = node.number(1, MILLIS_MAX)?,
+            "fairLockWaitTimeout" => engine.fair_wait_ms = node.number(1, MILLIS_MAX)?,
             "lockWatchdogBatchSize" => {
                 redis.batch_leases_max = usize::try_from(node.number(1, 1_000)?).unwrap_or(usize::MAX);
             }

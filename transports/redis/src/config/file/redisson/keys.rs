@@ -48,7 +48,7 @@ pub(super) const KEYS: &[Key] = &[
     key("replicatedServersConfig", Root, Refused(REPLICATED)),
     key("lockWatchdogTimeout", Root, Mapped("engine.ttl_ms")),
     key("lockWatchdogBatchSize", Root, Mapped("redis.batch_leases_max")),
-    key("fairLockWaitTimeout", Root, Ignored(FAIR)),
+    key("fairLockWaitTimeout", Root, Mapped("engine.fair_wait_ms")),
     key("checkLockSyncedSlaves", Root, Ignored(SYNCED)),
     key("slavesSyncTimeout", Root, Ignored(SYNCED)),
     key("nameMapper", Anywhere, Refused(NAME_MAPPER)),
@@ -186,7 +186,6 @@ const KEY_STORE: &str = "a Java key store cannot be read; export the certificate
 pub(super) const TRUST_STORE: &str =
     "a Java key store cannot be read; export its certificates as PEM and name that file";
 const JAVA_TLS: &str = "a Java class cannot be run here; leave it out and set `tls` of the transport";
-const FAIR: &str = "it belongs to fair locks";
 const SYNCED: &str = "no call waits for replicas; GUARANTEES.md says what a failover may forget";
 const CREDENTIALS: &str = "a password from a file or a variable is read again at each connect";
 const PAUSES: &str = "the engine chooses its pauses, and connects until it is shut down";

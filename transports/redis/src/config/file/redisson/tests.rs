@@ -54,6 +54,7 @@ fn every_key_that_is_said_to_become_a_setting_changes_one() {
         "sslEnableEndpointIdentification" => "true",
         "shardedSubscriptionMode" => "OFF",
         "database" => "0",
+        "fairLockWaitTimeout" => "20000",
         "username" | "sentinelUsername" | "masterName" => "name",
         _ => "7000",
     };
