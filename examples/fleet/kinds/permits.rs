@@ -104,7 +104,7 @@ fn sum(seen: &PermitsDescription) -> i64 {
 
 fn permits(crew: &Crew, key: usize) -> Permits {
     // Fleets with other totals have other permits.
-    crew.engine.permits(&format!("fleet:permits:{}:{key}", crew.options.permits)).class("contended")
+    crew.engine.permits(format!("fleet:permits:{}:{key}", crew.options.permits)).class("contended")
 }
 
 fn wanted(crew: &Crew, turn: usize) -> u32 {
