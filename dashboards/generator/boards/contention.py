@@ -181,6 +181,7 @@ WAKEUPS = [
         "Waiting callers whose place the server had removed. They went to the end of the line: the engine was too slow.",
         [series("sum(increase(leasehold_places_lost_total{@process}[@rate]))", "places lost")],
         colours={"places lost": colours.BAD},
+        wide=24,
     ),
 ]
 
