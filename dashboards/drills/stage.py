@@ -28,10 +28,14 @@ class Stage:
         return program
 
     def start_calm(self):
-        self.fleet("Calm", self.redis("Calm"), *PEACEFUL)
+        redis = self.redis("Calm")
+        for kind in KINDS:
+            self.fleet("Calm", redis, *PEACEFUL, "--kind", kind)
 
     def say(self, what):
         print(f"[{time.monotonic() - self.begun:6.1f} s] {what}", flush=True)
 
 
 PEACEFUL = ["--leases", 50, "--contenders", 4, "--keys", 8, "--hold-ms", 20]
+# One of each that has panels of its own.
+KINDS = ["exclusive", "fair", "read-write", "semaphore", "permits"]

@@ -4,9 +4,10 @@
 //!
 //! - [`Engine::builder`] builds an engine; [`Engine::lock`] returns a [`Lock`]; [`Lock::acquire`] returns a [`Lease`].
 //! - [`AcquireError`], [`ReleaseError`] and [`RunError`] say what to do with each outcome.
-//! - The [`guide`] has one page for each task: [ttl](guide::ttl), [fencing](guide::fencing), [losing a
-//!   lease](guide::losing), [re-entry](guide::reentry), [waiting and fairness](guide::waiting), [readers and
-//!   writers](guide::sharing), [semaphores, permits and latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
+//! - The [`guide`] has one page for each task: [which lock for which job](guide::choosing), [ttl](guide::ttl),
+//!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
+//!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
+//!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
 //!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;

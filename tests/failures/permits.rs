@@ -11,7 +11,7 @@ fn documented_rule() -> Vec<String> {
     let readme = include_str!("../../transports/redis/README.md");
     let first = readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER leasehold ")).expect("a rule");
     let counters = readme.lines().find(|line| line.starts_with("~{locks:* ")).expect("what counters need");
-    let permits = readme.lines().find(|line| line.contains("+zrangebyscore")).expect("what permits need");
+    let permits = readme.lines().find(|line| line.contains("+zcount")).expect("what permits need");
     let permits = permits.strip_prefix("ACL SETUSER leasehold ").expect("a rule");
     let rule = [first, counters, permits].join(" ").replace(">secret", ">hunter2-word");
     rule.split_whitespace().map(str::to_owned).collect()

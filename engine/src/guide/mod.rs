@@ -2,6 +2,7 @@
 //!
 //! | page | question |
 //! |---|---|
+//! | [`choosing`] | Which lock, semaphore or latch fits which job? |
 //! | [`ttl`] | How long should a lease be? |
 //! | [`fencing`] | How does a resource refuse a holder that is too late? |
 //! | [`losing`] | What happens when a lease is lost, and what has the holder to do? |
@@ -15,6 +16,9 @@
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
+
+#[doc = include_str!("choosing.md")]
+pub mod choosing {}
 
 #[doc = include_str!("ttl.md")]
 pub mod ttl {}
