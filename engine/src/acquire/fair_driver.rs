@@ -81,10 +81,12 @@ impl FairDriver {
 
     fn hear(&mut self) {
         let now = self.inner.clock.now();
-        for (place, delta) in self.turns.take() {
-            if delta.gaps {
-                self.inner.events.record_engine(EngineEvent::SubscriptionGap);
-            }
+        let heard = self.turns.take();
+        // One gap of the lock, however many places it has.
+        if heard.iter().any(|(_, delta)| delta.gaps) {
+            self.inner.events.record_engine(EngineEvent::SubscriptionGap);
+        }
+        for (place, delta) in heard {
             self.entry.handle_notice(place, delta.notices, delta.resync, now);
         }
     }
@@ -269,6 +271,9 @@ async fn send_batch(
         .filter_map(|call| Some((*of.get(&call.ticket)?, call.outcome)))
         .map(|(beat, outcome)| (beat, outcome.definite(op).and_then(|outcome| present(inner, outcome))))
         .collect();
+    if answers.is_empty() {
+        return answers; // no node serves the slot, so nothing was sent
+    }
     let last_error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
     let (operation, took) = (Operation::Beat, inner.clock.now() - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error });

@@ -35,10 +35,10 @@ pub(crate) enum Precedence {
     StandBack,
 }
 
-/// Whether processes take turns at holds of this kind. Those of other kinds are beside each other, so no process stands
-/// back for another.
+/// Whether processes take turns at holds of this kind. Those of other kinds are beside each other, or in a line on the
+/// server, so no process stands back for another.
 pub(crate) fn takes_turns(kind: HoldKind) -> bool {
-    !matches!(kind, HoldKind::Read | HoldKind::Permits(_))
+    !matches!(kind, HoldKind::Read | HoldKind::Permits(_) | HoldKind::Fair)
 }
 
 /// The fairness state of one key.

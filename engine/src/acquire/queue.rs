@@ -21,11 +21,13 @@ pub(crate) struct Queue<S> {
     index: Option<Box<Index<S>>>,
     /// The number of callers that have joined so far.
     came: Coming,
+    /// How often a caller was put at the head again.
+    returned: u64,
 }
 
 impl<S> Default for Queue<S> {
     fn default() -> Self {
-        Self { alone: None, index: None, came: 0 }
+        Self { alone: None, index: None, came: 0, returned: 0 }
     }
 }
 
@@ -57,6 +59,11 @@ impl<S> Queue<S> {
         self.came
     }
 
+    /// How often a caller was put at the head again.
+    pub(crate) fn returned(&self) -> u64 {
+        self.returned
+    }
+
     pub(crate) fn push_back(&mut self, caller: Caller<S>) {
         self.came += 1;
         let queued = Box::new(Queued { coming: self.came, caller });
@@ -69,6 +76,7 @@ impl<S> Queue<S> {
     /// Puts a caller that had joined before at the head again.
     pub(crate) fn push_front(&mut self, caller: Caller<S>) {
         let queued = Box::new(Queued { coming: 0, caller });
+        self.returned += 1;
         match self.is_empty() {
             true => self.alone = Some(queued),
             false => self.index().push_front(queued),

@@ -81,7 +81,9 @@ impl<S> Entry<S> {
         if !matches!(lease.kind(), HoldKind::Permits(_)) {
             self.held_after = Some(self.callers.came()); // a lease with permits leaves others for the next caller
         }
-        self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
+        if !matches!(lease.kind(), HoldKind::Fair) {
+            self.follow_up = Some(Cause::Turn); // a "held" on its way may speak of this very lease
+        }
         Some(removed)
     }
 

@@ -114,8 +114,12 @@ impl FairEntry {
                 self.handle_in_line(id, remaining, ahead, sent, now);
             }
             Ok(Outcome::Turn { .. }) => {
-                self.handle_clear();
+                // If asks for the free lock fail, the turn does not make clear why.
+                if self.failures == 0 {
+                    self.handle_clear();
+                }
                 self.confirm_place(id, sent);
+                self.places.get_mut(&id).into_iter().for_each(|place| place.has_turn = true);
                 if !self.lacks(Rule::TakeTurn) {
                     self.follow(id, now, Cause::SafetyPoll);
                 }
@@ -158,7 +162,7 @@ impl FairEntry {
         let Some(place) = self.places.get_mut(&id).filter(|place| !place.deserted) else { return };
         let until = sent + BEAT;
         place.in_line_until = Some(place.in_line_until.map_or(until, |known| known.max(until)));
-        place.lost = false;
+        (place.lost, place.has_turn) = (false, false);
         if !std::mem::replace(&mut place.was_in_line, true) {
             self.listen.push((id, place.attempt.owner));
         }
@@ -201,7 +205,11 @@ impl FairEntry {
         let remembers = !self.lacks(Rule::RememberNotice);
         match self.places.get_mut(&id) {
             Some(place) if place.asking.is_some() => place.follow_up = remembers,
-            Some(_) => self.ask_for(id, now, cause),
+            Some(place) => {
+                // Before the asks of places that are new.
+                let moment = if place.is_in_line() { now.min(place.joined) } else { now };
+                self.ask_for(id, moment, cause);
+            }
             None => {}
         }
     }

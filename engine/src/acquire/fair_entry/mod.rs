@@ -87,8 +87,8 @@ pub(crate) struct FairEntry {
     next_check: Option<Instant>,
     batches_in_flight: usize,
     asks_in_flight: usize,
-    /// The number of arrivals and of callers when the places were last compared with the queue.
-    synced: Option<(Coming, usize)>,
+    /// The numbers of arrivals, of returns and of callers when the places were last compared with the queue.
+    synced: Option<(Coming, u64, usize)>,
     /// The arrival number of the last caller that had joined when the lock was last known not to be free for newcomers.
     held_after: Option<Coming>,
     /// The arrival number of the last caller that had joined when the last answered or failed ask was sent.
@@ -109,7 +109,7 @@ impl FairEntry {
     /// Compares the places with the queue: closes those whose caller has left, and makes those of callers that have
     /// none.
     fn sync<S>(&mut self, callers: &Queue<S>, now: Instant, mint: &OwnerMint, pace: &FairPace) {
-        let seen = (callers.came(), callers.len());
+        let seen = (callers.came(), callers.returned(), callers.len());
         if self.synced.replace(seen) == Some(seen) {
             return;
         }
@@ -170,6 +170,7 @@ impl FairEntry {
             self.asks_in_flight -= 1;
         }
         if place.was_in_line {
+            self.listen.retain(|(listening, _)| *listening != id); // not watched yet
             self.ignore.push(id);
         }
         self.by_caller.remove(&place.caller);
@@ -206,7 +207,9 @@ impl FairEntry {
             let retries: Vec<_> = self.due.iter().map(|(_, id)| *id).collect();
             retries.into_iter().for_each(|id| self.ask_for(id, now, Cause::Resync));
         }
-        self.next_beat = self.next_beat.map(|moment| moment.min(now));
+        // Every key of every engine hears of the change. From then on their beats are spread.
+        let first = self.places.keys().next().copied().unwrap_or_default();
+        self.next_beat = self.next_beat.map(|moment| moment.min(now + spread(first)));
     }
 
     /// Removes every place, because no task is left that serves them. Returns the owners to be closed.
@@ -243,9 +246,11 @@ impl FairEntry {
         self.unclear.get_or_insert(Unclear { since: now, last_error: None });
     }
 
-    /// Whether a place of this engine is in the line for certain, so that the lock is not free for anybody that comes.
+    /// Whether a place of this engine waits in the line for certain, so that the lock is not free for a caller that comes.
     fn is_surely_in_line(&self, now: Instant) -> bool {
-        let is_sure = |place: &Place| !place.deserted && place.in_line_until.is_some_and(|until| now < until);
+        let is_sure = |place: &Place| {
+            !place.deserted && !place.has_turn && place.in_line_until.is_some_and(|until| now < until)
+        };
         self.places.values().any(is_sure)
     }
 
@@ -307,6 +312,11 @@ impl Rule {
         Rule::FirstComeFirst,
         Rule::TryOnly,
     ];
+}
+
+/// Up to a quarter of a second, different for places that follow each other.
+fn spread(id: PlaceId) -> Duration {
+    Duration::from_millis(id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56)
 }
 
 /// Asks of places that fail are repeated one at a time; those that are answered go out beside each other.

@@ -555,6 +555,8 @@ impl World {
     // --- what must be true ---
 
     fn check(&self) {
+        let is_kept = |id| self.entry.places.contains_key(id);
+        assert!(self.watches.keys().all(is_kept), "a watch of a place that is gone");
         let has_place = |caller: &Caller<()>| self.entry.by_caller.get(&caller.id);
         for caller in self.callers.iter().filter(|caller| caller.patience == Patience::Try) {
             let owner = has_place(caller).and_then(|id| self.entry.places.get(id)).map(|it| it.attempt.owner);
@@ -612,7 +614,7 @@ impl World {
             )
         });
         let due = entry.due.iter().map(|(moment, id)| (away(*moment), id)).collect::<Vec<_>>();
-        let synced = entry.synced == Some((self.callers.came(), self.callers.len()));
+        let synced = entry.synced == Some((self.callers.came(), self.callers.returned(), self.callers.len()));
         let beats = |beats: &[Beat]| beats.iter().map(|it| it.place).collect::<Vec<_>>();
         let commands = self.commands.iter().map(|command| match command {
             Command::Ask { number, owner, joins } => {

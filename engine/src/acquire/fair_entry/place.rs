@@ -35,6 +35,8 @@ pub(super) struct Place {
     pub(super) in_line_until: Option<Instant>,
     /// The place has been in the line, so there is a watch of its turn.
     pub(super) was_in_line: bool,
+    /// The server's last word was that it is this place's turn: the lock was free.
+    pub(super) has_turn: bool,
     /// The server did not know the place any more, and nothing was asked since.
     pub(super) lost: bool,
     /// A notice came while an ask was in flight.
@@ -58,6 +60,7 @@ impl Place {
             deserted: false,
             in_line_until: None,
             was_in_line: false,
+            has_turn: false,
             lost: false,
             follow_up: false,
             noticed: None,
@@ -84,7 +87,9 @@ impl Place {
     pub(super) fn into_closing(self) -> Option<UnconfirmedOwner> {
         match self.execute_by {
             Some(execute_by) if self.is_in_line() || self.asking.is_some() => {
-                Some(self.attempt.into_give_back(execute_by))
+                // Beats have kept the place, however long ago the last ask was.
+                let last = self.in_line_until.map_or(execute_by, |until| until.max(execute_by));
+                Some(self.attempt.into_give_back(last))
             }
             _ => self.attempt.into_closing(),
         }

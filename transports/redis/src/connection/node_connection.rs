@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -36,6 +36,8 @@ pub(crate) struct Connection {
     pub(super) lost_role: AtomicBool,
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
+    /// How long a place in the line of a fair lock counts for peers, in ms, as the last call that kept one said. 0: none has.
+    pub(super) fair_wait: AtomicU64,
 }
 
 /// What a connection needs to know from its node.
@@ -70,6 +72,7 @@ impl Connection {
             in_flight,
             sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
+            fair_wait: AtomicU64::default(),
             lost_role: AtomicBool::default(),
         }
     }
