@@ -191,8 +191,10 @@ fn fleet_serves_and_sends_its_metrics() {
 
 const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/victoria-metrics/victoria-metrics");
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
     "class",
+    "composition",
+    "counter",
     "outcome",
     "reason",
     "source",

@@ -1,10 +1,9 @@
 //! What any client sees of a lock, a semaphore or a latch at one moment, for logs and operators. Pure.
 
-use std::{fmt, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use crate::{
     fencing::FencingToken,
-    owner::Owner,
     transport::{Hold, Inspection, LockMode, PermitCount, Remaining},
 };
 
@@ -24,7 +23,8 @@ pub struct Description {
     /// How long until the last hold runs out unless it is renewed. `None`: the lock is free, a hold has no expiry, or the
     /// expiry is not known.
     pub remaining: Option<Duration>,
-    /// The places in the line of a fair lock, the head first. Empty for locks that keep no line on the server.
+    /// The places in the line of a fair lock, the head first, at most 1,000. Empty for locks that keep no line on the
+    /// server.
     pub line: Vec<Place>,
     /// The callers of this engine that wait for the lock. The server does not know them, except those in `line`.
     pub waiting: u64,
@@ -115,8 +115,8 @@ pub struct LatchDescription {
 pub(super) struct Known {
     /// The common beginning of the text of every owner of the engine.
     pub(super) client: String,
-    /// The leases that hold the key: the owner, the token and the number of leases.
-    pub(super) leases: Vec<(Owner, FencingToken, u32)>,
+    /// The leases that hold the key: the number of the owner, the token and the number of leases.
+    pub(super) leases: HashMap<u64, (FencingToken, u32)>,
     /// The permits of these leases, if the key is a semaphore whose permits expire.
     pub(super) permits: u64,
     /// The callers that wait for the key.
@@ -130,8 +130,8 @@ impl Known {
     }
 
     fn lease_of(&self, owner: &str) -> Option<(FencingToken, u32)> {
-        let lease = self.leases.iter().find(|(ours, ..)| ours.to_string() == owner);
-        lease.map(|(_, token, leases)| (*token, *leases))
+        let number: u64 = owner.strip_prefix(&*self.client)?.parse().ok()?;
+        self.leases.get(&number).copied()
     }
 
     fn holder(&self, hold: Hold, alone: Remaining) -> Holder {
@@ -257,6 +257,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        owner::Owner,
         routing::topology::{ClockId, NodeId},
         transport::ServerTime,
     };
@@ -266,7 +267,7 @@ mod tests {
 
     fn known() -> Known {
         let owner = Owner::new(Uuid::nil(), 7);
-        let leases = vec![(owner, FencingToken::of_counter(5), 2)];
+        let leases = HashMap::from([(7, (FencingToken::of_counter(5), 2))]);
         Known { client: owner.client_spelling(), leases, permits: 5, waiting: 3 }
     }
 

@@ -246,6 +246,9 @@ impl Engine {
     /// Making it sends nothing. An invalid name is an error of the call that uses the handle. The name must not be that of
     /// a [`semaphore`](Self::semaphore), which keeps its number in the same place.
     ///
+    /// On a cluster no permit is granted or given back while the slot of the name is moved: two keys are at different
+    /// nodes for a moment. The calls wait until the move is over. Permits that are held are renewed.
+    ///
     /// # Examples
     /// ```
     /// # use leasehold::Engine;

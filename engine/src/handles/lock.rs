@@ -690,7 +690,8 @@ pub(super) fn checked_terms(
 fn known(inner: &Inner, key: &Arc<LockKey>) -> Known {
     let client = Owner::new(inner.mint.client(), 0).client_spelling();
     inner.table.with(key, |slot| {
-        let leases = slot.entry.leases().map(|lease| (lease.owner, lease.token, lease.holds())).collect();
+        let leases = slot.entry.leases().map(|lease| (lease.owner.number(), (lease.token, lease.holds())));
+        let leases = leases.collect();
         let permits = slot.entry.leases().map(|lease| permits_of(lease.kind())).sum();
         Known { client, leases, permits, waiting: slot.entry.callers().count() }
     })

@@ -49,6 +49,7 @@ use crate::{
     },
     metrics::EngineEvent,
     routing::topology::{ClockId, NodeId, Topology},
+    transport::HoldKind,
 };
 
 /// The owners that are being closed.
@@ -160,10 +161,11 @@ impl Reconciler {
     /// Takes over the owner of a lost lease. The holder has the margin to notice the loss and to stop: `run` drops its
     /// work before anything is released. So the release is sent when the last holder has dropped the lease, or after
     /// the margin. A lease that the server does not know as ours needs no release, unless one of its sends may still be
-    /// executed.
+    /// executed, or only some of its permits are gone.
     pub(crate) fn add_lost(&self, core: &Core, lease: &LeaseCore, reason: LossReason) {
         let mut closing = lease.to_closing();
-        closing.may_hold = reason != LossReason::NotOurs;
+        let may_have_rest = matches!(lease.kind(), HoldKind::Permits(permits) if permits.get() > 1);
+        closing.may_hold = reason != LossReason::NotOurs || may_have_rest;
         if !closing.may_hold && closing.open.is_closed() {
             return;
         }

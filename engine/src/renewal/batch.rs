@@ -6,7 +6,7 @@
 use super::deadline_queue::{DeadlineQueue, Ready, SlotQueues};
 use crate::{
     routing::topology::{Batching, Node, NodeId, Topology},
-    transport::Call,
+    transport::{Call, HoldKind},
 };
 
 /// The renewals of one node that are sent in one call.
@@ -82,18 +82,32 @@ impl ReadyQueue {
         &mut self.queues[place].1
     }
 
-    /// Removes the leases of `node` with the earliest deadlines, up to the maximum size of a batch. `member` turns a
-    /// ready lease into a renewal, or into `None` if the renewal is no longer wanted.
+    /// Removes the leases of `node` with the earliest deadlines, up to the maximum size of a batch. A lease with many
+    /// permits counts for more. `member` turns a ready lease into a renewal, or into `None` if the renewal is no longer
+    /// wanted.
     pub(crate) fn pop_batch(&mut self, node: &Node, mut member: impl FnMut(Ready) -> Option<Call>) -> Batch {
         let (queue, most) = (self.queue(node.id), node.batch_leases_max.max(1));
-        let mut members = Vec::with_capacity(queue.len().min(most));
+        let mut members: Vec<Call> = Vec::with_capacity(queue.len().min(most));
+        let mut permits = 0;
         queue.drain(|ready| {
-            members.extend(member(ready));
-            members.len() < most
+            let renewal = member(ready);
+            permits += renewal.as_ref().map_or(0, permits_of);
+            members.extend(renewal);
+            members.len() < most && permits < PERMITS_MAX
         });
         Batch { node: node.id, members }
     }
 }
+
+fn permits_of(renewal: &Call) -> usize {
+    match renewal.kind {
+        HoldKind::Permits(permits) => permits.get().into(),
+        _ => 0,
+    }
+}
+
+/// A batch takes no further lease once it has so many permits. The server needs about 1 µs for each.
+const PERMITS_MAX: usize = 10_000;
 
 impl NodeQueue {
     fn push(&mut self, ready: Ready, batching: Batching) {

@@ -4,11 +4,11 @@ use super::{LockMode, Remaining, ServerTime};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The holds. Empty: the lock is free. Data of other clients may show more than one hold, or counts above 1.
+    /// The holds, or at most 1,000 of the permits that are held. Empty: the lock is free. Data of other clients may show more than one hold, or counts above 1.
     pub holds: Vec<Hold>,
     /// How long the holds last; without meaning if there are none.
     pub remaining: Remaining,
-    /// The owners that wait in the line of a fair lock, the head first. Empty for locks that keep no line.
+    /// The owners that wait in the line of a fair lock, the head first, at most 1,000. Empty for locks that keep no line.
     pub line: Vec<String>,
     /// The numbers of a semaphore whose permits expire. `None` for every other lock.
     pub permits: Option<PermitCount>,

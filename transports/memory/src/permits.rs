@@ -93,7 +93,7 @@ impl PermitHolds {
             (0..held.permits).map(|index| owner.permit_id(index).as_simple().to_string())
         });
         let seen = |id: String| SeenHold::new(id, 1).with_mode(LockMode::Permits);
-        let seen = ids.map(seen).collect();
+        let seen = ids.take(SHOWN_MAX).map(seen).collect();
         let last = holds.by_expiry.last();
         let last = last.map_or(Remaining::NotKnown, |(end, _)| Remaining::For(left(*end, at)));
         let count = PermitCount::new(available + holds.expired(at), held);
@@ -222,5 +222,7 @@ fn left(expires_at: u64, at: ServerTime) -> Duration {
     Duration::from_micros(expires_at.saturating_sub(at.micros))
 }
 
+/// So many permits are shown, as by a Redis server.
+const SHOWN_MAX: usize = 1_000;
 /// An acquire reclaims so many expired permits, or as many as it wants. So it takes a bounded time.
 const RECLAIMED_MAX: i64 = 1_000;

@@ -118,6 +118,21 @@ proptest! {
 }
 
 #[test]
+fn leases_with_many_permits_go_out_in_smaller_batches() {
+    let mut ground = Ground::new(100);
+    let kind = crate::transport::HoldKind::Permits(6_000.try_into().expect("not 0"));
+    for number in 0..5 {
+        let lease = core(&format!("lease {number}"), Terms { kind, ..TERMS }, at(0));
+        lease.take(at(0));
+        let order = Order::Register(lease, TtlExpectation::new(at(0), at(1), TTL));
+        ground.scheduler.handle_order(order, at(0), &ground.topology);
+    }
+    ground.scheduler.advance(at(3_400));
+    let sizes: Vec<_> = ground.take_batches(3_400, 10).iter().map(|batch| batch.members.len()).collect();
+    assert_eq!(sizes, [2, 2, 1]);
+}
+
+#[test]
 fn a_renewal_without_a_connected_node_counts_once_for_each_due_time() {
     let mut ground = Ground::new(100);
     let leases: Vec<_> = (0..20).map(|number| ground.lease(&format!("lease {number}"), 0)).collect();

@@ -239,6 +239,22 @@ fn too_late_is_asked_again_in_the_same_tick_once_and_then_tick_by_tick() {
 }
 
 #[test]
+fn a_renewal_by_hand_that_was_too_late_twice_is_sent_again_also_without_regular_renewals() {
+    let mut ground = Ground::new();
+    let lease = ground.lease("a", Terms { renewed: false, ..TERMS });
+    let (answer_to, mut answer) = manual::tests::channel();
+    ground.scheduler.handle_order(Order::Renew(lease.clone(), TTL * 3, answer_to), at(100), &ground.topology);
+    let too_late = Outcome::TooLate { at: server(1, 100) };
+    let batch = one(ground.take_batches(100, 10));
+    ground.answer(batch, 100, 110, too_late.clone());
+    let batch = one(ground.take_batches(110, 10));
+    ground.answer(batch, 110, 120, too_late);
+    let batch = one(ground.due(200));
+    ground.answer(batch, 200, 210, renewed(9_800, 205));
+    assert!(matches!(answer.try_recv(), Ok(ManualOutcome::Renewed)));
+}
+
+#[test]
 fn s12_a_ttl_that_cannot_be_is_told() {
     let mut ground = Ground::new();
     ground.lease("a", TERMS);

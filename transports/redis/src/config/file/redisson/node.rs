@@ -230,6 +230,10 @@ impl<'t> Builder<'t, '_> {
             return Ok(node);
         }
         let expanded = expand(text, self.variables).map_err(|name| {
+            let is_name =
+                name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+            // A password may have `${` in it, and is not shown.
+            let name = if is_name || !is_secret(&node.path) { name } else { "in it" };
             node.refused_key(format!("the variable {name} is not set (or no UTF-8); set it"))
         })?;
         Ok(Node { content: Content::Text(expanded.text), ..node })
