@@ -89,11 +89,13 @@ impl PermitHolds {
         };
         let live = holds.by_owner.iter().filter(|(_, held)| held.lives(at));
         let held = live.clone().map(|(_, held)| u64::from(held.permits)).sum();
-        let ids = live.flat_map(|(owner, held)| {
-            (0..held.permits).map(|index| owner.permit_id(index).as_simple().to_string())
+        let seen = live.flat_map(|(owner, held)| {
+            let remaining = Remaining::For(left(held.expires_at, at));
+            let id = |index| owner.permit_id(index).as_simple().to_string();
+            let hold = move |id| SeenHold::new(id, 1).with_mode(LockMode::Permits).with_remaining(remaining);
+            (0..held.permits).map(id).map(hold)
         });
-        let seen = |id: String| SeenHold::new(id, 1).with_mode(LockMode::Permits);
-        let seen = ids.take(SHOWN_MAX).map(seen).collect();
+        let seen = seen.take(SHOWN_MAX).collect();
         let last = holds.by_expiry.last();
         let last = last.map_or(Remaining::NotKnown, |(end, _)| Remaining::For(left(*end, at)));
         let count = PermitCount::new(available + holds.expired(at), held);

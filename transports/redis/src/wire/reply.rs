@@ -230,8 +230,7 @@ impl Seen {
     pub(crate) fn read_permits(frame: &Frame) -> Option<Self> {
         let [now, left, fields, available, held] = array(frame)? else { return None };
         let remaining = if number(left)? == GONE { Remaining::NotKnown } else { remaining(number(left)?)? };
-        let id = |pair: &[Frame]| Some(hold(pair)?.with_mode(LockMode::Permits));
-        let holds = array(fields)?.chunks(2).map(id).collect::<Option<_>>()?;
+        let holds = array(fields)?.chunks(3).map(permit).collect::<Option<_>>()?;
         let permits = PermitCount::new(number(available)?, u64::try_from(number(held)?).ok()?);
         Some(Self { holds, remaining, line: Vec::new(), permits: Some(permits), now: micros(now)? })
     }
@@ -280,6 +279,12 @@ pub(crate) fn pong(frame: &Frame) -> Option<&str> {
         Some(_) => None,
         None => text(frame),
     }
+}
+
+fn permit(parts: &[Frame]) -> Option<Hold> {
+    let [id, count, left] = parts else { return None };
+    let hold = hold_named(text(id)?, count);
+    Some(hold.with_mode(LockMode::Permits).with_remaining(remaining(number(left)?)?))
 }
 
 fn hold(pair: &[Frame]) -> Option<Hold> {
