@@ -74,7 +74,9 @@ async fn what_a_fair_lock_leaves_on_the_server() {
     let outcome = lane.call_one(call("k", Op::Acquire { ttl: TTL }, mint.mint())).await;
     assert!(matches!(outcome, Outcome::Busy { remaining: Remaining::For(_), .. }), "{outcome:?}");
     let seen = lane.inspect(&call("k", Op::Release, first).key).await.unwrap();
-    assert_eq!(seen.holds, [Hold::new(first.to_string(), 1)]);
+    let holds: Vec<_> = seen.holds.iter().map(|hold| (hold.owner.clone(), hold.count, hold.mode)).collect();
+    assert_eq!(holds, [(first.to_string(), 1, LockMode::Fair)]);
+    assert_eq!(seen.line, [second.to_string(), third.to_string()]);
     let renewal = call("k", Op::Renew { ttl: TTL * 2 }, first);
     let renewed = lane.call(NodeId(0), vec![renewal]).await.remove(0).outcome;
     assert!(matches!(renewed, Outcome::Renewed { .. }), "{renewed:?}");
