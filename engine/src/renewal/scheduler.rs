@@ -226,8 +226,8 @@ impl Scheduler {
         } else if now >= lease.deadline() {
             self.lose(ticket, lease.reason_at_deadline());
         } else {
-            let is_asked_for = self.manual.is_any(ticket) || lease.wants_downgrade();
-            if idle && (is_asked_for || lease.wants_renewal(now) && !lease.await_taking()) {
+            let is_due = || lease.wants_renewal(now) && !lease.await_taking(); // the usual case
+            if idle && (is_due() || lease.wants_downgrade() || self.manual.is_any(ticket)) {
                 self.make_ready(ticket);
             } else {
                 self.wheel.insert(entry, due_tick(lease.deadline()));
