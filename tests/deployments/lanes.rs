@@ -6,6 +6,7 @@ use leasehold::{
     clock::{Clock, Instant},
     key::LockKey,
     owner::OwnerMint,
+    routing::topology::NodeId,
     transport::{Call, HoldKind, Lane, LanePurpose, Op, OpenLane, Outcome, Transport, TransportError},
 };
 use leasehold_redis::{RedisConfig, RedisTransport};
@@ -67,10 +68,15 @@ impl Lanes {
 
     /// Renews all in one batch, to be sent to who serves the first, for twice their ttl. Answers in the order of `holds`.
     pub(crate) async fn renew(&self, holds: &[&Call]) -> Vec<Outcome> {
-        let node = {
-            let topology = self.renewals.topology().borrow().clone();
-            topology.serving(holds[0].key.slot()).expect("a node").id
-        };
+        self.renew_at(self.node_of(holds[0]).expect("a node"), holds).await
+    }
+
+    fn node_of(&self, hold: &Call) -> Option<NodeId> {
+        let topology = self.renewals.topology().borrow().clone();
+        topology.serving(hold.key.slot()).map(|node| node.id)
+    }
+
+    async fn renew_at(&self, node: NodeId, holds: &[&Call]) -> Vec<Outcome> {
         let batch = holds.iter().zip(0..).map(|(hold, ticket)| renewal(hold, ticket)).collect();
         let mut answered = self.renewals.call(node, batch).await;
         answered.sort_by_key(|member| member.ticket);
@@ -89,7 +95,9 @@ impl Lanes {
     }
 
     pub(crate) async fn is_renewed(&self, holds: &[&Call]) -> bool {
-        let answers = self.renew(holds).await;
+        // While a master is replaced, there may be none.
+        let Some(node) = self.node_of(holds[0]) else { return false };
+        let answers = self.renew_at(node, holds).await;
         let all = answers.iter().all(|answer| matches!(answer, Outcome::Renewed { .. }));
         if !all {
             println!("{answers:?}");
