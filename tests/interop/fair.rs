@@ -280,7 +280,7 @@ fn until_head_listens(fixture: &mut Fixture) {
             .map(|how| fixture.raw.command(&["PUBSUB", how, &channel]).expect("a reply"));
         heard.iter().filter_map(|reply| reply.items().get(1).and_then(Value::integer)).sum::<i64>() > 0
     };
-    assert!(holds_within(SOON, listens), "nobody listens to {channel}");
+    assert!(holds_within(SOON, listens), "no client listens to {channel}");
 }
 
 fn java(fixture: &Fixture, command: &str) -> String {

@@ -195,7 +195,7 @@ impl Ear {
             let messages = std::iter::from_fn(|| client.read().ok());
             messages.map(|message| message.texts()).any(|texts| texts == [*kind, channel, payload])
         });
-        assert!(is_heard, "nobody said {payload} on {channel}");
+        assert!(is_heard, "no message {payload} came on {channel}");
     }
 }
 

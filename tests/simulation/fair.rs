@@ -118,7 +118,8 @@ async fn a_try_never_joins_the_line_and_passes_nobody() {
     assert_eq!(fixture.engine.snapshot().asks, before + 1);
     first.release().await.unwrap();
     all([waiting]).await;
-    let lease = fixture.engine.fair_lock("a").try_acquire().await.unwrap().expect("free, and nobody waits");
+    let lease =
+        fixture.engine.fair_lock("a").try_acquire().await.unwrap().expect("free, and no caller waits");
     lease.release().await.unwrap();
     is_clean(&fixture).await;
 }

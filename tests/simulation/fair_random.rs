@@ -91,7 +91,7 @@ async fn run(seed: u64) -> u64 {
     }
     let began = now();
     tokio::time::timeout(seconds(1_000), local).await.expect("every caller is served or leaves");
-    assert!(now() - began < seconds(600), "{:?}: somebody has starved", now() - began);
+    assert!(now() - began < seconds(600), "{:?}: a caller has waited for too long", now() - began);
     troubled.abort();
     breathe().await;
     fixture.faults.clear();

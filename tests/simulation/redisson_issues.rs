@@ -67,7 +67,7 @@ async fn issue_7098_a_living_reader_renews_no_dead_reader() {
     assert_eq!((seen.mode, seen.holders.len()), (LockMode::Read, 1), "{seen}");
     assert!(!lost.is_held() && reader.is_held());
     reader.release().await.unwrap();
-    assert!(living.write().try_acquire().await.unwrap().is_some(), "the dead reader keeps nobody out");
+    assert!(living.write().try_acquire().await.unwrap().is_some(), "the dead reader keeps no writer out");
 }
 
 /// #7251, and #5462 about the same renewal: a read lock that was taken several times was renewed after its last release.

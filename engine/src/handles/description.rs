@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, time::Duration};
 
 use crate::{
     fencing::FencingToken,
-    transport::{Hold, Inspection, LockMode, PermitCount, Remaining},
+    transport::{Hold, Inspection, LockMode, Remaining},
 };
 
 /// A lock as the server shows it at one moment, with what this engine knows of its own holds.
@@ -172,16 +172,17 @@ impl Description {
 
 impl PermitsDescription {
     /// What the server has shown, and what the engine knows beside it.
-    pub(super) fn new(name: &str, seen: &Inspection, known: &Known) -> Self {
-        let count = seen.permits.unwrap_or(PermitCount::new(0, 0));
-        Self {
+    /// `None`: the transport has told no numbers of permits.
+    pub(super) fn new(name: &str, seen: &Inspection, known: &Known) -> Option<Self> {
+        let count = seen.permits?;
+        Some(Self {
             name: name.to_owned(),
             available: count.available,
             held: count.held,
             held_here: known.permits,
             remaining: time_of(seen.remaining).filter(|_| count.held > 0),
             waiting: u64::try_from(known.waiting).unwrap_or(u64::MAX),
-        }
+        })
     }
 }
 
@@ -259,7 +260,7 @@ mod tests {
     use crate::{
         owner::Owner,
         routing::topology::{ClockId, NodeId},
-        transport::ServerTime,
+        transport::{PermitCount, ServerTime},
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -316,11 +317,13 @@ mod tests {
     #[test]
     fn numbers_of_permits_are_told_and_those_of_this_engine() {
         let seen = Inspection::new(vec![], Remaining::For(SECOND), AT).with_permits(PermitCount::new(-1, 9));
-        let told = PermitsDescription::new("k", &seen, &known());
+        let told = PermitsDescription::new("k", &seen, &known()).expect("numbers");
         assert_eq!(told.to_string(), "permits \"k\": -1 available, 9 held, 5 of them here, 3 waiting here");
         assert_eq!(told.remaining, Some(SECOND));
         let none = Inspection::new(vec![], Remaining::For(SECOND), AT).with_permits(PermitCount::new(2, 0));
-        assert_eq!(PermitsDescription::new("k", &none, &known()).remaining, None);
+        assert_eq!(PermitsDescription::new("k", &none, &known()).expect("numbers").remaining, None);
+        let untold = Inspection::new(vec![], Remaining::NotKnown, AT);
+        assert_eq!(PermitsDescription::new("k", &untold, &known()), None);
     }
 
     #[test]

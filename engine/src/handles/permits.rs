@@ -16,7 +16,7 @@ use crate::{
     counters::entry::work::Work,
     error::{AcquireError, InspectError, Invalid, NotHeld, ReleaseError, RenewError},
     lease::state::{LeaseState, LossReason},
-    transport::{Counter, HoldKind},
+    transport::{Counter, ErrorKind, HoldKind, TransportError},
 };
 
 /// A semaphore whose permits are leases: a number of permits that all processes share, each with an owner and a ttl. The
@@ -389,7 +389,7 @@ impl Permits {
         let seen = self.lock.seen();
         async move {
             let (key, seen, known) = seen.await?;
-            Ok(PermitsDescription::new(key.name(), &seen, &known))
+            PermitsDescription::new(key.name(), &seen, &known).ok_or_else(untold)
         }
     }
 
@@ -400,6 +400,12 @@ impl Permits {
         })?;
         Ok((self.lock.clone().of_kind(HoldKind::Permits(count)), count))
     }
+}
+
+// An answer without numbers does not mean that there are none.
+fn untold() -> InspectError {
+    let detail = "the transport has told no numbers of permits; use one that keeps permits";
+    InspectError::Transport(TransportError::without_effect(ErrorKind::Protocol, None, detail))
 }
 
 impl Permit {

@@ -106,7 +106,7 @@ fn permits_of(renewal: &Call) -> usize {
     }
 }
 
-/// A batch takes no further lease once it has so many permits. The server needs about 1 µs for each.
+/// A batch takes no further lease once it has so many permits. The time that the server needs grows with their number.
 const PERMITS_MAX: usize = 10_000;
 
 impl NodeQueue {

@@ -181,8 +181,8 @@ fn lost_before_handover(windows: &[Window]) -> u64 {
 }
 
 impl Totals {
-    /// A history in which little happened passes every check. Each number is at most two thirds of what the unluckiest of
-    /// many seeds showed.
+    /// A history in which little happened passes every check. Each number is at most two thirds of the least
+    /// that eight seeds showed.
     pub fn assert_that_much_happened(&self, runs: u64) {
         let Totals {
             leases,

@@ -576,7 +576,7 @@ impl World {
         if let Hold::Ours(owner) = self.hold {
             let wanted = self.entry.only_lease().is_some_and(|lease| lease.owner == owner)
                 || self.entry.attempt.as_ref().is_some_and(|attempt| attempt.owner == owner);
-            assert!(wanted, "a hold that nobody wants");
+            assert!(wanted, "a hold that no caller wants");
         }
     }
 

@@ -315,7 +315,7 @@ impl World {
         let execute_by = self.now + PACE.command_timeout;
         let verdict = self.entry.handle_answer(Ok(outcome), self.now, execute_by, self.now, &PACE);
         self.close(verdict.closing);
-        assert!(verdict.leaving.is_empty(), "nobody only tries");
+        assert!(verdict.leaving.is_empty(), "no caller only tries");
         verdict.grant.into_iter().for_each(|grant| self.install(grant));
     }
 
@@ -410,7 +410,7 @@ impl World {
         for owner in self.holds.iter().filter_map(|(holder, _)| *holder) {
             let is_wanted = self.entry.leases().any(|lease| lease.owner == owner);
             let is_asked = self.entry.attempt.as_ref().is_some_and(|attempt| attempt.owner == owner);
-            assert!(is_wanted || is_asked, "a hold that nobody wants");
+            assert!(is_wanted || is_asked, "a hold that no caller wants");
         }
     }
 

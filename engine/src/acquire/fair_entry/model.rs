@@ -591,12 +591,12 @@ impl World {
         let wanted = |owner: Owner| self.entry.places.values().any(|place| place.attempt.owner == owner);
         for member in &self.line {
             let is_wanted = matches!(member, Member::Ours(owner) if wanted(*owner));
-            assert!(is_wanted || *member == Member::Foreign, "a place that nobody wants");
+            assert!(is_wanted || *member == Member::Foreign, "a place that no caller wants");
         }
         let waits = matches!(self.line.front(), Some(Member::Ours(_)));
         assert!(!(self.hold == Hold::Free && waits), "a caller waits for a free lock");
         if let Hold::Ours(owner) = self.hold {
-            assert!(self.lease == Some(owner) || wanted(owner), "a hold that nobody wants");
+            assert!(self.lease == Some(owner) || wanted(owner), "a hold that no caller wants");
         }
         assert_eq!(self.is_done, self.callers.is_empty(), "{:?}", self.entry);
     }

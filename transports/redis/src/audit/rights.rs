@@ -49,7 +49,7 @@ const READ_WRITE: Needs = Needs {
     what: "read/write locks",
     script: Script::ReadWriteRights,
     family: Family::ReadWrite,
-    names: |key| vec![key.on_server().to_owned(), channel_of(key), read_timeout(key, nobody())],
+    names: |key| vec![key.on_server().to_owned(), channel_of(key), read_timeout(key, no_owner())],
 };
 
 const FAIR: Needs = Needs {
@@ -59,7 +59,7 @@ const FAIR: Needs = Needs {
     family: Family::Fair,
     names: |key| {
         let lock = key.on_server();
-        vec![fair_line(lock), fair_deadlines(lock), fair_places(lock), turn_channel(lock, nobody())]
+        vec![fair_line(lock), fair_deadlines(lock), fair_places(lock), turn_channel(lock, no_owner())]
     },
 };
 
@@ -107,7 +107,7 @@ async fn ask(connection: &Connection, needs: &Needs, name: &str, step: Duration)
     ask_for_rights(connection, args, step).await
 }
 
-fn nobody() -> Owner {
+fn no_owner() -> Owner {
     Owner::new(Default::default(), 0)
 }
 

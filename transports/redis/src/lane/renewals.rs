@@ -191,7 +191,7 @@ fn alike(members: Vec<Call>) -> Vec<Vec<Call>> {
     batches
 }
 
-/// At most so many permits are renewed by one script, or those of one hold. It takes the server about 10 ms.
+/// At most so many permits are renewed by one script, or those of one hold: a script keeps the server from other clients.
 const PERMITS_MAX: usize = 10_000;
 
 /// Whether the member has to be renewed again, in a command of its own. `is_conclusive`: the reply came from such a

@@ -126,7 +126,7 @@ pub(crate) fn a_line_that_beats_loses_nobody(world: &mut World) {
     assert_eq!(after.line, [1, 10, 2]);
     assert!(
         after.deadlines.values().all(|left| *left > WAIT / 2 - 3_000),
-        "a peer removes nobody: {after:?}"
+        "a peer removes no place: {after:?}"
     );
 }
 

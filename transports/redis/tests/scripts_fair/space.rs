@@ -108,6 +108,6 @@ fn check(world: &mut World, before: &Model, actor: usize, op: Op) {
     if !held && matches!(answer, Answer::Granted) {
         let passed = before.line.iter().take_while(|other| **other != actor);
         let stays = passed.filter(|other| after.line.contains(other)).count();
-        assert_eq!(stays, 0, "nobody passes a place: {actor} does {op:?} in {before:?}");
+        assert_eq!(stays, 0, "no owner passes a place: {actor} does {op:?} in {before:?}");
     }
 }
