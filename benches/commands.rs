@@ -25,7 +25,7 @@ async fn engine(server: &RedisServer) -> Engine {
 }
 
 /// EVALSHA and EVAL calls since the start; what runs inside of scripts is not sent by anybody.
-fn scripts_sent(client: &mut RawClient) -> f64 {
+pub(crate) fn scripts_sent(client: &mut RawClient) -> f64 {
     let stats = client.command(&["INFO", "commandstats"]).expect("a reply");
     let text = stats.text().expect("text").to_string();
     let calls = |name: &str| {

@@ -4,6 +4,7 @@
 //! cargo run --release -p leasehold-benches                        the large run, about three minutes
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
+//! cargo run --release -p leasehold-benches -- --pairs             the rows of pairs alone, about a minute
 //! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
@@ -78,6 +79,10 @@ fn main() {
     }
     if has("--links") {
         links::measure(&mut table, if small { links::SMALL } else { links::LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--pairs") {
+        pairs::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
     if has("--shards") {

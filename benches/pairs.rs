@@ -3,12 +3,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use leasehold::Engine;
+use leasehold::{Engine, EngineConfig};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 
-use crate::{raw, rounds::Spread, size::Size, table::Table};
+use crate::{commands::scripts_sent, raw, rounds::Spread, size::Size, table::Table};
 
 const TASKS: [usize; 4] = [1, 8, 64, 256];
 
@@ -24,9 +24,25 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
     let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
     let redis = runtime.block_on(Engine::builder(transport).build()).expect("the server is up");
     one_task(table, size, &server, &runtime, &redis);
+    let beside = Beside { memory, redis, alone: runtime.block_on(alone(&server)) };
     for tasks in TASKS {
-        many_tasks(table, size, tasks, &server, &runtime, &memory, &redis);
+        many_tasks(table, size, tasks, &server, &runtime, &beside);
     }
+}
+
+/// The engines that are measured in turn.
+struct Beside {
+    memory: Engine,
+    redis: Engine,
+    /// As `redis`, with a command for each call.
+    alone: Engine,
+}
+
+async fn alone(server: &RedisServer) -> Engine {
+    let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
+    let mut config = EngineConfig::default();
+    config.group_commit_max = 1;
+    Engine::builder(transport).config(config).build().await.expect("the server is up")
 }
 
 fn one_task(
@@ -65,19 +81,26 @@ fn many_tasks(
     tasks: usize,
     server: &RedisServer,
     runtime: &tokio::runtime::Runtime,
-    memory: &Engine,
-    redis: &Engine,
+    beside: &Beside,
 ) {
-    let (mut on_memory, mut on_redis, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut on_memory, mut on_redis, mut alone, mut limits) = (vec![], vec![], vec![], vec![]);
+    let (mut commands, mut client) = (vec![], server.client().expect("a connection"));
     let (clients, pipeline) = if tasks > 8 { (50, 16) } else { (tasks, 1) };
     for _ in 0..size.rounds {
-        on_memory.push(runtime.block_on(pairs_per_second(memory, tasks, size.pairs * 2)));
-        on_redis.push(runtime.block_on(pairs_per_second(redis, tasks, size.pairs)));
+        on_memory.push(runtime.block_on(pairs_per_second(&beside.memory, tasks, size.pairs * 2)));
+        let before = scripts_sent(&mut client);
+        on_redis.push(runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs)));
+        commands.push((scripts_sent(&mut client) - before) / size.pairs as f64);
+        alone.push(runtime.block_on(pairs_per_second(&beside.alone, tasks, size.pairs)));
         limits.push(raw::pairs_per_second(server, clients, pipeline, size.pairs));
     }
     let ratio = Spread::of_ratios(&on_redis, &limits);
+    let gain = Spread::of_ratios(&on_redis, &alone);
     table.add("", format!("memory, {tasks} tasks"), Spread::of(on_memory), "pairs/s");
     table.add("", format!("redis, {tasks} tasks"), Spread::of(on_redis), "pairs/s");
+    table.add("", format!("redis, {tasks} tasks, a command for each call"), Spread::of(alone), "pairs/s");
+    table.add("", format!("redis, {tasks} tasks / a command for each call"), gain, "x");
+    table.add("", format!("redis, {tasks} tasks, commands a pair"), Spread::of(commands), "commands");
     table.add("", format!("raw({clients}, {pipeline})"), Spread::of(limits), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / raw({clients}, {pipeline})"), ratio, "x");
 }

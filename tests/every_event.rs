@@ -49,6 +49,7 @@ fn engine_event(event: &EngineEvent<'_>) -> &'static str {
         EngineEvent::CounterCall { .. } => "counter_call",
         EngineEvent::RenewalBatch { .. } => "renewed",
         EngineEvent::RenewalLate { .. } => "renewal_late",
+        EngineEvent::GroupCommit { .. } => "group_commit",
         EngineEvent::NoExpiry => "no_expiry",
         EngineEvent::SubscriptionGap => "subscription_gap",
         EngineEvent::PlaceLost => "place_lost",

@@ -84,9 +84,17 @@ impl<T: Transport, H: Hand> Transport for Interposed<T, H> {
     }
 }
 
+#[derive(Clone)]
 struct InterposedLane<H> {
     behind: Behind,
     hand: H,
+}
+
+impl<H: Hand> InterposedLane<H> {
+    async fn call_alone(self, call: Call) -> Call {
+        let outcome = self.call_one(call.clone()).await;
+        call.answered(outcome)
+    }
 }
 
 impl<H: Hand> Lane for InterposedLane<H> {
@@ -101,8 +109,21 @@ impl<H: Hand> Lane for InterposedLane<H> {
         }
     }
 
+    // The hand sees each acquire and release by itself, also those that are sent together.
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
-        self.hand.renew(&self.behind, node, batch)
+        let is_group = |call: &Call| matches!(call.op, Op::Acquire { .. } | Op::Release);
+        if batch.is_empty() || !batch.iter().all(is_group) {
+            return self.hand.renew(&self.behind, node, batch);
+        }
+        let each: Vec<_> =
+            batch.into_iter().map(|call| tokio::spawn(self.clone().call_alone(call))).collect();
+        Box::pin(async move {
+            let mut answered = Vec::with_capacity(each.len());
+            for call in each {
+                answered.push(call.await.expect("a hand does not panic"));
+            }
+            answered
+        })
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {

@@ -61,6 +61,10 @@ pub struct EngineConfig {
     /// waits behind at most `bulk_in_flight_max` commands. On a nearby server 64 calls are as fast, and single callers
     /// wait less (`--bulk` in `benches/`). Default 256.
     pub bulk_in_flight_max: usize,
+    /// How many acquires and releases of exclusive locks may go to a node in one command (group commit). They do so only
+    /// while the node has many calls to answer; a call to a node with little to do is sent at once, alone. 1: each call
+    /// has a command of its own. Default 64; at most 1,000.
+    pub group_commit_max: usize,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
     /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the
     /// limit gets [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
@@ -104,6 +108,7 @@ impl Default for EngineConfig {
             shards: 8,
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
+            group_commit_max: 64,
             leases_max: 1_000_000,
             waiters_max: 100_000,
             inbox_max: 100_000,
@@ -186,6 +191,7 @@ impl EngineConfig {
             ("shards", self.shards as u64),
             ("batches_in_flight_max", self.batches_in_flight_max as u64),
             ("bulk_in_flight_max", self.bulk_in_flight_max as u64),
+            ("group_commit_max", self.group_commit_max as u64),
             ("leases_max", self.leases_max as u64),
             ("waiters_max", self.waiters_max as u64),
             ("inbox_max", self.inbox_max as u64),
@@ -200,6 +206,10 @@ impl EngineConfig {
                 self.shards,
                 format!("must be at most {SHARDS_MAX}, the number of slots"),
             ));
+        }
+        if self.group_commit_max > GROUP_COMMIT_MAX {
+            let remedy = format!("must be at most {GROUP_COMMIT_MAX}");
+            return Err(Invalid::new("group_commit_max", self.group_commit_max, remedy));
         }
         if self.command_timeout_ms > self.unavailable_after_ms {
             let remedy = format!(
@@ -268,6 +278,8 @@ impl EngineConfig {
 }
 
 const SHARDS_MAX: usize = 16_384;
+/// A script for more locks would keep the server from other clients for milliseconds.
+const GROUP_COMMIT_MAX: usize = 1_000;
 const COUNTER_MEMORY_MIN_MS: u64 = 120_000;
 /// Shorter, and a place could be removed by another client between two beats that are late.
 const FAIR_WAIT_MS: RangeInclusive<u64> = 10_000..=86_400_000;
@@ -301,6 +313,8 @@ mod tests {
         );
         assert!(refused(|config| config.fair_places_max = 0).starts_with("fair_places_max = 0"));
         assert!(refused(|config| config.fair_places_max = 10_001).contains("at most 10000"));
+        assert!(refused(|config| config.group_commit_max = 0).starts_with("group_commit_max = 0"));
+        assert!(refused(|config| config.group_commit_max = 1_001).contains("at most 1000"));
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
     }
 

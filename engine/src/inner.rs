@@ -9,7 +9,7 @@ use crate::{
     },
     core::Core,
     counters::table::Counters,
-    dispatch::retry_rate::RetryRate,
+    dispatch::{group_commit::GroupCommit, retry_rate::RetryRate},
     error::AcquireError,
     metrics::HotLocks,
     release::reconciler::Reconciler,
@@ -25,6 +25,7 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) inboxes: Inboxes,
     pub(crate) reconciler: Reconciler,
+    pub(crate) group_commit: Arc<GroupCommit>,
     pub(crate) retry_rate: Arc<RetryRate>,
     pub(crate) bulk_limiter: Arc<BulkLimiter>,
     pub(crate) contended_keys: ContendedKeys,
@@ -45,12 +46,14 @@ impl Inner {
     pub(crate) fn new(core: Core) -> Arc<Self> {
         let (shards, inbox_max, bulk_max) =
             (core.config.shards, core.config.inbox_max, core.config.bulk_in_flight_max);
+        let group_commit = Arc::new(GroupCommit::new(core.config.group_commit_max));
         Arc::new(Self {
             core: Arc::new(core),
             table: Table::new(),
             counters: Counters::default(),
             inboxes: Inboxes::new(shards, inbox_max),
             reconciler: Reconciler::new(),
+            group_commit,
             retry_rate: Arc::default(),
             bulk_limiter: Arc::new(BulkLimiter::new(bulk_max)),
             contended_keys: ContendedKeys::new(),

@@ -63,6 +63,7 @@ pub mod restarts;
 pub mod semaphore;
 pub mod spin;
 pub mod time;
+pub mod together;
 pub mod topology;
 
 pub use context::{Context, LONG, SHORT, granted, held, is_about, is_too_late, of_kind};
@@ -148,6 +149,15 @@ macro_rules! conformance {
             of_many_tasks_exactly_one_is_granted,
             holders_follow_each_other_with_rising_tokens,
             calls_are_executed_in_their_order,
+        );
+        $crate::conformance!(@tests $fixture, together:
+            many_acquires_are_each_answered,
+            of_many_acquires_the_held_are_refused,
+            acquiring_many_again_counts_once,
+            of_two_acquires_of_a_lock_in_a_group_one_is_granted,
+            acquires_past_their_limit_are_not_executed,
+            many_releases_end_their_own_holds_only,
+            a_group_may_have_acquires_and_releases,
         );
         $crate::conformance!(@tests $fixture, time:
             every_answer_carries_the_nodes_present_clock,
@@ -297,6 +307,9 @@ macro_rules! conformance {
             a_dropped_watch_hinders_no_other,
             a_release_counts_who_listens,
         );
+        $crate::conformance!(@tests $fixture, together:
+            many_releases_tell_those_who_watch,
+        );
     };
     (@peers $fixture:ty) => {
         $crate::conformance!(@tests $fixture, peers:
@@ -309,6 +322,9 @@ macro_rules! conformance {
     (@other_data $fixture:ty) => {
         $crate::conformance!(@tests $fixture, other_data:
             data_of_another_kind_is_refused_and_kept,
+        );
+        $crate::conformance!(@tests $fixture, together:
+            one_key_with_other_data_harms_no_other,
         );
     };
     (@every_counter $fixture:ty) => {

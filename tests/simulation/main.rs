@@ -20,6 +20,7 @@ mod failovers;
 mod fair;
 mod fair_random;
 mod fenced;
+mod group_commit;
 mod kinds;
 mod late_sends;
 mod links;

@@ -1,9 +1,10 @@
 //! What is wrong with one node is felt on that node alone.
 
 use leasehold::{
-    LeaseState, RenewalOutcome,
+    EngineConfig, LeaseState, RenewalOutcome,
     routing::{slot::Slot, topology::Batching},
 };
+use leasehold_tests::changed;
 
 use crate::fixture::{Cluster, Heard, builder, millis, name_in, now, pass, seconds, until};
 
@@ -31,7 +32,9 @@ async fn l2_each_node_is_polled_at_the_rate_of_its_own_crowd() {
 #[tokio::test(start_paused = true)]
 async fn s5_owners_of_a_node_that_hangs_leave_the_others_their_room() {
     let cluster = Cluster::new(3);
-    let engine = builder(&cluster).build().await.expect("an engine");
+    // Every call is sent, so that each leaves an owner to close.
+    let config = changed(EngineConfig::default(), |new| new.group_commit_max = 1);
+    let engine = builder(&cluster).config(config).build().await.expect("an engine");
     cluster.hang(0);
     let asks = (0..300).map(|number| {
         let asked = engine.lock(name_in(0, number)).wait(millis(100)).acquire();

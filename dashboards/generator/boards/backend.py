@@ -97,6 +97,17 @@ COMMANDS = [
         unit="s",
         colours=colours.SHARES,
     ),
+    lines(
+        "Acquires and releases sent together",
+        "Calls in groups, and the commands that carried them. A node with little to do gets each call alone, and both are 0.",
+        [
+            series("sum(rate(leasehold_group_commit_size_sum{@process}[@rate]))", "calls"),
+            series("sum(rate(leasehold_group_commit_size_count{@process}[@rate]))", "commands"),
+        ],
+        unit="ops",
+        colours={"calls": colours.GOOD, "commands": colours.QUIET},
+        wide=24,
+    ),
 ]
 
 NOTICES = [

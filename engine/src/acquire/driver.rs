@@ -282,8 +282,13 @@ async fn send(
     inner.events.totals.asks.add(1);
     let op = Op::Acquire { ttl: ask.ttl };
     let call = Call::new(key.clone(), ask.kind, op, ask.owner, execute_by);
-    let reply = lane.call_one(call).await.definite(op)?;
+    let (begun, answer) = inner.group_commit.call(&inner.core, &lane, call);
+    let reply = answer.await.definite(op)?;
     let Some(at) = reply.at() else { return Ok(reply) };
+    if begun.is_sample() {
+        inner.group_commit.note_round_trip(inner.clock.now() - sent);
+    }
+    drop(begun);
     inner.check_present(at)?;
     inner.reconciler.handle_answer_of(inner, at.clock.node);
     if let Outcome::Granted { .. } = reply {

@@ -198,6 +198,7 @@ pub const ALL: &[Descriptor] = &[
     COUNTER_WAIT,
     SUBSCRIPTIONS,
     SUBSCRIPTION_GAPS,
+    GROUP_COMMIT_SIZE,
     BACKEND_COMMAND,
     BACKEND_ERRORS,
     BACKEND_RECONNECTS,
@@ -418,6 +419,13 @@ pub(crate) const SUBSCRIPTION_GAPS: Descriptor = counter(
     "leasehold_subscription_gaps_total",
     &[BACKEND],
     "Times a lock with waiting callers may have missed a notice. The engine asks for the lock instead.",
+);
+pub(crate) const GROUP_COMMIT_SIZE: Descriptor = spread(
+    "leasehold_group_commit_size",
+    &[BACKEND],
+    &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1000.0],
+    "Acquires and releases of exclusive locks that were sent to a node together. Calls that were sent alone are not \
+     counted here.",
 );
 pub(crate) const BACKEND_COMMAND: Descriptor = seconds(
     "leasehold_backend_command_seconds",

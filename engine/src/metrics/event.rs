@@ -144,6 +144,12 @@ pub enum EngineEvent<'a> {
         /// From the call to its end.
         waited: Duration,
     },
+    /// Acquires and releases of exclusive locks were sent together.
+    #[non_exhaustive]
+    GroupCommit {
+        /// How many.
+        calls: usize,
+    },
     /// A lock of another client has no expiry.
     NoExpiry,
     /// Notices of a lock with waiting callers may have been missed.

@@ -189,6 +189,7 @@ fn detach_engine(event: EngineEvent<'_>) -> (EngineEvent<'static>, Option<&Trans
         EngineEvent::CounterCall { counter, outcome, waited } => {
             EngineEvent::CounterCall { counter, outcome, waited }
         }
+        EngineEvent::GroupCommit { calls } => EngineEvent::GroupCommit { calls },
         EngineEvent::NoExpiry => EngineEvent::NoExpiry,
         EngineEvent::SubscriptionGap => EngineEvent::SubscriptionGap,
         EngineEvent::PlaceLost => EngineEvent::PlaceLost,

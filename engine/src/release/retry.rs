@@ -88,7 +88,8 @@ async fn send_once(inner: &Inner, lease: &LeaseCore, sent: Instant) -> Answered 
     }
     let execute_by = sent + inner.config.command_timeout();
     let release = Call::new(lease.key.clone(), lease.kind(), Op::Release, lease.owner, execute_by);
-    let reply = lane.call_one(release).await.definite(Op::Release);
+    let (_begun, answer) = inner.group_commit.call(&inner.core, &lane, release);
+    let reply = answer.await.definite(Op::Release);
     let received = inner.clock.now();
     let (operation, took) = (Operation::Release, received - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });

@@ -132,6 +132,10 @@ pub struct Capabilities {
     pub ttl_max: Duration,
     /// The kinds of locks and counters that the transport can keep. The engine refuses a call of any other.
     pub kinds: Kinds,
+    /// Whether [`Lane::call`] makes many acquires and releases of exclusive locks in less time than one after the other.
+    /// Then the engine sends them together while a node has many calls to answer, to nodes that take calls of many slots
+    /// together ([`Batching::AcrossSlots`](crate::routing::topology::Batching::AcrossSlots)).
+    pub group_commit: bool,
 }
 
 impl OpenLane {
@@ -154,7 +158,7 @@ impl Capabilities {
     /// assert!(capabilities.notices && !capabilities.uptime);
     /// ```
     pub const fn new(name: &'static str, ttl_max: Duration) -> Self {
-        Self { name, notices: false, uptime: false, ttl_max, kinds: Kinds::EXCLUSIVE }
+        Self { name, notices: false, uptime: false, ttl_max, kinds: Kinds::EXCLUSIVE, group_commit: false }
     }
 
     /// The transport can tell that a hold has ended.
@@ -166,6 +170,12 @@ impl Capabilities {
     /// The transport can keep locks of these kinds, and of no others.
     pub const fn with_kinds(mut self, kinds: Kinds) -> Self {
         self.kinds = kinds;
+        self
+    }
+
+    /// The transport makes many acquires and releases in one step.
+    pub const fn with_group_commit(mut self) -> Self {
+        self.group_commit = true;
         self
     }
 

@@ -83,6 +83,7 @@ impl Numbers {
             EngineEvent::CounterCall { counter, outcome, waited } => {
                 self.count_counter(*counter, *outcome, *waited);
             }
+            EngineEvent::GroupCommit { calls } => cells.put(layout::GROUP_COMMIT_SIZE, 0, *calls as u64),
             EngineEvent::NoExpiry => cells.add(layout::PEERS_WITHOUT_EXPIRY, 0, 1),
             EngineEvent::SubscriptionGap => cells.add(layout::SUBSCRIPTION_GAPS, 0, 1),
             EngineEvent::PlaceLost => cells.add(layout::PLACES_LOST, 0, 1),

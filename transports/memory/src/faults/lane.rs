@@ -5,7 +5,7 @@ use leasehold::{
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
-        BoxFuture, Call, Counter, CounterCall, CounterReply, Inspection, Lane, LaneStats, Outcome,
+        BoxFuture, Call, Counter, CounterCall, CounterReply, Inspection, Lane, LaneStats, Op, Outcome,
         TransportError, Watch,
     },
 };
@@ -57,6 +57,22 @@ impl FaultyLane {
             answered
         })
     }
+
+    fn call_alike(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
+        let line = &self.line;
+        let request = Request::Batch(node, batch);
+        if request.keys().is_empty() || line.faults.cut_of(line.purpose).is_some() {
+            let answer = self.ask(request);
+            return Box::pin(async move { calls(answer.await) });
+        }
+        match (line.faults.decide(line.purpose, request.operation(), &request.keys()), request) {
+            (Some(rule), Request::Batch(node, batch)) => self.split(rule, node, batch),
+            (_, request) => {
+                let answer = self.pass(request);
+                Box::pin(async move { calls(answer.await) })
+            }
+        }
+    }
 }
 
 impl Lane for FaultyLane {
@@ -72,20 +88,18 @@ impl Lane for FaultyLane {
         })
     }
 
+    // Acquires and releases that are sent together are two requests, so that a rule is about one operation.
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
-        let line = &self.line;
-        let request = Request::Batch(node, batch);
-        if request.keys().is_empty() || line.faults.cut_of(line.purpose).is_some() {
-            let answer = self.ask(request);
-            return Box::pin(async move { calls(answer.await) });
+        let (releases, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|call| call.op == Op::Release);
+        if releases.is_empty() || others.is_empty() {
+            return self.call_alike(node, [releases, others].concat());
         }
-        match (line.faults.decide(line.purpose, request.operation(), &request.keys()), request) {
-            (Some(rule), Request::Batch(node, batch)) => self.split(rule, node, batch),
-            (_, request) => {
-                let answer = self.pass(request);
-                Box::pin(async move { calls(answer.await) })
-            }
-        }
+        let (releases, others) = (self.call_alike(node, releases), self.call_alike(node, others));
+        Box::pin(async move {
+            let (mut answered, others) = tokio::join!(releases, others);
+            answered.extend(others);
+            answered
+        })
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {

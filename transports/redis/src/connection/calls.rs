@@ -121,7 +121,7 @@ impl Connection {
         counted.filter(|_| !(self.terms.in_cluster && self.terms.kinds.classic))
     }
 
-    fn acquired(&self, value: Acquired) -> Outcome {
+    pub(super) fn acquired(&self, value: Acquired) -> Outcome {
         match value {
             Acquired::Granted { counter, now } => {
                 let token = counter.map_or(FencingToken::at_server_micros(now), FencingToken::of_counter);
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    fn released(&self, value: Freed) -> Outcome {
+    pub(super) fn released(&self, value: Freed) -> Outcome {
         match value {
             Freed::Yes { listeners, now } => {
                 Outcome::Released { listeners: self.all_listeners(listeners), at: self.at(now) }

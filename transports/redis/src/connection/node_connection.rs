@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use super::{
     handshake,
     link::{Failure, Link},
     offset::{Offset, Sample},
+    one_server::OneServer,
     watchdog::{Probe, watch_over},
 };
 use crate::{config::Address, wire::scripts};
@@ -36,6 +37,11 @@ pub(crate) struct Connection {
     pub(super) lost_role: AtomicBool,
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
+    one_server: Mutex<OneServer>,
+    /// Set when the server has said that it cannot acquire many locks at once.
+    pub(super) acquires_alone: AtomicBool,
+    /// Set when a command for many locks was refused because it was one for many.
+    pub(super) refuses_groups: AtomicBool,
     /// How long a place in the line of a fair lock counts for peers, in ms, as the last call that kept one said. 0: none has.
     pub(super) fair_wait: AtomicU64,
 }
@@ -72,6 +78,9 @@ impl Connection {
             in_flight,
             sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
+            one_server: Mutex::default(),
+            acquires_alone: AtomicBool::default(),
+            refuses_groups: AtomicBool::default(),
             fair_wait: AtomicU64::default(),
             lost_role: AtomicBool::default(),
         }
@@ -180,6 +189,10 @@ impl Connection {
     pub(crate) fn clock_reading(&self) -> Option<ClockReading> {
         let ahead_micros = self.with_offset(|offset| offset.ahead_micros(self.now()))?;
         Some(ClockReading::new(self.terms.clock_id.node, ahead_micros))
+    }
+
+    pub(super) fn one_server(&self) -> MutexGuard<'_, OneServer> {
+        self.one_server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {

@@ -120,4 +120,5 @@ pub(crate) fn is_about_the_batch(error: &TransportError) -> bool {
 }
 
 /// The script error for a key whose slot is at another node, or is being moved.
-const NOT_HERE: &str = "non local key";
+/// What a script across slots says of a key that the node does not serve.
+pub(super) const NOT_HERE: &str = "non local key";

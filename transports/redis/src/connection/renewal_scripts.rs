@@ -100,7 +100,7 @@ fn ttl_of(member: &Call) -> Value {
     millis(member.op.ttl().unwrap_or_default())
 }
 
-fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+pub(super) fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(members.len() + FEW);
     args.push(Value::String(head.clone()));
     args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
@@ -122,7 +122,7 @@ fn with_timeout_keys(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     args
 }
 
-fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+pub(super) fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     let mut args = Vec::with_capacity(FEW);
     args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
     push_runs(&mut args, members, |run| {
@@ -150,7 +150,8 @@ fn timeout_key(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
 
 /// All keys are parts of one buffer. fred counts references to each key, which would cost one allocation per key in
 /// separate buffers.
-fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
+#[inline]
+pub(super) fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
     let mut names = Vec::with_capacity(names_bytes(members));
     members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
     let mut rest = Bytes::from(names);
@@ -178,7 +179,8 @@ pub(super) fn numbers(run: &[Call]) -> Pack {
 }
 
 /// What follows the client in the name of the hold's field.
-fn push_number(pack: &mut Pack, member: &Call) {
+#[inline]
+pub(super) fn push_number(pack: &mut Pack, member: &Call) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(member.owner.number());
     if matches!(member.kind, HoldKind::Write) {
@@ -188,11 +190,12 @@ fn push_number(pack: &mut Pack, member: &Call) {
     }
 }
 
-fn names_bytes(members: &[Call]) -> usize {
+#[inline]
+pub(super) fn names_bytes(members: &[Call]) -> usize {
     members.iter().map(|member| member.key.on_server().len()).sum()
 }
 
 /// Capacity for the arguments that are not keys: those of two runs.
-const FEW: usize = 9;
+pub(super) const FEW: usize = 9;
 /// Most owner numbers have fewer digits.
-const NUMBER_BYTES: usize = 8;
+pub(super) const NUMBER_BYTES: usize = 8;

@@ -1,7 +1,9 @@
 //! A lane: its nodes, the topology that it publishes, and the tasks that keep its routes up to date. Dropping the
 //! lane ends all of them.
 
+mod alone;
 mod beats;
+mod group_commit;
 mod node;
 pub(crate) mod nodes;
 mod renewals;
@@ -11,25 +13,23 @@ mod topology_publisher;
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use leasehold::{
-    clock::Instant,
     key::{Family, LockKey},
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
         AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, HoldKind, Inspection,
-        Lane, LanePurpose, LaneStats, Op, OpenLane, Outcome, TransportError, Watch,
+        Lane, LanePurpose, LaneStats, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
-use self::{beats::is_beat, route::Route};
+use self::{alone::is_renewal, beats::is_beat, group_commit::is_groupable};
 pub(crate) use self::{nodes::Nodes, task::Task};
 use crate::{
     audit::audit,
     config::RedisTopology,
-    connection::{Connection, is_passing, is_read, refusal},
+    connection::refusal,
     discovery::{deployment::Deployment, find_cluster, find_master, monitor_sentinels, poll_cluster},
     notices::{Subscriber, no_watch},
 };
@@ -65,61 +65,20 @@ impl RedisLane {
         Ok(Self { lane, nodes, _tasks: tasks })
     }
 
-    async fn call_alone(&self, call: &Call) -> Result<Outcome, TransportError> {
-        if let Some(refused) = refusal(call) {
-            return Ok(refused);
-        }
-        if is_renewal(call) {
-            return Ok(self.nodes.renew_alone(call.clone()).await.outcome);
-        }
-        if is_beat(call) {
-            return Ok(self.beat_alone(call.clone()).await);
-        }
-        if call.op != Op::Release {
-            self.nodes.must_fit(&call.key)?;
-        }
-        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
-        let outcome =
-            route.run(|connection, asking| async move { connection.call(call, asking).await }).await;
-        match outcome {
-            Err(error) if is_split(call, &error) && call.kind == HoldKind::Fair => {
-                self.release_hold(call, error).await
-            }
-            Err(error) if is_split(call, &error) => self.release_split(call).await,
-            outcome => Ok(publish_everywhere(outcome?, &route, call).await),
-        }
-    }
-
-    async fn beat_alone(&self, call: Call) -> Outcome {
-        let mut answered = self.nodes.beat(vec![call]).await;
-        answered.pop().map_or(Outcome::Pending, |call| call.outcome)
-    }
-
-    // While its slot is being moved, a fair lock's line cannot be looked at, but its hold can be ended. An owner without
-    // a hold may still have a place.
-    async fn release_hold(&self, call: &Call, refused: TransportError) -> Result<Outcome, TransportError> {
-        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
-        let release =
-            |connection: Arc<Connection>, asking| async move { connection.release(call, asking).await };
-        match route.run(release).await? {
-            Outcome::NotYours { .. } => Err(refused),
-            outcome => Ok(outcome),
-        }
-    }
-
-    // The timeout key stays until it expires.
-    async fn release_split(&self, call: &Call) -> Result<Outcome, TransportError> {
-        let mut route = self.nodes.route(call.key.slot(), call.execute_by)?;
-        let release = |connection: Arc<Connection>, asking| async move {
-            connection.release_read(call, false, asking).await
-        };
-        let outcome = route.run(release).await?;
-        Ok(publish_everywhere(outcome, &route, call).await)
-    }
-
-    // The deadline of requests that carry no `execute_by` of their own.
-    fn until(&self) -> Instant {
-        self.lane.clock.now() + self.lane.command_timeout
+    async fn call_mixed(&self, node: NodeId, batch: Vec<Call>) -> Vec<Call> {
+        let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
+        let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
+        let is_beaten = |call: &Call| is_beat(call) && refusal(call).is_none();
+        let (beats, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_beaten);
+        let (group, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_groupable);
+        let (mut answered, beats, group, others) = tokio::join!(
+            self.nodes.renew(node, renewals),
+            self.nodes.beat(beats),
+            self.nodes.call_group(node, group),
+            self.nodes.call_each(others)
+        );
+        answered.extend(beats.into_iter().chain(group).chain(others));
+        answered
     }
 }
 
@@ -129,7 +88,7 @@ impl Lane for RedisLane {
     }
 
     fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome> {
-        Box::pin(async move { self.call_alone(&call).await.into() })
+        Box::pin(async move { self.nodes.call_alone(&call).await.into() })
     }
 
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {
@@ -137,19 +96,11 @@ impl Lane for RedisLane {
             if batch.iter().all(is_plain_renewal) {
                 return self.nodes.renew_alike(node, batch).await; // the usual case
             }
-            let is_renewed = |call: &Call| is_renewal(call) && refusal(call).is_none();
-            let (renewals, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_renewed);
-            let is_beaten = |call: &Call| is_beat(call) && refusal(call).is_none();
-            let (beats, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_beaten);
-            let others = join_all(others.into_iter().map(async |call| {
-                let outcome = self.call_alone(&call).await.into();
-                call.answered(outcome)
-            }));
-            let (mut answered, beats, others) =
-                tokio::join!(self.nodes.renew(node, renewals), self.nodes.beat(beats), others);
-            answered.extend(beats);
-            answered.extend(others);
-            answered
+            // Boxed: these are rarer than renewals, and their futures would make that of every batch larger.
+            if batch.iter().all(is_groupable) {
+                return Box::pin(self.nodes.call_group(node, batch)).await;
+            }
+            Box::pin(self.call_mixed(node, batch)).await
         })
     }
 
@@ -184,7 +135,7 @@ impl Lane for RedisLane {
         let key = key.clone();
         Box::pin(async move {
             let key = &key;
-            let mut route = self.nodes.route(key.slot(), self.until())?;
+            let mut route = self.nodes.route(key.slot(), self.nodes.until())?;
             route.run(|connection, asking| async move { connection.inspect(key, asking).await }).await
         })
     }
@@ -194,7 +145,7 @@ impl Lane for RedisLane {
         Box::pin(async move {
             let key = &key;
             self.nodes.must_fit(key)?;
-            let mut route = self.nodes.route(key.slot(), self.until())?;
+            let mut route = self.nodes.route(key.slot(), self.nodes.until())?;
             let freed = route
                 .run(|connection, asking| async move { connection.force_release(key, asking).await })
                 .await?;
@@ -218,29 +169,4 @@ impl Lane for RedisLane {
 fn is_plain_renewal(call: &Call) -> bool {
     let is_exclusive = matches!(call.kind, HoldKind::Exclusive | HoldKind::Spin | HoldKind::Fenced(_));
     is_renewal(call) && is_exclusive && call.key.family() == Family::Exclusive
-}
-
-fn is_renewal(call: &Call) -> bool {
-    matches!(call.op, Op::Renew { .. })
-}
-
-// Whether the keys of a hold were refused together, because some of them have moved to another node and others have
-// not.
-fn is_split(call: &Call, error: &TransportError) -> bool {
-    let has_many_keys = is_read(call) || call.kind == HoldKind::Fair;
-    has_many_keys && call.op == Op::Release && is_passing(error)
-}
-
-// After an `ASK`, subscribers are at two nodes, and neither node counts those at the other. So the count is
-// unknown.
-async fn publish_everywhere(outcome: Outcome, route: &Route<'_>, call: &Call) -> Outcome {
-    match outcome {
-        Outcome::Released { at, .. } if call.kind.notifies() && route.publish_behind_ask(&call.key).await => {
-            Outcome::Released { listeners: None, at }
-        }
-        Outcome::Downgraded { at, .. } if route.publish_behind_ask(&call.key).await => {
-            Outcome::Downgraded { listeners: None, at }
-        }
-        outcome => outcome,
-    }
 }

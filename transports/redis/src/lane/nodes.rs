@@ -74,6 +74,11 @@ impl Nodes {
         }
     }
 
+    /// The deadline of requests that carry no `execute_by` of their own.
+    pub(crate) fn until(&self) -> Instant {
+        self.lane.clock.now() + self.lane.command_timeout
+    }
+
     pub(crate) fn topology_publisher(&self) -> &TopologyPublisher {
         &self.topology_publisher
     }

@@ -5,6 +5,7 @@ pub(crate) mod depth;
 pub(crate) mod error_reply;
 pub(crate) mod fair_reply;
 mod host_port;
+pub(crate) mod many_reply;
 pub(crate) mod msgpack;
 pub mod names;
 pub(crate) mod redirect;

@@ -319,7 +319,7 @@ pub(super) fn remaining(left: i64) -> Option<Remaining> {
     }
 }
 
-fn count(listeners: i64) -> Option<Option<u32>> {
+pub(crate) fn count(listeners: i64) -> Option<Option<u32>> {
     match listeners {
         -1 => Some(None),
         listeners => Some(Some(u32::try_from(listeners).ok()?)),

@@ -62,6 +62,11 @@ pub(crate) enum Script {
     FairInspect,
     /// As [`Rights`](Self::Rights), for semaphores and latches.
     CounterRights,
+    AcquireMany,
+    AcquireManyAcrossSlots,
+    ReleaseMany,
+    ReleaseManyAcrossSlots,
+    ServerRun,
 }
 
 /// The text of a script with its digest. Sending either copies nothing.
@@ -75,7 +80,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 37] = [
+    const ALL: [Script; 42] = [
         Script::Acquire,
         Script::FencedAcquire,
         Script::Release,
@@ -113,6 +118,11 @@ impl Script {
         Script::FairRights,
         Script::FairInspect,
         Script::CounterRights,
+        Script::AcquireMany,
+        Script::AcquireManyAcrossSlots,
+        Script::ReleaseMany,
+        Script::ReleaseManyAcrossSlots,
+        Script::ServerRun,
     ];
 
     /// The text.
@@ -170,6 +180,11 @@ impl Script {
             Script::FairRights => include_str!("../../scripts/fair_rights.lua"),
             Script::FairInspect => include_str!("../../scripts/fair_inspect.lua"),
             Script::CounterRights => include_str!("../../scripts/counter_rights.lua"),
+            Script::AcquireMany => include_str!("../../scripts/acquire_many.lua"),
+            Script::AcquireManyAcrossSlots => include_str!("../../scripts/acquire_many_across_slots.lua"),
+            Script::ReleaseMany => include_str!("../../scripts/release_many.lua"),
+            Script::ReleaseManyAcrossSlots => include_str!("../../scripts/release_many_across_slots.lua"),
+            Script::ServerRun => include_str!("../../scripts/server_run.lua"),
         }
     }
 }

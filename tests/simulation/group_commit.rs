@@ -1,0 +1,155 @@
+//! Acquires and releases that are sent together: no promise changes by it, and a node that is slow or silent costs less.
+
+use std::time::Duration;
+
+use leasehold::{AcquireError, EngineConfig, Lease};
+use leasehold_memory::{Cut, Fault, Operation, faults::Rule};
+use leasehold_tests::changed;
+
+use crate::fixture::{Fixture, ground_with, millis, pass, seconds};
+
+const CALLERS: usize = 200;
+/// Beside it up to 62 calls are sent alone, and five groups at once.
+const ROUND_TRIP: Duration = millis(1);
+/// After so many pairs, four round trips were taken in.
+const SAMPLES: usize = 4 * 31;
+
+async fn ground(group_commit_max: usize) -> Fixture {
+    let config = changed(EngineConfig::default(), |new| new.group_commit_max = group_commit_max);
+    ground_with(|builder| builder.config(config)).await
+}
+
+/// Delays every answer, and lets the engine learn the round trip: it takes in one call of some dozens. Returns the rules
+/// for acquires and releases, which count requests.
+async fn far(fixture: &Fixture) -> [Rule; 2] {
+    let rules = [Operation::Acquire, Operation::Release]
+        .map(|operation| fixture.faults.on(operation).always().inject(Fault::DelayReply(ROUND_TRIP)));
+    for _ in 0..SAMPLES {
+        fixture.engine.lock("known").acquire().await.expect("free").release().await.expect("ours");
+    }
+    rules
+}
+
+async fn all(fixture: &Fixture) -> Vec<Result<Lease, AcquireError>> {
+    all_within(fixture, seconds(5)).await
+}
+
+async fn all_within(fixture: &Fixture, wait: Duration) -> Vec<Result<Lease, AcquireError>> {
+    let asks = (0..CALLERS).map(|number| {
+        let asked = fixture.engine.lock(format!("n{number}")).wait(wait).acquire();
+        tokio::spawn(async move { asked.await })
+    });
+    let mut leases = Vec::new();
+    for ask in asks.collect::<Vec<_>>() {
+        leases.push(ask.await.expect("no panic"));
+    }
+    leases
+}
+
+async fn release_all(leases: Vec<Lease>) {
+    let releases = leases.into_iter().map(|lease| tokio::spawn(async move { lease.release().await }));
+    for release in releases.collect::<Vec<_>>() {
+        release.await.expect("no panic").expect("ours");
+    }
+}
+
+async fn requests_for_all(group_commit_max: usize) -> [u64; 2] {
+    let fixture = ground(group_commit_max).await;
+    let rules = far(&fixture).await;
+    let before = [rules[0].fired(), rules[1].fired()];
+    let leases: Vec<_> = all(&fixture).await.into_iter().map(|lease| lease.expect("free")).collect();
+    assert!(leases.iter().all(Lease::is_held));
+    assert_eq!(fixture.transport.inner().stored_holds(), CALLERS);
+    release_all(leases).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+    fixture.settles_within(seconds(1)).await;
+    [rules[0].fired() - before[0], rules[1].fired() - before[1]]
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_share_requests_and_each_has_its_own_lease() {
+    let [acquires, releases] = requests_for_all(64).await;
+    assert!(acquires <= 120 && releases <= 120, "{acquires} and {releases} requests for {CALLERS} callers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_limit_of_one_each_call_is_a_request() {
+    assert_eq!(requests_for_all(1).await, [CALLERS as u64; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_never_sent_to_a_silent_node_leave_nothing_to_close() {
+    let fixture = ground(64).await;
+    far(&fixture).await;
+    fixture.faults.cut(Cut::BlackHole);
+    for asked in all_within(&fixture, millis(500)).await {
+        assert!(matches!(asked, Err(AcquireError::Unavailable { .. })), "{asked:?}");
+    }
+    pass(seconds(2)).await;
+    let unknown = fixture.engine.snapshot().closing;
+    assert!((1..=8 + 62 + 5 * 64).contains(&unknown) && unknown < CALLERS as u64, "{unknown}");
+    fixture.faults.heal();
+    fixture.settles_within(seconds(5)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_of_groups_that_are_lost_cost_time_and_no_lock() {
+    let fixture = ground(64).await;
+    far(&fixture).await;
+    for operation in [Operation::Acquire, Operation::Release] {
+        for fault in [
+            Fault::LoseReply,
+            Fault::LoseHalf,
+            Fault::LoseRequest,
+            Fault::Repeat,
+            Fault::RepeatLater(ROUND_TRIP * 7),
+        ] {
+            (0..4).for_each(|n| drop(fixture.faults.on(operation).nth(1 + 9 * n).inject(fault)));
+        }
+    }
+    let leases: Vec<_> = all(&fixture).await.into_iter().map(|lease| lease.expect("free")).collect();
+    assert!(leases.iter().all(Lease::is_held));
+    for lease in leases {
+        let _ = lease.release().await;
+    }
+    fixture.settles_within(seconds(5)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_at_any_moment_leave_nothing_behind() {
+    let fixture = ground(64).await;
+    far(&fixture).await;
+    for round in 0..40 {
+        let asks: Vec<_> = (0..CALLERS)
+            .map(|number| {
+                let asked = fixture.engine.lock(format!("n{number}")).wait(seconds(5)).acquire();
+                tokio::spawn(async move { asked.await.map(drop) })
+            })
+            .collect();
+        pass(ROUND_TRIP * (round % 8)).await;
+        asks.iter().skip(round as usize % 3).step_by(2).for_each(tokio::task::JoinHandle::abort);
+        for ask in asks {
+            let outcome = ask.await;
+            assert!(outcome.is_err() || outcome.is_ok_and(|asked| asked.is_ok()), "round {round}");
+        }
+        fixture.settles_within(seconds(5)).await;
+        assert_eq!(fixture.transport.inner().stored_holds(), 0, "round {round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_becomes_of_a_group_its_callers_are_answered_and_the_next_are_served() {
+    for cut in [Cut::Refused, Cut::Reset, Cut::BlackHole, Cut::RepliesLost] {
+        let fixture = ground(64).await;
+        far(&fixture).await;
+        fixture.faults.cut(cut);
+        for asked in all_within(&fixture, millis(500)).await {
+            assert!(matches!(asked, Err(AcquireError::Unavailable { .. })), "{cut:?}: {asked:?}");
+        }
+        fixture.faults.heal();
+        let leases = all_within(&fixture, seconds(40)).await;
+        assert!(leases.iter().all(Result::is_ok), "{cut:?}");
+    }
+}
