@@ -37,7 +37,7 @@ async fn all(fixture: &Fixture) -> Vec<Result<Lease, AcquireError>> {
 async fn all_within(fixture: &Fixture, wait: Duration) -> Vec<Result<Lease, AcquireError>> {
     let asks = (0..CALLERS).map(|number| {
         let asked = fixture.engine.lock(format!("n{number}")).wait(wait).acquire();
-        tokio::spawn(async move { asked.await })
+        tokio::spawn(asked)
     });
     let mut leases = Vec::new();
     for ask in asks.collect::<Vec<_>>() {
