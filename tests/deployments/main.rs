@@ -12,6 +12,7 @@ mod encryption;
 mod fair;
 mod fenced;
 mod foreign_hashes;
+mod groups;
 mod permits;
 mod proxies;
 mod read_write;

@@ -1,9 +1,6 @@
 //! Acquires and releases of many exclusive locks with one command, and one outcome for each.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::atomic::Ordering;
 
 use fred::{bytes_utils::Str, types::Value};
 use futures_util::future::join_all;
@@ -77,7 +74,9 @@ impl Connection {
             return Together::Never;
         }
         match self.batches() {
-            Batches::AcrossSlots | Batches::Declared => {
+            // A node of a cluster refuses the keys of other nodes. But a proxy that says that it is one may have servers
+            // behind it that refuse no key.
+            Batches::Declared | Batches::AcrossSlots => {
                 self.one_server().may_go_together(call.key.on_server())
             }
             Batches::BySlot | Batches::OneByOne => Together::Never,
@@ -85,17 +84,17 @@ impl Connection {
     }
 
     /// Asks, for each of these locks alone, which run of a server answers for it.
-    pub(crate) async fn ask_for_runs(&self, keys: &HashSet<Arc<LockKey>>, until: Instant) {
-        join_all(keys.iter().map(|key| self.ask_for_run(key, until))).await;
+    pub(crate) async fn ask_for_runs(&self, keys: impl IntoIterator<Item = &LockKey>, until: Instant) {
+        join_all(keys.into_iter().map(|key| self.ask_for_run(key, until))).await;
     }
 
     async fn ask_for_run(&self, key: &LockKey, until: Instant) {
-        let (Ok(_permit), Ok(limit)) = (self.permit(until).await, self.sent_now(until)) else { return };
         let (name, slot) = (key.on_server(), key.slot().number());
+        let (Ok(_permit), Ok(limit)) = (self.permit(until).await, self.sent_now(until)) else { return };
         let args = |head: &Str| vec![Value::String(head.clone()), ONE, text(name)];
         let run = match self.evaluate((Script::ServerRun, Asking::Plain), slot, args, limit).await {
             Ok((frame, _)) => reply::text(&frame).map(str::to_owned),
-            // A final refusal: this user may not know. Any other error, and a redirect, say nothing.
+            // A final refusal: this user may not know. Any other error says nothing.
             Err(CallError::Failed(error)) if error.kind.is_final() => None,
             Err(_) => return,
         };

@@ -68,8 +68,8 @@ impl Nodes {
     async fn call_each_and_learn(&self, connection: &Connection, calls: Vec<Call>) -> Vec<Call> {
         let is_new = |call: &&Call| connection.may_go_together(call) == Together::NotYet;
         let keys: HashSet<_> = calls.iter().filter(is_new).map(|call| call.key.clone()).collect();
-        let (answered, ()) =
-            tokio::join!(self.call_each(calls), connection.ask_for_runs(&keys, self.until()));
+        let runs = connection.ask_for_runs(keys.iter().map(AsRef::as_ref), self.until());
+        let (answered, ()) = tokio::join!(self.call_each(calls), runs);
         answered
     }
 

@@ -1,0 +1,93 @@
+//! Acquires and releases of many locks in one command behind proxies that spread keys over servers: no key is ever
+//! written on a server that is not its own.
+
+use leasehold::transport::{Call, Op, Outcome};
+use leasehold_redis::{Address, RedisConfig};
+use leasehold_tests::harness::{
+    gateway::{Gateway, Habits, PLAIN, shard_of},
+    program_proxy::ProgramProxy,
+    redis_server::RedisServer,
+};
+
+use super::wrong_answers::OF_ITS_OWN;
+use crate::{
+    groups::{assert_granted, assert_released, call_together, learn, names, release_together, wishes},
+    lanes::{Lanes, call},
+};
+
+fn servers() -> [RedisServer; 2] {
+    [(); 2].map(|()| RedisServer::start().expect("a server"))
+}
+
+fn keys(server: &RedisServer) -> Vec<String> {
+    let mut client = server.client().expect("a connection");
+    client.command(&["KEYS", "*"]).expect("a reply").texts()
+}
+
+fn assert_each_key_is_on_its_own(servers: &[RedisServer; 2]) {
+    for (place, server) in servers.iter().enumerate() {
+        for key in keys(server) {
+            assert_eq!(shard_of(key.as_bytes(), 2), place, "{key} is on a wrong server");
+        }
+    }
+}
+
+/// Rounds of acquires in groups; an engine that sends each alone finds each lock held, and none afterwards.
+async fn exclude_each_other(config: RedisConfig, servers: &[RedisServer; 2]) {
+    let [grouping, alone] = [Lanes::open(config.clone()).await, Lanes::open(config).await];
+    for round in 0..5 {
+        let names = names(&format!("round{round}:"), 100);
+        let held = call_together(&grouping, wishes(&grouping, &names)).await;
+        assert_granted(&held);
+        assert_each_key_is_on_its_own(servers);
+        for wish in wishes(&alone, &names) {
+            let refused = alone.acquire(&wish).await;
+            assert!(matches!(refused, Ok(Outcome::Busy { .. })), "{}: {refused:?}", wish.key.name());
+        }
+        assert_released(&release_together(&grouping, &held).await);
+        for server in servers {
+            assert!(keys(server).is_empty(), "{:?}", keys(server));
+        }
+    }
+}
+
+/// The proxies that are accepted: what they do not know is left out, and a script goes to the server of its first key.
+#[tokio::test]
+async fn s1_no_group_goes_to_a_wrong_server_behind_a_mesh() {
+    let unknown: Habits = Habits { bare_pong: true, unknown: &["SUBSCRIBE", "INFO", "ROLE", "CLIENT"], ..PLAIN };
+    for habits in [PLAIN, unknown, OF_ITS_OWN] {
+        let servers = servers();
+        let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], habits).expect("a proxy");
+        exclude_each_other(RedisConfig::single("127.0.0.1", gateway.port()), &servers).await;
+    }
+}
+
+/// The proxy says that it is one node of a cluster. The servers behind it are none, so that they refuse no key.
+#[tokio::test]
+async fn s1_no_group_goes_to_a_wrong_server_behind_one_endpoint_before_several_shards() {
+    let servers = servers();
+    let habits = Habits { is_cluster: true, ..Habits::default() };
+    let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], habits).expect("a proxy");
+    exclude_each_other(RedisConfig::cluster([Address::new("127.0.0.1", gateway.port())]), &servers).await;
+}
+
+#[tokio::test]
+async fn behind_haproxy_before_one_server_locks_go_together() {
+    let server = RedisServer::start().expect("a server");
+    let proxy = ProgramProxy::haproxy(&[server.port()]).expect("HAProxy");
+    let lanes = Lanes::open(RedisConfig::single("127.0.0.1", proxy.port())).await;
+    learn(&lanes).await;
+    let scripts = || {
+        let info = server.client().and_then(|mut client| client.command(&["INFO", "commandstats"]));
+        let info = info.expect("a reply").text().unwrap_or_default();
+        let calls = info.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
+        let calls = calls.filter_map(|line| line.split(['=', ',']).nth(1)?.parse::<u64>().ok());
+        calls.sum::<u64>()
+    };
+    let before = scripts();
+    let held: Vec<Call> = call_together(&lanes, wishes(&lanes, &names("lock", 100))).await;
+    assert_granted(&held);
+    let again = held.iter().map(|hold| call(hold, Op::Release)).collect();
+    assert_released(&call_together(&lanes, again).await);
+    assert_eq!(scripts() - before, 2);
+}
