@@ -27,6 +27,8 @@ pub struct Habits {
     pub refused_keys: Option<fn(usize) -> Option<&'static str>>,
     /// It says that it is one node of a cluster and serves all slots.
     pub is_cluster: bool,
+    /// Of a key with a hash tag, the tag alone says which server has it.
+    pub hash_tags: bool,
 }
 
 /// One that passes everything on.
@@ -37,6 +39,7 @@ pub const PLAIN: Habits = Habits {
     refusal: Refusal::UnknownCommand,
     refused_keys: None,
     is_cluster: false,
+    hash_tags: false,
 };
 
 /// How a proxy refuses a command.
@@ -151,7 +154,8 @@ impl Front {
 
     fn shard(&self, request: &Request) -> usize {
         let key = request.get(3).filter(|_| is_script(request) && keys(request) > 0);
-        key.map_or(0, |key| shard_of(key, self.shards.len()))
+        let hashed = |key| if self.habits.hash_tags { hash_tag(key) } else { key };
+        key.map_or(0, |key| shard_of(hashed(key), self.shards.len()))
     }
 
     fn one_node(&self, request: &Request) -> String {
@@ -174,6 +178,12 @@ enum Reply {
 /// Which of `shards` servers has a key.
 pub fn shard_of(key: &[u8], shards: usize) -> usize {
     key.iter().map(|byte| usize::from(*byte)).sum::<usize>() % shards
+}
+
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
+    let behind = &key[open + 1..];
+    behind.iter().position(|byte| *byte == b'}').map_or(key, |close| &behind[..close])
 }
 
 /// One client's connection, with one to each server.

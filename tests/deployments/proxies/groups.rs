@@ -54,7 +54,8 @@ async fn exclude_each_other(config: RedisConfig, servers: &[RedisServer; 2]) {
 /// The proxies that are accepted: what they do not know is left out, and a script goes to the server of its first key.
 #[tokio::test]
 async fn s1_no_group_goes_to_a_wrong_server_behind_a_mesh() {
-    let unknown: Habits = Habits { bare_pong: true, unknown: &["SUBSCRIBE", "INFO", "ROLE", "CLIENT"], ..PLAIN };
+    let unknown: Habits =
+        Habits { bare_pong: true, unknown: &["SUBSCRIBE", "INFO", "ROLE", "CLIENT"], ..PLAIN };
     for habits in [PLAIN, unknown, OF_ITS_OWN] {
         let servers = servers();
         let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], habits).expect("a proxy");
@@ -69,6 +70,32 @@ async fn s1_no_group_goes_to_a_wrong_server_behind_one_endpoint_before_several_s
     let habits = Habits { is_cluster: true, ..Habits::default() };
     let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], habits).expect("a proxy");
     exclude_each_other(RedisConfig::cluster([Address::new("127.0.0.1", gateway.port())]), &servers).await;
+}
+
+/// As proxies do that keep the keys with one hash tag at one server: the first names have one tag, the next another one.
+#[tokio::test]
+async fn s1_names_of_one_hash_tag_prove_nothing_of_other_names() {
+    let servers = servers();
+    let habits = Habits { hash_tags: true, ..PLAIN };
+    let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], habits).expect("a proxy");
+    let lanes = Lanes::open(RedisConfig::single("127.0.0.1", gateway.port())).await;
+    let tag_of = |place| (0..).map(|n| format!("t{n}")).find(|tag| shard_of(tag.as_bytes(), 2) == place);
+    let tags = [tag_of(0).expect("one"), tag_of(1).expect("one")];
+    for _ in 0..3 {
+        let names_of = |tag: &String| names(&format!("{{{tag}}}"), 100);
+        assert_granted(&call_together(&lanes, wishes(&lanes, &names_of(&tags[0]))).await);
+        // The key of the first name is at the first server.
+        let both = [names_of(&tags[0]), names_of(&tags[1])].concat();
+        call_together(&lanes, wishes(&lanes, &both)).await;
+        for (place, server) in servers.iter().enumerate() {
+            let strays: Vec<_> = keys(server)
+                .into_iter()
+                .filter(|key| !key.contains(&format!("{{{}}}", tags[place])))
+                .collect();
+            assert!(strays.is_empty(), "{strays:?}");
+            server.client().and_then(|mut client| client.command(&["FLUSHALL"])).expect("a reply");
+        }
+    }
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ impl Connection {
             Err(CallError::Failed(error)) if error.kind.is_final() => None,
             Err(_) => return,
         };
-        let is_second = self.one_server().handle_run(name, run);
+        let is_second = self.one_server().handle_run(name, slot, run.as_deref());
         if is_second {
             self.warn_of_many_servers();
         }

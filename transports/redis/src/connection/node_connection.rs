@@ -67,7 +67,7 @@ pub(crate) struct Terms {
 }
 
 impl Connection {
-    pub(crate) fn new(link: Arc<Link>, terms: Terms, first: Sample) -> Self {
+    pub(crate) fn new(link: Arc<Link>, terms: Terms, first: Sample, run_id: Option<&str>) -> Self {
         let mut offset = Offset::default();
         offset.observe(first);
         let in_flight = Semaphore::new(terms.in_flight_max);
@@ -78,7 +78,7 @@ impl Connection {
             in_flight,
             sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
-            one_server: Mutex::default(),
+            one_server: Mutex::new(OneServer::of_run(run_id)),
             acquires_alone: AtomicBool::default(),
             refuses_groups: AtomicBool::default(),
             fair_wait: AtomicU64::default(),

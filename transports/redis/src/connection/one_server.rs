@@ -2,8 +2,9 @@
 //!
 //! A proxy may spread keys over many servers, and send a script with several keys to the server of its first key. A lock
 //! that was acquired at the wrong server excludes nobody. So locks are acquired and released together only after each of
-//! their keys, sent alone, was answered by the same run of a server, or once that is known of so many keys that no proxy
-//! spreads the others.
+//! their keys, sent alone, was answered by the run of the server that the connection was opened to, or once that is known of
+//! keys in so many slots that no proxy spreads the others. Many keys of one slot prove nothing: a proxy may keep the keys
+//! with one hash tag at one server.
 
 use std::{
     collections::HashSet,
@@ -13,13 +14,13 @@ use std::{
 /// What the servers behind one connection have told of themselves.
 #[derive(Debug, Default)]
 pub(crate) enum OneServer {
-    #[default]
-    NothingKnown,
-    /// One run has answered for the keys with these hashes, and no other run.
-    By { run: String, keys: HashSet<u64> },
-    /// One run has answered for [`KEYS`] keys.
+    /// This run has told its name when the connection was opened, and has answered for the keys with these hashes, in these
+    /// slots. No other run has.
+    By { run: String, keys: HashSet<u64>, slots: HashSet<u16> },
+    /// One run has answered for keys in [`SLOTS`] slots.
     Yes,
-    /// Two runs have answered, or the server does not tell its run.
+    /// Two runs have answered, or the server does not tell its run, or [`KEYS_MAX`] keys were in few slots.
+    #[default]
     No,
 }
 
@@ -33,33 +34,40 @@ pub(crate) enum Together {
 }
 
 impl OneServer {
+    /// What is known of a new connection whose server has told this run.
+    pub(crate) fn of_run(run: Option<&str>) -> Self {
+        match run {
+            Some(run) => Self::By { run: run.to_owned(), keys: HashSet::new(), slots: HashSet::new() },
+            None => Self::No,
+        }
+    }
+
     /// Whether the key may be sent together with others.
     pub(crate) fn may_go_together(&self, key: &str) -> Together {
         match self {
             Self::Yes => Together::Yes,
             Self::By { keys, .. } if keys.contains(&hash(key)) => Together::Yes,
-            Self::By { .. } | Self::NothingKnown => Together::NotYet,
+            Self::By { .. } => Together::NotYet,
             Self::No => Together::Never,
         }
     }
 
     /// Takes in which run has answered for a key; `None`: the server does not tell. Returns whether this is the second
     /// run.
-    pub(crate) fn handle_run(&mut self, key: &str, run: Option<String>) -> bool {
-        let is_second = matches!((&*self, &run), (Self::By { run: before, .. }, Some(run)) if before != run);
-        match (&mut *self, run) {
-            (Self::Yes | Self::No, _) => {}
-            (_, None) => *self = Self::No,
-            (Self::NothingKnown, Some(run)) => *self = Self::By { run, keys: HashSet::from([hash(key)]) },
-            (Self::By { .. }, _) if is_second => *self = Self::No,
-            (Self::By { keys, .. }, _) => {
-                keys.insert(hash(key));
-                if keys.len() >= KEYS {
-                    *self = Self::Yes;
-                }
-            }
+    pub(crate) fn handle_run(&mut self, key: &str, slot: u16, run: Option<&str>) -> bool {
+        let Self::By { run: before, keys, slots } = self else { return false };
+        if run != Some(&**before) {
+            *self = Self::No;
+            return run.is_some();
         }
-        is_second
+        keys.insert(hash(key));
+        slots.insert(slot);
+        if slots.len() >= SLOTS {
+            *self = Self::Yes;
+        } else if keys.len() >= KEYS_MAX {
+            *self = Self::No;
+        }
+        false
     }
 }
 
@@ -69,46 +77,64 @@ fn hash(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// A proxy that spreads keys evenly over two servers sends so many keys to one of them once in 2^63 times.
-const KEYS: usize = 64;
+/// A proxy that spreads slots evenly over two servers sends so many of them to one server once in 2^63 times.
+const SLOTS: usize = 64;
+/// Bounds the memory of one connection: 8 bytes for each key, and what the set needs.
+const KEYS_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(name: &str) -> Option<String> {
-        Some(name.to_owned())
-    }
+    const R1: Option<&str> = Some("r1");
 
     #[test]
     fn a_key_goes_together_with_others_once_the_same_run_has_answered_for_it() {
-        let mut one = OneServer::default();
+        let mut one = OneServer::of_run(R1);
         assert_eq!(one.may_go_together("a"), Together::NotYet);
-        assert!(!one.handle_run("a", run("r1")));
+        assert!(!one.handle_run("a", 1, R1));
         assert_eq!((one.may_go_together("a"), one.may_go_together("b")), (Together::Yes, Together::NotYet));
     }
 
     #[test]
-    fn after_64_keys_every_key_does() {
-        let mut one = OneServer::default();
-        (0..63).for_each(|n| assert!(!one.handle_run(&n.to_string(), run("r1"))));
+    fn after_64_slots_every_key_does() {
+        let mut one = OneServer::of_run(R1);
+        (0..63).for_each(|slot| assert!(!one.handle_run(&slot.to_string(), slot, R1)));
         assert_eq!(one.may_go_together("new"), Together::NotYet);
-        one.handle_run("0", run("r1"));
-        assert_eq!(one.may_go_together("new"), Together::NotYet, "the same key again is no news");
-        one.handle_run("63", run("r1"));
+        one.handle_run("0", 0, R1);
+        one.handle_run("another", 0, R1);
+        assert_eq!(one.may_go_together("new"), Together::NotYet, "the same slot again is no news");
+        one.handle_run("63", 63, R1);
         assert_eq!(one.may_go_together("new"), Together::Yes);
     }
 
     #[test]
+    fn keys_of_one_slot_prove_nothing_of_others_and_take_a_bounded_memory() {
+        let mut one = OneServer::of_run(R1);
+        for key in 1..KEYS_MAX {
+            one.handle_run(&key.to_string(), 7, R1);
+            assert_eq!(one.may_go_together("new"), Together::NotYet, "{key}");
+        }
+        one.handle_run("0", 7, R1);
+        assert_eq!(one.may_go_together("1"), Together::Never);
+    }
+
+    #[test]
     fn two_runs_or_an_unknown_run_end_it_for_every_key() {
-        for second in [run("r2"), None] {
-            let mut one = OneServer::default();
-            one.handle_run("a", run("r1"));
-            assert_eq!(one.handle_run("b", second.clone()), second.is_some());
+        for second in [Some("r2"), None] {
+            let mut one = OneServer::of_run(R1);
+            one.handle_run("a", 1, R1);
+            assert_eq!(one.handle_run("b", 2, second), second.is_some());
             assert_eq!(one.may_go_together("a"), Together::Never);
-            one.handle_run("a", run("r1"));
+            assert!(!one.handle_run("a", 1, Some("r3")), "it is told once");
             assert_eq!(one.may_go_together("a"), Together::Never);
         }
         assert_eq!(OneServer::Yes.may_go_together("a"), Together::Yes);
+    }
+
+    #[test]
+    fn the_run_that_the_connection_was_opened_to_must_answer() {
+        assert!(OneServer::of_run(R1).handle_run("a", 1, Some("r2")));
+        assert_eq!(OneServer::of_run(None).may_go_together("a"), Together::Never);
     }
 }

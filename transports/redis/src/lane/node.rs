@@ -225,8 +225,9 @@ impl Node {
             batch_limit: self.server.batch_limit.clone(),
             inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
-        let run_id = checked.findings.run_id.as_deref().map(Arc::from);
-        let connection = Arc::new(Connection::new(link, terms, checked.sample));
+        let run_id = checked.findings.run_id.as_deref();
+        let connection = Arc::new(Connection::new(link, terms, checked.sample, run_id));
+        let run_id = run_id.map(Arc::from);
         // The topology is published first, the connection second: no caller may use a run that was not published.
         self.topology_publisher.set_connected(self.published(run, run_id, connection.batches().for_engine()));
         *self.lock() = ConnectionState::Connected(connection.clone());
