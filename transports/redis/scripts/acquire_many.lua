@@ -24,6 +24,7 @@ if now > tonumber(ARGV[1]) then return {2, now} end
 if not redis.acl_check_cmd then return {3, now} end
 
 local call, may = redis.pcall, redis.acl_check_cmd
+local found, n, longer = {}, 0, {}
 
 -- The first command for each key is a pcall: one bad key harms no other. PTTL answers for a key of any type, so that the
 -- type is looked at by HEXISTS before anything is written.
@@ -33,10 +34,7 @@ local function take(key, owner, ttl, ms)
   if left ~= -2 then
     local mine = call('hexists', key, owner)
     if mine ~= 1 then return mine == 0 and left or mine.err end
-    if left < ms then
-      local set = call('pexpire', key, ttl)
-      if type(set) == 'table' then return set.err end
-    end
+    if left < ms then longer[#longer + 1] = {n, key, ttl} end
     return -3
   end
   -- Without the right to HDEL a refused PEXPIRE could not be taken back, so that right is asked for before the write.
@@ -53,7 +51,6 @@ local function take(key, owner, ttl, ms)
   return -3
 end
 
-local found, n = {}, 0
 for run = 2, #ARGV, 3 do
   local ttl, client, numbers = ARGV[run], ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
   local ms = tonumber(ttl)
@@ -61,5 +58,12 @@ for run = 2, #ARGV, 3 do
     n = n + 1
     found[n] = take(KEYS[n], client .. numbers[i], ttl, ms)
   end
+end
+
+-- The holds that are asked for again are extended last: only the first write of a script is refused for want of memory, and
+-- PEXPIRE, which needs none, would let the HSETs behind it pass.
+for _, hold in ipairs(longer) do
+  local set = call('pexpire', hold[2], hold[3])
+  if type(set) == 'table' then found[hold[1]] = set.err end
 end
 return {1, now, cmsgpack.pack(found)}
