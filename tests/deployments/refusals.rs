@@ -12,6 +12,7 @@ use leasehold_tests::harness::{
     cluster::{RedisCluster, SlotMigration},
     node::Node,
     polling::holds_within,
+    raw_client::RawClient,
     redis_server::RedisServer,
     resp::Value,
     server_version::ServerVersion,
@@ -46,6 +47,10 @@ impl Single {
         self.server.client().expect("a connection").command(arguments).expect("a reply")
     }
 
+    pub(crate) fn client(&self) -> RawClient {
+        self.server.client().expect("a connection")
+    }
+
     pub(crate) fn set(&self, name: &str, value: &str) {
         let set = self.command(&["CONFIG", "SET", name, value]);
         assert!(set.is_ok(), "{name} {value}: {set:?}");
@@ -66,7 +71,7 @@ impl Single {
         self.keeps_nothing_else();
     }
 
-    async fn until_granted(&self) {
+    pub(crate) async fn until_granted(&self) {
         let wish = self.lanes.wish("free");
         for _ in 0..1_000 {
             if let Ok(Outcome::Granted { .. }) = self.lanes.acquire(&wish).await {
@@ -86,7 +91,7 @@ impl Single {
         result
     }
 
-    fn keeps_nothing_else(&self) {
+    pub(crate) fn keeps_nothing_else(&self) {
         assert_eq!(self.command(&["KEYS", "*"]).texts(), ["held"]);
         assert!(self.command(&["PTTL", "held"]).integer() > Some(0));
     }

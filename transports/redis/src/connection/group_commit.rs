@@ -8,7 +8,7 @@ use leasehold::{
     clock::Instant,
     key::LockKey,
     log,
-    transport::{Call, Effect, Op, Outcome, ServerTime, TransportError},
+    transport::{Call, Effect, ErrorKind, Op, Outcome, ServerTime, TransportError},
 };
 use tracing::Level;
 
@@ -187,9 +187,11 @@ impl Connection {
     }
 }
 
-/// Whether the command was certainly not executed, and each member alone may be.
+/// Whether the command was certainly not executed, and each member alone may be. A command that declares its keys is refused
+/// for one key that the user may not use.
 fn is_refused_as_group(error: &TransportError) -> bool {
-    is_about_the_batch(error) && error.effect == Effect::None
+    let may_be_about_one = is_about_the_batch(error) || error.kind == ErrorKind::Denied;
+    may_be_about_one && error.effect == Effect::None
 }
 
 fn declared_releases(head: &Str, members: &[Call], _limit: Limit, publish: Value) -> Vec<Value> {

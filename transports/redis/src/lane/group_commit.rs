@@ -47,12 +47,17 @@ impl Nodes {
         answered
     }
 
-    // One acquire of each key goes together: the tokens of a key's grants must differ.
+    // One acquire of each key goes together: the tokens of a key's grants must differ. A call with much less time than
+    // another goes alone: a command has one latest execution time, and an answer is waited for until then.
     fn split(&self, connection: &Connection, calls: Vec<Call>) -> (Vec<Call>, Vec<Call>) {
         let mut names = HashSet::with_capacity(calls.len());
+        let now = connection.now();
+        let longest = calls.iter().map(|call| call.execute_by - now).max().unwrap_or_default();
         calls.into_iter().partition(|call| {
-            let may = connection.may_go_together(call) == Together::Yes && self.must_fit(&call.key).is_ok();
-            may && (call.op == Op::Release || names.insert(call.key.clone()))
+            let has_time = call.execute_by - now >= longest / TIME_SHARE;
+            let may =
+                connection.may_go_together(call) == Together::Yes && self.must_fit(&call.key).is_ok();
+            has_time && may && (call.op == Op::Release || names.insert(call.key.clone()))
         })
     }
 
@@ -89,3 +94,5 @@ fn is_pending(call: &Call) -> bool {
 
 /// Below this number, a command for each lock costs the server less than one for all.
 const TOGETHER_MIN: usize = 4;
+/// Each call of a group has at least this part of the time that the others have.
+const TIME_SHARE: u32 = 4;
