@@ -68,7 +68,7 @@ pub(crate) async fn learn(lanes: &Lanes) {
 }
 
 /// How many scripts these servers have executed.
-fn scripts(nodes: &[Arc<Node>]) -> u64 {
+pub(crate) fn scripts(nodes: &[Arc<Node>]) -> u64 {
     let count = |node: &Node, name: &str| {
         let calls = node.info("commandstats", &format!("cmdstat_{name}")).expect("a reply");
         calls.and_then(|text| text.split(['=', ',']).nth(1)?.parse().ok()).unwrap_or(0)

@@ -13,6 +13,7 @@ mod fair;
 mod fenced;
 mod foreign_hashes;
 mod groups;
+mod groups_moving;
 mod groups_refused;
 mod permits;
 mod proxies;
