@@ -1,0 +1,11 @@
+//! The program as a person uses it: on real servers, with its output and its exit codes.
+#![allow(clippy::disallowed_methods, reason = "it watches real processes in real time; it is no pure file")]
+
+mod doctor;
+mod inspect;
+mod list;
+mod program;
+mod release;
+mod run;
+mod run_and_failures;
+mod usage;
