@@ -49,9 +49,13 @@ impl Arguments {
 pub(crate) enum Command {
     Run(Run),
     Inspect(Inspect),
+    Who(Who),
     List(List),
+    Watch(Watch),
     Release(Release),
     Doctor(Doctor),
+    Completions(Completions),
+    Man(Man),
     #[command(hide = true)]
     Guard,
 }
@@ -132,6 +136,59 @@ pub(crate) struct Lock {
     pub(crate) kind: Inspected,
 }
 
+/// Shows which clients hold a lock or wait in its line, with their connections.
+///
+/// An engine of Leasehold puts its client id into the names of its connections, so `CLIENT LIST` of the servers shows its
+/// address: that of a proxy, if there is one between. Redisson does not, so only the id of a Java client can be shown.
+#[derive(Args)]
+pub(crate) struct Who {
+    #[command(flatten)]
+    pub(crate) lock: Lock,
+}
+
+/// Prints each change of the holders of a lock, until it is ended.
+///
+/// It looks at the lock at an interval, so a hold that is shorter than the interval may be missed.
+#[derive(Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) lock: Lock,
+
+    /// How often to look.
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// Ends with code 0 as soon as the lock is free, or held.
+    #[arg(long, value_enum)]
+    pub(crate) until: Option<Until>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Until {
+    Free,
+    Held,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration::parse(text)?;
+    if interval < INTERVAL_MIN { Err("must be at least 100ms".to_owned()) } else { Ok(interval) }
+}
+
+/// Prints the completions for a shell.
+#[derive(Args)]
+pub(crate) struct Completions {
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Prints the man page.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Writes the pages of all commands into this folder instead.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
 /// Lists the locks that are held, by a scan of every master.
 ///
 /// A lock is a hash in which each field names an owner, as Leasehold and Redisson write it. Permits, semaphores and latches
@@ -184,6 +241,8 @@ pub(crate) enum Level {
     /// Something may fail one day, or could not be checked.
     Warn,
 }
+
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 const AFTER_HELP: &str = "\
 Exit codes:

@@ -10,6 +10,7 @@ mod failure;
 mod kind;
 mod look;
 mod output;
+mod owners;
 mod place;
 mod report;
 mod run;

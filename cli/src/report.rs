@@ -64,6 +64,12 @@ impl Report {
         self.mode == "free"
     }
 
+    /// The same without the times that are left.
+    pub(crate) fn without_times(&self) -> Self {
+        let holder = |holder: &OwnerReport| OwnerReport { remaining: None, ..holder.clone() };
+        Self { remaining: None, holders: self.holders.iter().map(holder).collect(), ..self.clone() }
+    }
+
     /// As a JSON document. Times are in milliseconds; `null`: no expiry, or not known.
     pub(crate) fn json(&self) -> Value {
         let mut document = json!({

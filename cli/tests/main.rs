@@ -4,8 +4,11 @@
 mod doctor;
 mod inspect;
 mod list;
+mod pages;
 mod program;
 mod release;
 mod run;
 mod run_and_failures;
 mod usage;
+mod watch;
+mod who;

@@ -9,7 +9,10 @@ use std::{
 };
 
 use leasehold_tests::harness::{
-    cluster::RedisCluster, polling::found_within, redis_server::RedisServer, shared::Shared,
+    cluster::RedisCluster,
+    polling::{found_within, holds_within},
+    redis_server::RedisServer,
+    shared::Shared,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -58,8 +61,22 @@ impl Program {
 
     /// Waits until stdout has this line.
     pub(crate) fn until_line(&self, line: &str) {
-        let has_line = || self.stdout.lock().lines().any(|said| said == line).then_some(());
-        found_within(PATIENCE, has_line).expect("the line comes within a minute");
+        self.until_stdout(|text| text.lines().any(|said| said == line));
+    }
+
+    /// Waits until stdout has this in it.
+    pub(crate) fn until_text(&self, part: &str) {
+        self.until_stdout(|text| text.contains(part));
+    }
+
+    /// Waits until stdout has this many lines.
+    pub(crate) fn until_lines(&self, count: usize) {
+        self.until_stdout(|text| text.lines().count() >= count);
+    }
+
+    fn until_stdout(&self, fact: impl Fn(&str) -> bool) {
+        let is_true = holds_within(PATIENCE, || fact(&self.stdout.lock()));
+        assert!(is_true, "it does not come within a minute: {}", *self.stdout.lock());
     }
 
     pub(crate) fn end(mut self) -> Ended {

@@ -3,7 +3,10 @@
 mod doctor;
 mod inspect;
 mod list;
+mod pages;
 mod release;
+mod watch;
+mod who;
 
 use leasehold_redis::ConfigFile;
 
@@ -27,6 +30,10 @@ pub(crate) async fn dispatch(mut arguments: Arguments, output: Output) -> Result
         Command::List(list) => list::list(list, configuration()?, output).await,
         Command::Release(release) => release::release(release, configuration()?, output).await,
         Command::Doctor(doctor) => doctor::doctor(doctor, configuration()?, output).await,
+        Command::Who(who) => who::who(who, configuration()?, output).await,
+        Command::Watch(watch) => watch::watch(watch, configuration()?, output).await,
+        Command::Completions(completions) => pages::completions(&completions, output),
+        Command::Man(man) => pages::man(&man, output),
         Command::Guard => Ok(run::guard()),
     }
 }
