@@ -8,14 +8,13 @@ use std::{
 };
 
 use rustix::{
-    process::{
-        Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, test_kill_process_group, waitid,
-    },
+    process::{Pid, Signal, getpgrp, kill_process_group, test_kill_process_group},
     stdio::stdin,
     termios::{tcgetpgrp, tcsetpgrp},
 };
 use tokio::process::Child;
 
+use super::process_table;
 use crate::{exit, failure::Failure};
 
 /// A command that was started. Dropping it kills the whole group.
@@ -99,10 +98,11 @@ impl Group {
         self.is_released = true;
     }
 
-    /// Lets a command go on that Ctrl-Z has suspended: no shell looks after it, and it would keep the lock.
+    /// Lets a command go on that Ctrl-Z has suspended, also if it is one of its children alone: no shell looks after them,
+    /// and they would keep the lock. Returns whether there was one.
     pub(crate) fn resume(&self) -> bool {
-        let stopped = || waitid(WaitId::Pid(self.id), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
-        let is_stopped = self.is_in_foreground && self.status.is_none() && matches!(stopped(), Ok(Some(_)));
+        let is_stopped =
+            self.is_in_foreground && self.status.is_none() && process_table::has_stopped(self.id);
         if is_stopped {
             self.signal(Signal::CONT);
         }

@@ -53,7 +53,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.say("done\n");
         self.pipe = None;
-        let _ = self.child.wait();
+        let _ = self.child.try_wait();
     }
 }
 

@@ -4,6 +4,7 @@ mod group;
 mod guard;
 mod held;
 mod news;
+mod process_table;
 mod signals;
 mod stop_plan;
 mod supervision;

@@ -1,6 +1,6 @@
 //! Looks after a running command: passes signals on, and stops it if its lease runs out.
 
-use std::{io, process::ExitStatus};
+use std::{io, process::ExitStatus, time::Duration};
 
 use leasehold::{
     LossReason,
@@ -39,7 +39,11 @@ struct Supervision<'a> {
     loss: Option<LossReason>,
     terminated: Option<Instant>,
     was_in_jeopardy: bool,
+    /// When a suspended process was last looked for.
+    looked: Instant,
 }
+
+const SUSPENDED_LOOK: Duration = Duration::from_millis(500);
 
 /// Waits until the command has ended. Of a command that is stopped, everything that it has started has ended, too.
 ///
@@ -53,7 +57,8 @@ pub(crate) async fn supervise(
     news: &News<'_>,
 ) -> Result<Ended, Failure> {
     let (loss, terminated, was_in_jeopardy) = (None, None, false);
-    let mut supervision = Supervision { group, held, plan, news, loss, terminated, was_in_jeopardy };
+    let looked = Clock::Boot.now();
+    let mut supervision = Supervision { group, held, plan, news, loss, terminated, was_in_jeopardy, looked };
     supervision.run(signals).await.map_err(|error| Failure::new(exit::CANNOT_START, error.to_string()))
 }
 
@@ -118,7 +123,12 @@ impl Supervision<'_> {
         self.was_in_jeopardy = is_in_jeopardy;
     }
 
-    fn resume(&self) {
+    fn resume(&mut self) {
+        let now = Clock::Boot.now();
+        if now.since(self.looked) < SUSPENDED_LOOK {
+            return;
+        }
+        self.looked = now;
         if self.group.resume() {
             self.news.resumed();
         }
