@@ -13,7 +13,8 @@ use crate::{
 /// Distributed locks on Redis and Valkey, compatible with Redisson: runs commands under a lock, shows who holds locks,
 /// lists and releases them, and checks the servers.
 #[derive(Parser)]
-#[command(name = "leasehold", version, after_help = AFTER_HELP, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "leasehold", version, after_help = AFTER_HELP)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     servers: Servers,
@@ -62,10 +63,10 @@ pub(crate) enum Command {
 
 /// Runs a command while it holds a lock.
 ///
-/// The exit code is that of the command. If the lease is lost, or nearly, the command gets SIGTERM, and SIGKILL before the
-/// lease's deadline; the exit code is then 79. SIGINT, SIGTERM and SIGHUP are passed on to the command, and the lock is
-/// released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token) and
-/// LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
+/// The exit code is that of the command. If the lease is lost, or nearly, the command gets SIGTERM, and SIGKILL
+/// before the lease's deadline; the exit code is then 79. SIGINT, SIGTERM and SIGHUP are passed on to the command,
+/// and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token)
+/// and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The name of the lock, without the name_prefix of the configuration.
@@ -83,8 +84,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long the command has between SIGTERM and SIGKILL if the lease is lost. At most a third of the ttl. Default: a
-    /// sixth of the ttl, at most 10s.
+    /// How long the command has between SIGTERM and SIGKILL if the lease is lost. At most a third of the ttl.
+    /// Default: a sixth of the ttl, at most 10s.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
@@ -138,8 +139,9 @@ pub(crate) struct Lock {
 
 /// Shows which clients hold a lock or wait in its line, with their connections.
 ///
-/// An engine of Leasehold puts its client id into the names of its connections, so `CLIENT LIST` of the servers shows its
-/// address: that of a proxy, if there is one between. Redisson does not, so only the id of a Java client can be shown.
+/// An engine of Leasehold puts its client id into the names of its connections, so `CLIENT LIST` of the servers shows
+/// its address: that of a proxy, if there is one between. Redisson does not, so only the id of a Java client can be
+/// shown.
 #[derive(Args)]
 pub(crate) struct Who {
     #[command(flatten)]
@@ -191,8 +193,9 @@ pub(crate) struct Man {
 
 /// Lists the locks that are held, by a scan of every master.
 ///
-/// A lock is a hash in which each field names an owner, as Leasehold and Redisson write it. Permits, semaphores and latches
-/// are not listed. The list is not of one moment: a lock that is taken or released during the scan may be missing.
+/// A lock is a hash in which each field names an owner, as Leasehold and Redisson write it. Permits, semaphores and
+/// latches are not listed. The list is not of one moment: a lock that is taken or released during the scan may be
+/// missing.
 #[derive(Args)]
 pub(crate) struct List {
     /// Which names, without the name_prefix of the configuration: `*` stands for any text, `?` for any character.

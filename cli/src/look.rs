@@ -18,8 +18,8 @@ pub(crate) enum Shape {
     ReadWrite,
 }
 
-/// Asks the server. With [`Inspected::Auto`] it finds out the kind: a read/write lock has its mode in the hash, a fair lock
-/// in use has a line, permits are a number.
+/// Asks the server. With [`Inspected::Auto`] it finds out the kind: a read/write lock has its mode in the hash, a
+/// fair lock in use has a line, permits are a number.
 ///
 /// # Errors
 /// No answer, a refusal, or a key that holds something else.

@@ -123,8 +123,8 @@ impl fmt::Display for Connection {
     }
 }
 
-const NO_NAME: &str = "no connection names this owner: it is a client that does not name its connections, as Redisson, or one \
-                       that has gone; then the hold ends with its ttl";
+const NO_NAME: &str = "no connection names this owner: it is a client that does not name its connections, \
+                       as Redisson, or one that has gone; then the hold ends with its ttl";
 
 #[cfg(test)]
 mod tests {
@@ -161,8 +161,9 @@ mod tests {
         let owners = Owners::new(report(&["c-1:7"], &["c-10:1"]), Ok(all.to_vec()));
         let found: Vec<_> = owners.owners.iter().map(|owner| owner.connections.len()).collect();
         assert_eq!(found, [1, 1]);
-        let text = "\"job\": fair\n  held by c-1:7, 9.0s left\n    from c:1 to s:6379, leasehold-calls, open for 60.0s\n  \
-                    in line c-10:1\n    from c:1 to s:6379, leasehold-calls, open for 60.0s";
+        let text = "\"job\": fair\n  held by c-1:7, 9.0s left\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60.0s\n  in line c-10:1\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60.0s";
         assert_eq!(owners.to_string(), text);
     }
 

@@ -24,21 +24,21 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     let url = variable("LEASEHOLD_URL").map(|url| url.to_string_lossy().into_owned());
     let environment = Named { config: variable("LEASEHOLD_CONFIG").map(Into::into), url };
     match place::choose(options, environment).map_err(|none| Failure::new(exit::USAGE, none.to_string()))? {
-        Place::File(file) => read(&file, output),
+        Place::File(file) => read(&file),
         Place::Url(url) => RedisConfig::from_url(&url)
             .map(|redis| ConfigFile::new(leasehold::EngineConfig::default(), redis))
             .map_err(|error| Failure::new(exit::CONFIG, error.to_string())),
     }
 }
 
-fn read(file: &Path, output: Output) -> Result<ConfigFile, Failure> {
+fn read(file: &Path) -> Result<ConfigFile, Failure> {
     let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let refused = |error: leasehold_redis::ConfigFileError| Failure::new(exit::CONFIG, error.to_string());
     if !is_yaml {
         return ConfigFile::read(file).map_err(refused);
     }
+    // What has no effect on locks concerns the Java client alone.
     let (read, _ignored) = ConfigFile::from_redisson_yaml(file).map_err(refused)?;
-    let _ = output;
     Ok(read)
 }
 
@@ -51,5 +51,5 @@ pub(crate) async fn engine(configuration: ConfigFile) -> Result<Engine, Failure>
     Ok(Engine::builder(transport).config(configuration.engine).build().await?)
 }
 
-const VISIBLE: &str = "the password in --url is visible to every user of this machine, as `ps` shows; set LEASEHOLD_URL, or \
-                       give --config FILE";
+const VISIBLE: &str = "the password in --url is visible to every user of this machine, as `ps` shows; \
+                       set LEASEHOLD_URL, or give --config FILE";

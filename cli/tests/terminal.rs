@@ -54,11 +54,9 @@ fn a_suspended_command_goes_on() {
 #[test]
 fn release_asks_and_only_yes_is_yes() {
     for (answer, code, says) in [("no", 1, "nothing was released"), ("yes", 0, ": released")] {
-        let command = format!(
-            "run terminal:asks:{answer} --conflict-exit-code 9 -- sh -c 'echo ready; {} release terminal:asks:{answer} --force; \
-             echo code $?'",
-            env!("CARGO_BIN_EXE_leasehold")
-        );
+        let itself = env!("CARGO_BIN_EXE_leasehold");
+        let release = format!("{itself} release terminal:asks:{answer} --force");
+        let command = format!("run terminal:asks:{answer} -- sh -c 'echo ready; {release}; echo code $?'");
         let (_, shown) = typed(&command, format!("{answer}\n").as_bytes());
         assert!(shown.contains(says) && shown.contains(&format!("code {code}")), "{shown}");
     }

@@ -79,5 +79,5 @@ fn tell(output: Output, name: &str, released: bool, text: &str) -> Result<u8, Fa
     Ok(if released { exit::SUCCESS } else { exit::NO })
 }
 
-const WARNING: &str = "The holder is not asked. If it still runs, it goes on until its next renewal, at most a third of its \
-                       ttl, while others can have the lock.";
+const WARNING: &str = "The holder is not asked. If it still runs, it goes on until its next renewal, at most a \
+                       third of its ttl, while others can have the lock.";

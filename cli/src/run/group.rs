@@ -98,8 +98,8 @@ impl Group {
         self.is_released = true;
     }
 
-    /// Lets a command go on that Ctrl-Z has suspended, also if it is one of its children alone: no shell looks after them,
-    /// and they would keep the lock. Returns whether there was one.
+    /// Lets a command go on that Ctrl-Z has suspended, also if it is one of its children alone: no shell looks after
+    /// them, and they would keep the lock. Returns whether there was one.
     pub(crate) fn resume(&self) -> bool {
         let is_stopped =
             self.is_in_foreground && self.status.is_none() && process_table::has_stopped(self.id);

@@ -1,7 +1,8 @@
 //! A second process that ends the command if this one is killed.
 //!
-//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`. The first line names the process
-//! group and the grace. If the pipe ends without a second line, `run` was killed: nobody renews the lock any more.
+//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`. The first line names the
+//! process group and the grace. If the pipe ends without a second line, `run` was killed: nobody renews the lock any
+//! more.
 
 use std::{
     io::{self, BufRead, Write},

@@ -1,8 +1,8 @@
 //! When a command is stopped because its lease runs out. Pure.
 //!
-//! The engine renews a lease after a third of its ttl, and tries again until the deadline. The command must be dead before
-//! the deadline, so it is stopped while the lease still lasts: SIGTERM when the grace and the lead are left, SIGKILL when
-//! the lead is left.
+//! The engine renews a lease after a third of its ttl, and tries again until the deadline. The command must be dead
+//! before the deadline, so it is stopped while the lease still lasts: SIGTERM when the grace and the lead are left,
+//! SIGKILL when the lead is left.
 
 use std::time::Duration;
 

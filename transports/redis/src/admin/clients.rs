@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::transport::TransportError;
 
-use super::Master;
+use super::master::Master;
 use crate::{
     connection::requests::text,
     wire::{client_list, reply},

@@ -1,11 +1,11 @@
-//! Questions of an operator to all servers of a deployment: which locks are there, and which connections are open. It only
-//! reads.
+//! Questions of an operator to all servers of a deployment: which locks are there, and which connections are open. It
+//! only reads.
 
-mod ask;
 mod clients;
+mod master;
 mod scan;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{
@@ -13,6 +13,7 @@ use leasehold::{
     transport::{LanePurpose, OpenLane, TransportError},
 };
 
+use self::master::Master;
 pub use self::{
     clients::ClientConnection,
     scan::{FoundLock, LockScan},
@@ -20,13 +21,7 @@ pub use self::{
 use crate::{
     RedisTransport,
     config::RedisTopology,
-    connection::{
-        connect::{LinkKind, Login, Target},
-        handshake::{Unfit, check},
-        link::Link,
-    },
-    discovery::{Server, deployment::Deployment, find_cluster, find_master, most_helpful},
-    wire::client_list,
+    discovery::{deployment::Deployment, find_cluster, find_master, most_helpful},
 };
 
 /// Connections of an operator to all masters of a deployment, beside those of engines. It reads, and never writes.
@@ -52,15 +47,9 @@ pub struct RedisAdmin {
     timeout: Duration,
 }
 
-/// One master and the connection to it.
-struct Master {
-    server: Arc<Server>,
-    link: Link,
-}
-
 impl RedisAdmin {
-    /// Finds the masters as an engine does, and connects to each. A step of connecting, and each later request, may take
-    /// `timeout`, for example 1 s.
+    /// Finds the masters as an engine does, and connects to each. A step of connecting, and each later request, may
+    /// take `timeout`, for example 1 s.
     ///
     /// # Errors
     /// No master can be used. The text names the server and the remedy, and holds no password.
@@ -72,7 +61,7 @@ impl RedisAdmin {
         let deployment = transport.deployment();
         find(deployment, lane).await?;
         let routes = deployment.routes();
-        let opened = routes.servers.iter().map(|server| open(server.clone(), deployment, lane));
+        let opened = routes.servers.iter().map(|server| Master::open(server.clone(), deployment, lane));
         let (mut masters, mut unreachable) = (Vec::new(), Vec::new());
         for opened in join_all(opened).await {
             match opened {
@@ -99,11 +88,11 @@ impl RedisAdmin {
         self.unserved_slots
     }
 
-    /// Begins to look for locks, those of one master after the other. `pattern` is a pattern of the command `SCAN` for the
-    /// names on the server, the `name_prefix` of engines included. The scan sends nothing until its
+    /// Begins to look for locks, those of one master after the other. `pattern` is a pattern of the command `SCAN`
+    /// for the names on the server, the `name_prefix` of engines included. The scan sends nothing until its
     /// [`next`](LockScan::next) is called.
     pub fn locks(&self, pattern: impl Into<String>) -> LockScan<'_> {
-        LockScan::new(self, pattern.into())
+        LockScan::new(&self.masters, self.timeout, pattern.into())
     }
 
     /// The connections that are open at each master, by `CLIENT LIST`.
@@ -125,20 +114,5 @@ async fn find(deployment: &Deployment, lane: OpenLane) -> Result<(), TransportEr
         RedisTopology::Single => Ok(()),
         RedisTopology::Sentinel => find_master(deployment, lane).await,
         RedisTopology::Cluster => find_cluster(deployment, lane).await,
-    }
-}
-
-async fn open(
-    server: Arc<Server>,
-    deployment: &Deployment,
-    lane: OpenLane,
-) -> Result<Master, TransportError> {
-    let (config, step) = (&deployment.config, lane.command_timeout);
-    let target = Target { config, address: &server.address, login: Login::Server };
-    let link = Link::open(target, LinkKind::Commands, lane.clock, step).await?;
-    let name = client_list::connection_name("admin", None);
-    match check(&link, &name, &server.name, config.topology, lane.clock, step).await {
-        Ok(_) => Ok(Master { server, link }),
-        Err(Unfit::NotMaster(error) | Unfit::Other(error)) => Err(error),
     }
 }

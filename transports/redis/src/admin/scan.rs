@@ -9,18 +9,19 @@ use fred::types::{Resp3Frame as Frame, Value};
 use futures_util::future::join_all;
 use leasehold::transport::{Hold, LockMode, Remaining, TransportError};
 
-use super::{Master, RedisAdmin};
+use super::master::Master;
 use crate::{
     connection::requests::text,
     wire::{lock_hash, names::fair_line, reply},
 };
 
-/// A scan for locks. [`RedisAdmin::locks`] begins it.
+/// A scan for locks. [`RedisAdmin::locks`](crate::RedisAdmin::locks) begins it.
 ///
 /// A lock that is held during the whole scan is found once. A lock that is taken, released, or moved to another node
 /// meanwhile may be left out.
 pub struct LockScan<'a> {
-    admin: &'a RedisAdmin,
+    masters: &'a [Master],
+    timeout: Duration,
     pattern: String,
     keys_per_second: u32,
     /// The index of the master, and its cursor.
@@ -50,9 +51,10 @@ pub struct FoundLock {
 }
 
 impl<'a> LockScan<'a> {
-    pub(super) fn new(admin: &'a RedisAdmin, pattern: String) -> Self {
+    pub(super) fn new(masters: &'a [Master], timeout: Duration, pattern: String) -> Self {
         Self {
-            admin,
+            masters,
+            timeout,
             pattern,
             keys_per_second: KEYS_PER_SECOND,
             place: (0, START.to_owned()),
@@ -62,8 +64,8 @@ impl<'a> LockScan<'a> {
         }
     }
 
-    /// Sets at most how many keys a server looks at in a second. Default 20,000, which is about 1 % of a server's time. 0
-    /// counts as 1.
+    /// Sets at most how many keys a server looks at in a second. Default 20,000, which is about 1 % of a server's
+    /// time. 0 counts as 1.
     pub fn keys_per_second(mut self, keys: u32) -> Self {
         self.keys_per_second = keys.max(1);
         self
@@ -77,8 +79,8 @@ impl<'a> LockScan<'a> {
     /// Returns the next lock. `None`: the scan is over.
     ///
     /// # Errors
-    /// A master does not answer, or refuses: the user needs the rights to `SCAN`, `HSCAN` and `PTTL`. The next call tries
-    /// the same step again.
+    /// A master does not answer, or refuses: the user needs the rights to `SCAN`, `HSCAN` and `PTTL`. The next call
+    /// tries the same step again.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the next call repeats the step.
@@ -87,10 +89,10 @@ impl<'a> LockScan<'a> {
             if let Some(lock) = self.found.pop_front() {
                 return Ok(Some(lock));
             }
-            let admin = self.admin;
-            let Some(master) = admin.masters.get(self.place.0) else { return Ok(None) };
+            let masters = self.masters;
+            let Some(master) = masters.get(self.place.0) else { return Ok(None) };
             let (cursor, keys) = self.page(master).await?;
-            let locks = locks(master, &keys, admin.timeout).await?;
+            let locks = locks(master, &keys, self.timeout).await?;
             tokio::time::sleep(self.pause(keys.len())).await;
             self.scanned += keys.len() as u64;
             self.found.extend(locks.into_iter().filter(|lock| self.seen.insert(lock.name.clone())));
@@ -110,7 +112,7 @@ impl<'a> LockScan<'a> {
             text("TYPE"),
             text("hash"),
         ];
-        let answer = master.ask("SCAN", args, self.admin.timeout).await?;
+        let answer = master.ask("SCAN", args, self.timeout).await?;
         answer.as_ref().and_then(page_of).ok_or_else(|| master.misread("SCAN"))
     }
 

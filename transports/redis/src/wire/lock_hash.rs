@@ -4,8 +4,9 @@ use leasehold::transport::{Hold, LockMode};
 
 use super::reply::WRITER;
 
-/// The mode and the holds of a lock. `None`: the hash is no lock. Each field of a lock names an owner, `<uuid>:<number>`,
-/// and its value is a count. A read/write lock also has the field `mode`, and `:write` behind the owner of a writer.
+/// The mode and the holds of a lock. `None`: the hash is no lock. Each field of a lock names an owner,
+/// `<uuid>:<number>`, and its value is a count. A read/write lock also has the field `mode`, and `:write` behind the
+/// owner of a writer.
 pub(crate) fn read<'t>(
     fields: impl IntoIterator<Item = (&'t str, &'t str)>,
 ) -> Option<(LockMode, Vec<Hold>)> {

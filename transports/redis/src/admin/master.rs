@@ -1,20 +1,48 @@
-//! One question to one master, and what it means if there is no answer.
+//! One master and the connection to it: a question, and what it means if there is no answer.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fred::types::{Resp3Frame as Frame, Value};
-use leasehold::transport::{ErrorKind, TransportError};
+use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 
-use super::Master;
 use crate::{
-    connection::{link::Failure, plain_error},
+    connection::{
+        connect::{LinkKind, Login, Target},
+        handshake::{Unfit, check},
+        link::{Failure, Link},
+        plain_error,
+    },
+    discovery::{Server, deployment::Deployment},
     wire::{
+        client_list,
         error_reply::{refusal, refused},
         shown::shown,
     },
 };
 
+/// A master and the connection to it.
+pub(super) struct Master {
+    pub(super) server: Arc<Server>,
+    link: Link,
+}
+
 impl Master {
+    /// Connects, and checks that the server is a master of the configured topology.
+    pub(super) async fn open(
+        server: Arc<Server>,
+        deployment: &Deployment,
+        lane: OpenLane,
+    ) -> Result<Self, TransportError> {
+        let (config, step) = (&deployment.config, lane.command_timeout);
+        let target = Target { config, address: &server.address, login: Login::Server };
+        let link = Link::open(target, LinkKind::Commands, lane.clock, step).await?;
+        let name = client_list::connection_name("admin", None);
+        match check(&link, &name, &server.name, config.topology, lane.clock, step).await {
+            Ok(_) => Ok(Self { server, link }),
+            Err(Unfit::NotMaster(error) | Unfit::Other(error)) => Err(error),
+        }
+    }
+
     /// Sends a command that only reads. `None`: the server refused for a reason that concerns only this key.
     pub(super) async fn ask(
         &self,
