@@ -45,6 +45,14 @@ fn tell_usage(error: &clap::Error) -> u8 {
             .print(text.trim_end())
             .map_or_else(|failure: Failure| failure.code, |()| exit::SUCCESS);
     }
-    eprintln!("{}", text.trim_end());
+    match is_json_asked_for() {
+        true => Output::new(true).failure(&Failure::new(exit::USAGE, text.trim_end())),
+        false => eprintln!("{}", text.trim_end()),
+    }
     exit::USAGE
+}
+
+/// The arguments could not be read, so they are searched. Those behind `--` belong to a command.
+fn is_json_asked_for() -> bool {
+    std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }

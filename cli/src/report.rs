@@ -64,6 +64,11 @@ impl Report {
         self.mode == "free"
     }
 
+    /// Those that hold it.
+    pub(crate) fn owners(&self) -> Vec<&str> {
+        self.holders.iter().map(|holder| &*holder.owner).collect()
+    }
+
     /// The same without the times that are left.
     pub(crate) fn without_times(&self) -> Self {
         let holder = |holder: &OwnerReport| OwnerReport { remaining: None, ..holder.clone() };

@@ -33,6 +33,12 @@ fn unknown_and_missing_arguments_have_one_code() {
 }
 
 #[test]
+fn with_json_a_wrong_argument_is_told_as_json() {
+    let error = said(&[], &["inspect", "x", "--json", "--fast"], 64).event("error");
+    assert!(error["error"].as_str().is_some_and(|text| text.contains("--fast")), "{error}");
+}
+
+#[test]
 fn help_and_version_are_results() {
     let help = said(&[], &["--help"], 0);
     assert!(help.stdout.contains("Exit codes:") && help.stdout.contains("inspect"), "{help:?}");

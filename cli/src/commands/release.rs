@@ -7,7 +7,7 @@ use leasehold_redis::ConfigFile;
 use serde_json::json;
 
 use crate::{
-    arguments::Release,
+    arguments::{Lock, Release},
     exit,
     failure::Failure,
     look::{Look, Shape, look},
@@ -22,15 +22,24 @@ pub(crate) async fn release(
     output: Output,
 ) -> Result<u8, Failure> {
     check(&release)?;
-    let engine = servers::engine(configuration).await?;
-    let look = look(&engine, &release.lock.name, release.lock.kind).await?;
-    let shape = shape_of(&look)?;
-    let report = Report::of(look);
-    if !report.is_free() && !release.yes && !is_wanted(&report)? {
-        return tell(output, &release.lock.name, false, "nothing was released");
+    let (engine, name) = (servers::engine(configuration).await?, &release.lock.name);
+    let (shape, report) = see(&engine, &release.lock).await?;
+    if !report.is_free() && !release.yes {
+        if !is_wanted(&report)? {
+            return tell(output, name, false, "nothing was released");
+        }
+        let (_, now) = see(&engine, &release.lock).await?;
+        if now.owners() != report.owners() {
+            return tell(output, name, false, "the holders have changed meanwhile: nothing was released");
+        }
     }
-    let released = !report.is_free() && force(&engine, &release.lock.name, shape).await?;
-    tell(output, &release.lock.name, released, if released { "released" } else { "the lock is free" })
+    let released = !report.is_free() && force(&engine, name, shape).await?;
+    tell(output, name, released, if released { "released" } else { "the lock is free" })
+}
+
+async fn see(engine: &Engine, lock: &Lock) -> Result<(Shape, Report), Failure> {
+    let look = look(engine, &lock.name, lock.kind).await?;
+    Ok((shape_of(&look)?, Report::of(look)))
 }
 
 fn check(release: &Release) -> Result<(), Failure> {
