@@ -128,7 +128,9 @@ fn told(requests: &[&SeenRequest], left: Moment) -> String {
 }
 
 fn is_ours(request: &SeenRequest) -> bool {
-    request.client.as_deref().is_some_and(|name| ["leasehold-calls", "leasehold-renewals"].contains(&name))
+    let is_ours =
+        |name: &str| ["leasehold-calls", "leasehold-renewals"].iter().any(|ours| name.starts_with(ours));
+    request.client.as_deref().is_some_and(is_ours)
 }
 
 /// When the later of the two engines had left it.

@@ -3,8 +3,8 @@
 use crate::{imports::Crate, sources};
 
 /// The folders of the crates' root files.
-const CRATES: [&str; 5] =
-    ["engine/src", "transports/memory/src", "transports/redis/src", "examples/fleet", "benches"];
+const CRATES: [&str; 6] =
+    ["engine/src", "transports/memory/src", "transports/redis/src", "cli/src", "examples/fleet", "benches"];
 
 #[test]
 fn no_files_of_a_crate_import_each_other_in_a_circle() {

@@ -19,7 +19,7 @@ pub(crate) fn root() -> &'static Path {
 /// Every Rust file of the project, built ones left out.
 pub(crate) fn all() -> Vec<Source> {
     let mut sources = Vec::new();
-    for room in ["engine", "transports", "examples", "tests", "benches"] {
+    for room in ["engine", "transports", "cli", "examples", "tests", "benches"] {
         collect(&root().join(room), &mut sources);
     }
     assert!(sources.len() > 50, "the sources were not found");

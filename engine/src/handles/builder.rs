@@ -444,7 +444,8 @@ fn open(
     until: Option<Instant>,
     runtime: &tokio::runtime::Handle,
 ) -> impl Future<Output = Result<(), TransportError>> + use<> {
-    let how = OpenLane { purpose, clock: inner.clock, command_timeout: inner.config.command_timeout() };
+    let how =
+        OpenLane::new(purpose, inner.clock, inner.config.command_timeout()).with_client(inner.mint.client());
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     drop(runtime.spawn(async move {

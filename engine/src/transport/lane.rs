@@ -1,6 +1,7 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::{
     AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection, Kinds, LaneStats,
@@ -116,6 +117,8 @@ pub struct OpenLane {
     /// The longest time that a request without `execute_by` (inspect, force_release) and each step of connecting may
     /// stay unanswered.
     pub command_timeout: Duration,
+    /// The part that names the engine in all its owners, for what an operator sees of a connection. `None`: not known.
+    pub client: Option<Uuid>,
 }
 
 /// Fixed facts about a transport.
@@ -141,7 +144,12 @@ pub struct Capabilities {
 impl OpenLane {
     /// A lane for this purpose, on this clock.
     pub fn new(purpose: LanePurpose, clock: Clock, command_timeout: Duration) -> Self {
-        Self { purpose, clock, command_timeout }
+        Self { purpose, clock, command_timeout, client: None }
+    }
+
+    /// Sets the part that names the engine in all its owners.
+    pub fn with_client(self, client: Uuid) -> Self {
+        Self { client: Some(client), ..self }
     }
 }
 

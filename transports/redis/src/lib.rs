@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod admin;
 mod audit;
 mod config;
 mod connection;
@@ -14,6 +15,7 @@ mod wire;
 #[doc = include_str!("../OPERATORS.md")]
 pub mod operators {}
 
+pub use admin::{ClientConnection, FoundLock, LockScan, RedisAdmin};
 #[cfg(feature = "redisson-yaml")]
 pub use config::IgnoredKey;
 pub use config::{

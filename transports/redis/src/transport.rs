@@ -58,6 +58,10 @@ impl Transport for RedisTransport {
 }
 
 impl RedisTransport {
+    pub(crate) fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
     async fn open_lane(&self, lane: OpenLane) -> Result<RedisLane, TransportError> {
         self.deployment.config.check().map_err(misconfigured)?;
         RedisLane::open(self.deployment.clone(), lane).await

@@ -53,14 +53,14 @@ pub(crate) enum Unfit {
 /// [`Unfit::NotMaster`] if the server reports another role, [`Unfit::Other`] for everything else.
 pub(crate) async fn check(
     link: &Link,
-    name: &'static str,
+    name: &str,
     address: &str,
     topology: RedisTopology,
     clock: Clock,
     step: Duration,
 ) -> Result<Checked, Unfit> {
-    let ask = |command, args: &[&'static str]| {
-        let args = args.iter().map(|arg| Value::from_static_str(arg)).collect();
+    let ask = |command, args: &[&str]| {
+        let args = args.iter().map(|arg| Value::String((*arg).into())).collect();
         async move { optional(link.request(command, 0, args, step).await) }
     };
     let (named, role, replication, info, features, sample) = tokio::join!(

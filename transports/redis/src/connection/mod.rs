@@ -20,7 +20,7 @@ pub(crate) mod plain_error;
 mod relay;
 mod renewal;
 mod renewal_scripts;
-mod requests;
+pub(crate) mod requests;
 mod script_call;
 mod tls;
 mod tls_errors;

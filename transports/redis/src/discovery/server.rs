@@ -2,6 +2,7 @@
 //! open connections.
 
 use std::{
+    fmt::Display,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -22,6 +23,7 @@ use crate::{
         identity::{Identity, Run},
         link::Link,
     },
+    wire::client_list,
 };
 
 /// A server that is, was or may become a master.
@@ -80,8 +82,8 @@ impl Server {
         let (clock, step) = (lane.clock, lane.command_timeout);
         self.wait_for_pause(clock).await;
         let link = self.open(kind, clock, step).await?;
-        let name = connection_name(kind, lane.purpose);
-        match check(&link, name, &self.name, self.config.topology, clock, step).await {
+        let name = connection_name(kind, lane);
+        match check(&link, &name, &self.name, self.config.topology, clock, step).await {
             Ok(checked) => {
                 let run = self.change(|identity| identity.adopt(checked.findings.clone(), clock.now()));
                 Ok((link, run, checked))
@@ -187,10 +189,11 @@ impl Server {
 }
 
 /// The name of the connection in `CLIENT LIST`.
-fn connection_name(kind: LinkKind, purpose: LanePurpose) -> &'static str {
-    match (kind, purpose) {
-        (LinkKind::Notices, _) => "leasehold-notices",
-        (LinkKind::Commands, LanePurpose::Calls) => "leasehold-calls",
-        (LinkKind::Commands, LanePurpose::Renewals) => "leasehold-renewals",
-    }
+fn connection_name(kind: LinkKind, lane: OpenLane) -> String {
+    let purpose = match (kind, lane.purpose) {
+        (LinkKind::Notices, _) => "notices",
+        (LinkKind::Commands, LanePurpose::Calls) => "calls",
+        (LinkKind::Commands, LanePurpose::Renewals) => "renewals",
+    };
+    client_list::connection_name(purpose, lane.client.as_ref().map(|client| client as &dyn Display))
 }

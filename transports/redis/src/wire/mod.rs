@@ -1,11 +1,13 @@
 //! The wire format: names, scripts, and the meaning of their replies. Pure.
 
+pub(crate) mod client_list;
 pub(crate) mod cluster_nodes;
 pub(crate) mod depth;
 pub(crate) mod error_reply;
 pub(crate) mod fair_reply;
 mod host_port;
 pub(crate) mod many_reply;
+pub(crate) mod lock_hash;
 pub(crate) mod msgpack;
 pub mod names;
 pub(crate) mod redirect;

@@ -1,0 +1,56 @@
+//! `leasehold doctor`.
+
+use leasehold::{AuditLevel, AuditReport, transport::Finding};
+use leasehold_redis::ConfigFile;
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::{Doctor, Level},
+    exit,
+    failure::Failure,
+    output::Output,
+    servers,
+};
+
+pub(crate) async fn doctor(doctor: Doctor, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
+    let engine = servers::engine(configuration).await?;
+    let report = engine.audit().await;
+    output.result(&text(&report), &document(&report))?;
+    Ok(if fails(report.worst(), doctor.fail_on) { exit::NO } else { exit::SUCCESS })
+}
+
+fn text(report: &AuditReport) -> String {
+    let count = |level| report.findings().iter().filter(|finding| finding.level == level).count();
+    let (errors, warnings) = (count(AuditLevel::Error), count(AuditLevel::Warn));
+    format!("{report}{errors} errors, {warnings} warnings")
+}
+
+fn document(report: &AuditReport) -> Value {
+    let findings: Vec<_> = report.findings().iter().map(of_finding).collect();
+    json!({ "worst": report.worst().map(AuditLevel::as_str), "findings": findings })
+}
+
+fn of_finding(finding: &Finding) -> Value {
+    let Finding { level, subject, server, found, remedy, .. } = finding;
+    json!({ "level": level.as_str(), "subject": subject, "server": server, "found": found, "remedy": remedy })
+}
+
+fn fails(worst: Option<AuditLevel>, fail_on: Level) -> bool {
+    let least = match fail_on {
+        Level::Error => AuditLevel::Error,
+        Level::Warn => AuditLevel::Warn,
+    };
+    worst.is_some_and(|worst| worst >= least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_decides_the_exit_code() {
+        assert!(!fails(None, Level::Warn) && !fails(Some(AuditLevel::Info), Level::Warn));
+        assert!(fails(Some(AuditLevel::Warn), Level::Warn) && !fails(Some(AuditLevel::Warn), Level::Error));
+        assert!(fails(Some(AuditLevel::Error), Level::Error));
+    }
+}

@@ -1,0 +1,100 @@
+//! `leasehold list [PATTERN]`.
+
+use std::time::Duration;
+
+use leasehold::transport::Remaining;
+use leasehold_redis::{ConfigFile, FoundLock, RedisAdmin, RedisTransport};
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::List,
+    duration::{millis, shown},
+    exit,
+    failure::Failure,
+    output::Output,
+    report::client_of,
+};
+
+pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
+    let (prefix, timeout) =
+        (configuration.engine.name_prefix.clone(), configuration.engine.command_timeout());
+    let admin = RedisAdmin::connect(&RedisTransport::new(configuration.redis), timeout).await?;
+    let mut scan = admin.locks(literal(&prefix) + &list.pattern).keys_per_second(list.rate);
+    let mut left = list.limit.unwrap_or(u64::MAX);
+    while left > 0
+        && let Some(lock) = scan.next().await?
+    {
+        let name = lock.name.strip_prefix(&*prefix).unwrap_or(&lock.name);
+        output.result(&line(name, &lock), &document(name, &lock))?;
+        left -= 1;
+    }
+    check_whole(&admin)?;
+    Ok(exit::SUCCESS)
+}
+
+/// Some locks could not be seen.
+fn check_whole(admin: &RedisAdmin) -> Result<(), Failure> {
+    if let Some(error) = admin.unreachable().first() {
+        return Err(Failure::new(exit::UNAVAILABLE, format!("the list is incomplete: {error}")));
+    }
+    if admin.has_unserved_slots() {
+        let text = "the list is incomplete: some slots of the cluster have no master; see CLUSTER INFO";
+        return Err(Failure::new(exit::UNAVAILABLE, text));
+    }
+    Ok(())
+}
+
+fn line(name: &str, lock: &FoundLock) -> String {
+    let owners: Vec<&str> = lock.holds.iter().map(|hold| &*hold.owner).collect();
+    let line = if lock.in_line > 0 { format!(", {} in line", lock.in_line) } else { String::new() };
+    let left = time(lock.remaining).map_or_else(|| "no expiry".to_owned(), shown);
+    format!("{left:>10}  {:<9}  {name:?}  {}{line}", lock.mode, owners.join(" "))
+}
+
+fn document(name: &str, lock: &FoundLock) -> Value {
+    let holders: Vec<_> = lock
+        .holds
+        .iter()
+        .map(|hold| {
+            json!({
+                "owner": hold.owner,
+                "client": client_of(&hold.owner),
+                "mode": hold.mode.as_str(),
+                "count": hold.count,
+            })
+        })
+        .collect();
+    json!({
+        "name": name,
+        "mode": lock.mode.as_str(),
+        "remaining_ms": time(lock.remaining).map(millis),
+        "holders": holders,
+        "in_line": lock.in_line,
+        "server": lock.server,
+    })
+}
+
+fn time(remaining: Remaining) -> Option<Duration> {
+    if let Remaining::For(left) = remaining { Some(left) } else { None }
+}
+
+/// A pattern that matches exactly this text.
+fn literal(text: &str) -> String {
+    text.chars().fold(String::new(), |mut pattern, letter| {
+        if ['*', '?', '[', ']', '\\'].contains(&letter) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+        pattern
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_no_pattern() {
+        assert_eq!(literal("{a*}:[b]?"), "{a\\*}:\\[b\\]\\?");
+    }
+}

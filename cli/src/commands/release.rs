@@ -1,0 +1,92 @@
+//! `leasehold release --force NAME`.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use leasehold::{Engine, InspectError};
+use leasehold_redis::ConfigFile;
+use serde_json::json;
+
+use crate::{
+    arguments::{Lock, Release},
+    exit,
+    failure::Failure,
+    look::{Look, Shape, look},
+    output::Output,
+    report::Report,
+    servers,
+};
+
+pub(crate) async fn release(
+    release: Release,
+    configuration: ConfigFile,
+    output: Output,
+) -> Result<u8, Failure> {
+    check(&release)?;
+    let (engine, name) = (servers::engine(configuration).await?, &release.lock.name);
+    let (shape, report) = see(&engine, &release.lock).await?;
+    if !report.is_free() && !release.yes {
+        if !is_wanted(&report)? {
+            return tell(output, name, false, "nothing was released");
+        }
+        let (_, now) = see(&engine, &release.lock).await?;
+        if now.owners() != report.owners() {
+            return tell(output, name, false, "the holders have changed meanwhile: nothing was released");
+        }
+    }
+    let released = !report.is_free() && force(&engine, name, shape).await?;
+    tell(output, name, released, if released { "released" } else { "the lock is free" })
+}
+
+async fn see(engine: &Engine, lock: &Lock) -> Result<(Shape, Report), Failure> {
+    let look = look(engine, &lock.name, lock.kind).await?;
+    Ok((shape_of(&look)?, Report::of(look)))
+}
+
+fn check(release: &Release) -> Result<(), Failure> {
+    if !release.force {
+        let text = "a lock is released by its holder; --force takes it away from the holder";
+        return Err(Failure::new(exit::USAGE, text));
+    }
+    if !release.yes && !io::stdin().is_terminal() {
+        return Err(Failure::new(exit::USAGE, "there is no terminal to ask at; give --yes"));
+    }
+    Ok(())
+}
+
+fn shape_of(look: &Look) -> Result<Shape, Failure> {
+    match look {
+        Look::Lock(shape, _) => Ok(*shape),
+        Look::Permits(_) => Err(Failure::new(
+            exit::USAGE,
+            "permits are not released by force; end the process that holds them, and they come back after their ttl",
+        )),
+    }
+}
+
+/// Says what would happen, and asks.
+fn is_wanted(report: &Report) -> Result<bool, Failure> {
+    let unusable = |error: io::Error| Failure::new(exit::OUTPUT, format!("cannot ask: {error}"));
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{report}\n{WARNING}\nRelease it? Type yes: ")
+        .and_then(|()| stderr.flush())
+        .map_err(unusable)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(unusable)?;
+    Ok(answer.trim() == "yes")
+}
+
+async fn force(engine: &Engine, name: &str, shape: Shape) -> Result<bool, InspectError> {
+    match shape {
+        Shape::Exclusive => engine.lock(name).force_release().await,
+        Shape::Fair => engine.fair_lock(name).force_release().await,
+        Shape::ReadWrite => engine.rw_lock(name).write().force_release().await,
+    }
+}
+
+fn tell(output: Output, name: &str, released: bool, text: &str) -> Result<u8, Failure> {
+    output.result(&format_args!("{name:?}: {text}"), &json!({ "name": name, "released": released }))?;
+    Ok(if released { exit::SUCCESS } else { exit::NO })
+}
+
+const WARNING: &str = "The holder is not asked. If it still runs, it goes on until its next renewal, at most a \
+                       third of its ttl, while others can have the lock.";

@@ -1,0 +1,72 @@
+//! What the servers keep under a name.
+
+use leasehold::{Description, Engine, InspectError, LockMode, PermitsDescription, transport::ErrorKind};
+
+use crate::kind::Inspected;
+
+/// What was seen under a name.
+pub(crate) enum Look {
+    Lock(Shape, Description),
+    Permits(PermitsDescription),
+}
+
+/// Which kind of lock a hash on the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Exclusive,
+    Fair,
+    ReadWrite,
+}
+
+/// Asks the server. With [`Inspected::Auto`] it finds out the kind: a read/write lock has its mode in the hash, a
+/// fair lock in use has a line, permits are a number.
+///
+/// # Errors
+/// No answer, a refusal, or a key that holds something else.
+pub(crate) async fn look(engine: &Engine, name: &str, kind: Inspected) -> Result<Look, InspectError> {
+    match kind {
+        Inspected::Auto => find_out(engine, name).await,
+        Inspected::Exclusive => Ok(Look::Lock(Shape::Exclusive, engine.lock(name).describe().await?)),
+        Inspected::Fair => Ok(Look::Lock(Shape::Fair, engine.fair_lock(name).describe().await?)),
+        Inspected::ReadWrite => read_write(engine, name).await,
+        Inspected::Permits => Ok(Look::Permits(engine.permits(name).describe().await?)),
+    }
+}
+
+async fn find_out(engine: &Engine, name: &str) -> Result<Look, InspectError> {
+    let seen = match engine.fair_lock(name).describe().await {
+        Err(error) if is_other(&error) => return permits_or(engine, name, error).await,
+        // Without the right to the line, or with a name whose line is in another slot, the hash alone can be read.
+        Err(InspectError::Transport(error)) if error.kind.is_final() => engine.lock(name).describe().await?,
+        seen => seen?,
+    };
+    if seen.holders.iter().any(|holder| holder.owner == MODE) {
+        return read_write(engine, name).await;
+    }
+    let shape = if seen.line.is_empty() { Shape::Exclusive } else { Shape::Fair };
+    Ok(Look::Lock(shape, with_mode_of(shape, seen)))
+}
+
+// An exclusive lock was asked for as a fair one, for its line.
+fn with_mode_of(shape: Shape, mut seen: Description) -> Description {
+    if shape == Shape::Exclusive && seen.mode == LockMode::Fair {
+        seen.mode = LockMode::Exclusive;
+        seen.holders.iter_mut().for_each(|holder| holder.mode = LockMode::Exclusive);
+    }
+    seen
+}
+
+async fn read_write(engine: &Engine, name: &str) -> Result<Look, InspectError> {
+    Ok(Look::Lock(Shape::ReadWrite, engine.rw_lock(name).read().describe().await?))
+}
+
+async fn permits_or(engine: &Engine, name: &str, error: InspectError) -> Result<Look, InspectError> {
+    engine.permits(name).describe().await.map(Look::Permits).map_err(|_| error)
+}
+
+fn is_other(error: &InspectError) -> bool {
+    matches!(error, InspectError::Transport(error) if error.kind == ErrorKind::WrongType)
+}
+
+/// The field of a read/write lock that is no owner.
+const MODE: &str = "mode";

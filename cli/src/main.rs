@@ -1,0 +1,58 @@
+//! `leasehold`: a command line program for operators and scripts. It runs commands under a lock, shows who holds locks,
+//! lists and releases them, and checks the servers. `README.md` has the commands and the exit codes.
+
+mod arguments;
+mod commands;
+mod credentials;
+mod duration;
+mod exit;
+mod failure;
+mod kind;
+mod look;
+mod output;
+mod owners;
+mod place;
+mod report;
+mod run;
+mod servers;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{arguments::Arguments, failure::Failure, output::Output};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return ExitCode::from(tell_usage(&error)),
+    };
+    let output = Output::new(arguments.json);
+    let code = commands::dispatch(arguments, output).await.unwrap_or_else(|failure| {
+        output.failure(&failure);
+        failure.code
+    });
+    ExitCode::from(code)
+}
+
+/// Prints help, the version, or what is wrong with the arguments. An argument in the wrong place may be a URL with a
+/// password, which is hidden.
+fn tell_usage(error: &clap::Error) -> u8 {
+    let text = credentials::hidden(&error.to_string());
+    if !error.use_stderr() {
+        return Output::new(false)
+            .print(text.trim_end())
+            .map_or_else(|failure: Failure| failure.code, |()| exit::SUCCESS);
+    }
+    match is_json_asked_for() {
+        true => Output::new(true).failure(&Failure::new(exit::USAGE, text.trim_end())),
+        false => eprintln!("{}", text.trim_end()),
+    }
+    exit::USAGE
+}
+
+/// The arguments could not be read, so they are searched. Those behind `--` belong to a command.
+fn is_json_asked_for() -> bool {
+    std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}

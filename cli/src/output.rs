@@ -1,0 +1,72 @@
+//! What the program prints: results to stdout, everything else to stderr.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind, Write},
+};
+
+use serde_json::{Value, json};
+
+use crate::{exit, failure::Failure};
+
+/// Text for people, or with `--json` one JSON document in each line.
+#[derive(Clone, Copy)]
+pub(crate) struct Output {
+    is_json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { is_json }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.is_json
+    }
+
+    /// Prints a result.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub(crate) fn result(self, text: &dyn fmt::Display, json: &Value) -> Result<(), Failure> {
+        if self.is_json { self.print(json) } else { self.print(text) }
+    }
+
+    /// Prints a line to stdout.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub(crate) fn print(self, line: impl fmt::Display) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|error| unwritable(&error))
+    }
+
+    /// Tells of something that happened. A stderr that nobody reads is no error.
+    pub(crate) fn event(self, event: &str, text: &dyn fmt::Display, mut json: Value) {
+        if self.is_json {
+            if let Value::Object(fields) = &mut json {
+                fields.insert("event".to_owned(), event.into());
+            }
+            self.tell(&json);
+        } else {
+            self.tell(&format_args!("leasehold: {text}"));
+        }
+    }
+
+    /// Tells why the program ends.
+    pub(crate) fn failure(self, failure: &Failure) {
+        if failure.code != exit::NO_READER {
+            self.event("error", &failure.text, json!({ "error": failure.text, "exit_code": failure.code }));
+        }
+    }
+
+    fn tell(self, line: &dyn fmt::Display) {
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+}
+
+/// The failure when stdout cannot be written. A reader that has gone, as `head` does, is nothing to complain about.
+pub(crate) fn unwritable(error: &io::Error) -> Failure {
+    let code = if error.kind() == ErrorKind::BrokenPipe { exit::NO_READER } else { exit::OUTPUT };
+    Failure::new(code, format!("the output cannot be written: {error}"))
+}

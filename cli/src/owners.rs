@@ -1,0 +1,181 @@
+//! Which connections belong to the owners of a lock. Pure.
+
+use std::{fmt, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    duration::{millis, shown},
+    report::{Report, client_of, left},
+};
+
+/// What `who` shows.
+pub(crate) struct Owners {
+    report: Report,
+    owners: Vec<Owner>,
+    /// Why the connections are not known.
+    unknown: Option<String>,
+}
+
+/// An owner that holds the lock or waits in its line, and its connections.
+struct Owner {
+    owner: String,
+    is_holder: bool,
+    remaining: Option<Duration>,
+    connections: Vec<Connection>,
+}
+
+/// A connection of any client, as a server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    pub(crate) server: String,
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) age: Duration,
+}
+
+impl Owners {
+    /// The owners in the report, each with those of the connections whose name ends with its client.
+    pub(crate) fn new(report: Report, connections: Result<Vec<Connection>, String>) -> Self {
+        let (connections, unknown) = match connections {
+            Ok(connections) => (connections, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let holders = report.holders.iter().map(|holder| (&holder.owner, true, holder.remaining));
+        let line = report.line.iter().map(|owner| (owner, false, None));
+        let owner = |(owner, is_holder, remaining): (&String, bool, Option<Duration>)| Owner {
+            connections: connections.iter().filter(|one| one.is_of(client_of(owner))).cloned().collect(),
+            owner: owner.clone(),
+            is_holder,
+            remaining,
+        };
+        let owners = holders.chain(line).map(owner).collect();
+        Self { report, owners, unknown }
+    }
+
+    /// As a JSON document. `connections` is `null` if they are not known, and empty if none names the owner.
+    pub(crate) fn json(&self) -> Value {
+        let owners: Vec<Value> = self.owners.iter().map(|owner| self.of_owner(owner)).collect();
+        let Report { name, kind, mode, .. } = &self.report;
+        json!({ "name": name, "kind": kind, "mode": mode, "owners": owners, "connections_unknown": self.unknown })
+    }
+
+    fn of_owner(&self, owner: &Owner) -> Value {
+        let connections: Vec<Value> = owner.connections.iter().map(Connection::json).collect();
+        json!({
+            "owner": owner.owner,
+            "client": client_of(&owner.owner),
+            "holds": owner.is_holder,
+            "remaining_ms": owner.remaining.map(millis),
+            "connections": self.unknown.is_none().then_some(connections),
+        })
+    }
+}
+
+impl Connection {
+    fn is_of(&self, client: &str) -> bool {
+        self.name.split_once(':').is_some_and(|(_, named)| named == client)
+    }
+
+    fn json(&self) -> Value {
+        let Self { server, address, name, age } = self;
+        json!({ "address": address, "server": server, "name": name, "age_ms": millis(*age) })
+    }
+}
+
+impl fmt::Display for Owners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { name, kind, mode, .. } = &self.report;
+        if *kind == "permits" {
+            return write!(
+                f,
+                "{name:?}: the server does not tell which clients hold permits\n{}",
+                self.report
+            );
+        }
+        write!(f, "{name:?}: {mode}")?;
+        for owner in &self.owners {
+            write!(f, "\n  {owner}")?;
+            if let Some(why) = &self.unknown {
+                write!(f, "\n    its connections are not known: {why}")?;
+            } else if owner.connections.is_empty() {
+                write!(f, "\n    {NO_NAME}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_holder {
+            true => write!(f, "held by {}, {}", self.owner, left(self.remaining))?,
+            false => write!(f, "in line {}", self.owner)?,
+        }
+        self.connections.iter().try_for_each(|connection| write!(f, "\n    {connection}"))
+    }
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let purpose = self.name.split(':').next().unwrap_or_default();
+        write!(f, "from {} to {}, {purpose}, open for {}", self.address, self.server, shown(self.age))
+    }
+}
+
+const NO_NAME: &str = "no connection names this owner: it is a client that does not name its connections, \
+                       as Redisson, or one that has gone; then the hold ends with its ttl";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::OwnerReport;
+
+    fn report(owners: &[&str], line: &[&str]) -> Report {
+        let holder = |owner: &&str| OwnerReport {
+            owner: (*owner).into(),
+            mode: "fair",
+            count: 1,
+            remaining: Some(Duration::from_secs(9)),
+        };
+        Report {
+            name: "job".into(),
+            kind: "fair",
+            mode: "fair",
+            remaining: None,
+            holders: owners.iter().map(holder).collect(),
+            line: line.iter().map(|owner| (*owner).into()).collect(),
+            permits: None,
+        }
+    }
+
+    fn connection(name: &str) -> Connection {
+        let (server, address) = ("s:6379".into(), "c:1".into());
+        Connection { server, address, name: name.into(), age: Duration::from_secs(60) }
+    }
+
+    #[test]
+    fn a_connection_belongs_to_the_client_that_its_name_ends_with() {
+        let all =
+            ["leasehold-calls:c-1", "leasehold-calls:c-10", "leasehold-calls", "c-1", ""].map(connection);
+        let owners = Owners::new(report(&["c-1:7"], &["c-10:1"]), Ok(all.to_vec()));
+        let found: Vec<_> = owners.owners.iter().map(|owner| owner.connections.len()).collect();
+        assert_eq!(found, [1, 1]);
+        let text = "\"job\": fair\n  held by c-1:7, 9.0s left\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60.0s\n  in line c-10:1\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60.0s";
+        assert_eq!(owners.to_string(), text);
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let nobody = Owners::new(report(&["java:63"], &[]), Ok(vec![]));
+        assert!(
+            nobody.to_string().contains("as Redisson")
+                && nobody.json()["owners"][0]["connections"] == json!([])
+        );
+        let refused = Owners::new(report(&["java:63"], &[]), Err("NOPERM".into()));
+        assert!(refused.to_string().contains("are not known: NOPERM"), "{refused}");
+        assert_eq!(refused.json()["owners"][0]["connections"], Value::Null);
+    }
+}

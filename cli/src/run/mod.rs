@@ -1,0 +1,149 @@
+//! `leasehold run NAME -- COMMAND...`.
+
+mod group;
+mod guard;
+mod held;
+mod news;
+mod process_table;
+mod signals;
+mod stop_plan;
+mod supervision;
+
+pub(crate) use self::guard::guard;
+
+use std::{io, time::Duration};
+
+use leasehold::{
+    Engine, ReleaseError,
+    clock::{Clock, Instant},
+};
+use leasehold_redis::ConfigFile;
+
+use self::{
+    group::Group,
+    guard::Guard,
+    held::Held,
+    news::News,
+    signals::Signals,
+    stop_plan::StopPlan,
+    supervision::{Ended, supervise},
+};
+use crate::{
+    arguments::Run,
+    duration::millis,
+    exit,
+    failure::Failure,
+    kind::{Acquired, Inspected},
+    look::look,
+    output::Output,
+    report::Report,
+    servers,
+};
+
+/// Runs the command under the lock, and returns its exit code.
+///
+/// # Errors
+/// The lock could not be asked for, or the command not be started.
+pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
+    let ttl = run.ttl.unwrap_or(configuration.engine.ttl());
+    let plan = StopPlan::new(ttl, run.grace).map_err(|text| Failure::new(exit::USAGE, text))?;
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::new(exit::CANNOT_START, error.to_string()))?;
+    let engine = tokio::select! {
+        signal = signals.end() => return Ok(exit::of_signal(signal.as_raw())),
+        engine = servers::engine(configuration) => engine?,
+    };
+    let code = under_lock(&engine, &run, (ttl, plan), &mut signals, output).await;
+    engine.shutdown(SHUTDOWN).await;
+    code
+}
+
+async fn under_lock(
+    engine: &Engine,
+    run: &Run,
+    (ttl, plan): (Duration, StopPlan),
+    signals: &mut Signals,
+    output: Output,
+) -> Result<u8, Failure> {
+    let news = News::new(run, output);
+    let held = tokio::select! {
+        signal = signals.end() => return Ok(exit::of_signal(signal.as_raw())),
+        held = Held::acquire(engine, run, ttl) => held?,
+    };
+    let Some(held) = held else { return Ok(conflict(engine, run, &news).await) };
+    news.granted(&held);
+    let since = Clock::Boot.now();
+    let ended = work(run, &held, plan, signals, &news).await;
+    if let Ok(Ended { was_stopped: false, .. }) = ended {
+        keep(run, &held, since, signals, &news).await;
+    }
+    let code = ended.as_ref().map_or_else(|failure| failure.code, Ended::code);
+    let released = held.release().await;
+    let code = if is_lost(&released) { exit::LOST } else { code };
+    news.released(&released, code);
+    ended.map(|_| code)
+}
+
+async fn conflict(engine: &Engine, run: &Run, news: &News<'_>) -> u8 {
+    let kind = if run.kind == Acquired::Permits { Inspected::Permits } else { Inspected::Auto };
+    let report = look(engine, &run.name, kind).await.ok().map(Report::of);
+    let code = if run.once { exit::SUCCESS } else { run.conflict_exit_code };
+    news.conflict(report.as_ref(), code);
+    code
+}
+
+async fn work(
+    run: &Run,
+    held: &Held,
+    plan: StopPlan,
+    signals: &mut Signals,
+    news: &News<'_>,
+) -> Result<Ended, Failure> {
+    let mut guard = Guard::start().map_err(unguarded)?;
+    let group = Group::start(&run.command, environment(run, held))?;
+    guard.watch(group.id(), plan.grace()).map_err(unguarded)?;
+    supervise(group, held, plan, signals, news).await
+}
+
+fn unguarded(error: io::Error) -> Failure {
+    Failure::new(
+        exit::CANNOT_START,
+        format!("the process that guards the command cannot be started: {error}"),
+    )
+}
+
+fn environment(run: &Run, held: &Held) -> Vec<(&'static str, String)> {
+    let deadline = unix_millis().saturating_add(millis(held.remaining()));
+    let mut environment =
+        vec![("LEASEHOLD_NAME", run.name.clone()), ("LEASEHOLD_DEADLINE", deadline.to_string())];
+    environment.extend(held.token().map(|token| ("LEASEHOLD_TOKEN", token.to_string())));
+    environment
+}
+
+#[allow(clippy::disallowed_methods, reason = "what the command gets is a time of this machine's wall clock")]
+fn unix_millis() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::SystemTime::UNIX_EPOCH).map_or(0, millis)
+}
+
+/// Waits until the lock was held for `--at-least`. A signal or the loss of the lease ends the wait.
+async fn keep(run: &Run, held: &Held, since: Instant, signals: &mut Signals, news: &News<'_>) {
+    let Some(until) = run.at_least.map(|time| since + time) else { return };
+    let left = until.since(Clock::Boot.now());
+    if left.is_zero() {
+        return;
+    }
+    news.keeping(left);
+    tokio::select! {
+        _lost = held.lost() => {}
+        _asked = signals.end() => {}
+        () = Clock::Boot.sleep_until(until) => {}
+    }
+}
+
+fn is_lost(released: &Result<(), ReleaseError>) -> bool {
+    matches!(released, Err(ReleaseError::AlreadyLost(_)))
+}
+
+/// Time for releases that were not confirmed at once.
+const SHUTDOWN: Duration = Duration::from_secs(2);

@@ -1,0 +1,114 @@
+//! What `run` tells: problems always, the rest with `--verbose` or `--json`.
+
+use std::time::Duration;
+
+use leasehold::{LossReason, ReleaseError};
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::Run,
+    duration::{millis, shown},
+    output::Output,
+    report::Report,
+    run::held::Held,
+};
+
+/// The events of one run.
+pub(crate) struct News<'a> {
+    run: &'a Run,
+    output: Output,
+}
+
+impl<'a> News<'a> {
+    pub(crate) fn new(run: &'a Run, output: Output) -> Self {
+        Self { run, output }
+    }
+
+    pub(crate) fn granted(&self, held: &Held) {
+        let left = held.remaining();
+        let text = format!("{:?} is held, renewed until the command ends", self.run.name);
+        let fields =
+            json!({ "kind": self.run.kind.as_str(), "token": held.token(), "remaining_ms": millis(left) });
+        self.aside("granted", &text, fields);
+    }
+
+    /// The lock was not had. `report`: who holds it, if that could be seen.
+    pub(crate) fn conflict(&self, report: Option<&Report>, code: u8) {
+        let name = &self.run.name;
+        let text = match report.filter(|report| !report.is_free()) {
+            Some(report) => format!("not run, the lock was not had: {report}"),
+            None => format!("not run, the lock was not had: {name:?} was held"),
+        };
+        let fields = json!({ "exit_code": code, "lock": report.map(Report::json) });
+        // A job that another host runs is the usual case, and no problem.
+        if self.run.once {
+            self.aside("conflict", &text, fields)
+        } else {
+            self.tell("conflict", &text, fields)
+        }
+    }
+
+    pub(crate) fn jeopardy(&self, left: Duration) {
+        let text = format!("the server does not confirm the lease, which lasts {} more", shown(left));
+        self.tell("jeopardy", &text, json!({ "remaining_ms": millis(left) }));
+    }
+
+    pub(crate) fn stopping(&self, loss: Option<LossReason>, grace: Duration) {
+        let why = loss.map_or_else(
+            || "the lease runs out".to_owned(),
+            |reason| format!("the lease is lost ({reason})"),
+        );
+        let text = format!("{why}: SIGTERM to the command, SIGKILL in {}", shown(grace));
+        self.tell(
+            "terminating",
+            &text,
+            json!({ "loss": loss.map(LossReason::as_str), "grace_ms": millis(grace) }),
+        );
+    }
+
+    pub(crate) fn killing(&self) {
+        self.tell("killing", "SIGKILL to the command: the lease is about to end, or has ended", json!({}));
+    }
+
+    pub(crate) fn resumed(&self) {
+        self.tell("resumed", "a command that holds a lock cannot be suspended: it goes on", json!({}));
+    }
+
+    pub(crate) fn keeping(&self, left: Duration) {
+        self.aside(
+            "keeping",
+            &format!("keeping the lock for {} more", shown(left)),
+            json!({ "for_ms": millis(left) }),
+        );
+    }
+
+    /// How the lock was released.
+    pub(crate) fn released(&self, released: &Result<(), ReleaseError>, code: u8) {
+        match released {
+            Ok(()) => self.aside(
+                "released",
+                &format!("{:?} is released", self.run.name),
+                json!({ "exit_code": code }),
+            ),
+            Err(error) => {
+                let event =
+                    if matches!(error, ReleaseError::AlreadyLost(_)) { "lost" } else { "unconfirmed" };
+                let fields = json!({ "error": error.to_string(), "exit_code": code });
+                self.tell(event, &error.to_string(), fields);
+            }
+        }
+    }
+
+    fn aside(&self, event: &str, text: &str, fields: Value) {
+        if self.run.verbose || self.output.is_json() {
+            self.tell(event, text, fields);
+        }
+    }
+
+    fn tell(&self, event: &str, text: &str, mut fields: Value) {
+        if let Value::Object(fields) = &mut fields {
+            fields.insert("name".to_owned(), self.run.name.clone().into());
+        }
+        self.output.event(event, &text, fields);
+    }
+}

@@ -1,0 +1,55 @@
+//! The configuration, and an engine or a transport for it.
+
+use std::{env, path::Path};
+
+use leasehold::Engine;
+use leasehold_redis::{ConfigFile, RedisConfig, RedisTransport};
+
+use crate::{
+    credentials, exit,
+    failure::Failure,
+    output::Output,
+    place::{self, Named, Place},
+};
+
+/// Reads the configuration that the options or the environment name.
+///
+/// # Errors
+/// No place is named, or the configuration cannot be used.
+pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile, Failure> {
+    if options.url.as_deref().is_some_and(credentials::has_password) {
+        output.event("warning", &VISIBLE, serde_json::json!({ "warning": VISIBLE }));
+    }
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let url = variable("LEASEHOLD_URL").map(|url| url.to_string_lossy().into_owned());
+    let environment = Named { config: variable("LEASEHOLD_CONFIG").map(Into::into), url };
+    match place::choose(options, environment).map_err(|none| Failure::new(exit::USAGE, none.to_string()))? {
+        Place::File(file) => read(&file),
+        Place::Url(url) => RedisConfig::from_url(&url)
+            .map(|redis| ConfigFile::new(leasehold::EngineConfig::default(), redis))
+            .map_err(|error| Failure::new(exit::CONFIG, error.to_string())),
+    }
+}
+
+fn read(file: &Path) -> Result<ConfigFile, Failure> {
+    let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let refused = |error: leasehold_redis::ConfigFileError| Failure::new(exit::CONFIG, error.to_string());
+    if !is_yaml {
+        return ConfigFile::read(file).map_err(refused);
+    }
+    // What has no effect on locks concerns the Java client alone.
+    let (read, _ignored) = ConfigFile::from_redisson_yaml(file).map_err(refused)?;
+    Ok(read)
+}
+
+/// Builds an engine, which waits for its servers for `unavailable_after_ms`.
+///
+/// # Errors
+/// No server was ready in time, or refuses.
+pub(crate) async fn engine(configuration: ConfigFile) -> Result<Engine, Failure> {
+    let transport = RedisTransport::new(configuration.redis);
+    Ok(Engine::builder(transport).config(configuration.engine).build().await?)
+}
+
+const VISIBLE: &str = "the password in --url is visible to every user of this machine, as `ps` shows; \
+                       set LEASEHOLD_URL, or give --config FILE";

@@ -1,0 +1,120 @@
+//! `leasehold run` when the lock is lost: the command ends before another client can have the lock.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use leasehold_tests::harness::{polling::holds_within, redis_server::RedisServer};
+
+use rustix::process::Signal;
+
+use crate::program::{PATIENCE, Program, leasehold, server, until_held};
+
+/// Ignores SIGTERM, as a child of it does, and writes the time in ms every 20 ms.
+fn stubborn(beats: &Path) -> String {
+    let beats = beats.display();
+    format!(
+        "trap '' TERM; (while :; do date +%s%3N >> {beats}; sleep 0.02; done) & \
+         while :; do sleep 0.05; done"
+    )
+}
+
+fn last_beat(beats: &Path) -> u64 {
+    let text = fs::read_to_string(beats).expect("beats");
+    text.lines().last().expect("a beat").parse().expect("ms")
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(now.as_millis()).expect("it fits")
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_dead_before_the_deadline_when_the_server_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let mut server = RedisServer::start().expect("a server");
+    let command = stubborn(&beats);
+    let arguments = ["run", "job", "--ttl", TTL_TEXT, "--json", "--", "sh", "-c", &command];
+    let program = Program::start(&server.url(), &arguments);
+    assert!(holds_within(PATIENCE, || beats.exists()));
+    until_held(&server.url(), "job");
+    server.kill().expect("killed");
+    // No renewal was sent after this moment and confirmed, so the server keeps the lock until here at the longest.
+    let until = now_ms() + TTL_MS;
+    let ended = program.end().expect_code(79);
+    assert_eq!(ended.event("terminating")["name"], "job");
+    assert_eq!(ended.event("killing")["name"], "job");
+    assert!(last_beat(&beats) < until, "it worked for {} ms too long", last_beat(&beats) - until);
+    let last = last_beat(&beats);
+    std::thread::sleep(Duration::from_millis(300)); // fifteen beats
+    assert_eq!(last_beat(&beats), last, "a child of the command still runs");
+}
+
+#[test]
+fn a_server_that_comes_back_in_time_ends_nothing() {
+    let mut server = RedisServer::start().expect("a server");
+    let arguments = ["run", "job", "--ttl", TTL_TEXT, "--json", "--", "sleep", "8"];
+    let program = Program::start(&server.url(), &arguments);
+    until_held(&server.url(), "job");
+    server.stop().expect("stopped");
+    std::thread::sleep(Duration::from_millis(4_500)); // a renewal is due and unanswered
+    server.cont().expect("it goes on");
+    let ended = program.end().expect_code(0);
+    assert_eq!(ended.event("jeopardy")["name"], "job");
+}
+
+#[test]
+fn a_lock_that_is_taken_away_ends_the_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let command = stubborn(&beats);
+    let arguments = ["run", "failures:taken", "--ttl", "3s", "--json", "--", "sh", "-c", &command];
+    let program = Program::start(server(), &arguments);
+    assert!(holds_within(PATIENCE, || beats.exists()));
+    leasehold(server(), &["release", "failures:taken", "--force", "--yes"]).expect_code(0);
+    let ended = program.end().expect_code(79);
+    assert_eq!(ended.event("terminating")["loss"], "not_ours");
+}
+
+#[test]
+fn a_command_that_obeys_sigterm_can_clean_up() {
+    let command = "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let arguments = ["run", "failures:polite", "--ttl", "3s", "--json", "--", "sh", "-c", command];
+    let program = Program::start(server(), &arguments);
+    program.until_line("ready");
+    leasehold(server(), &["release", "failures:polite", "--force", "--yes"]).expect_code(0);
+    let ended = program.end().expect_code(79);
+    assert_eq!(ended.stdout, "ready\ncleaned\n");
+}
+
+#[test]
+fn a_command_does_not_outlive_a_run_that_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let command = stubborn(&beats);
+    let arguments = ["run", "failures:killed", "--ttl", TTL_TEXT, "--", "sh", "-c", &command];
+    let program = Program::start(server(), &arguments);
+    assert!(holds_within(PATIENCE, || beats.exists()));
+    program.signal(Signal::KILL);
+    // The lease lasted for longer than the grace, a sixth of the ttl.
+    let until = now_ms() + TTL_MS;
+    assert_eq!(program.end().code, None);
+    let is_silent = || last_beat(&beats) + 300 < now_ms();
+    assert!(holds_within(PATIENCE, is_silent));
+    assert!(last_beat(&beats) < until);
+}
+
+#[test]
+fn a_lock_that_was_taken_away_from_a_short_command_is_told_at_its_end() {
+    let itself = env!("CARGO_BIN_EXE_leasehold");
+    let arguments =
+        ["run", "failures:short", "--json", "--", itself, "release", "failures:short", "--force", "--yes"];
+    let ended = leasehold(server(), &arguments).expect_code(79);
+    assert_eq!(ended.event("lost")["name"], "failures:short");
+}
+
+const TTL_TEXT: &str = "10s";
+const TTL_MS: u64 = 10_000;

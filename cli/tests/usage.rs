@@ -1,0 +1,127 @@
+//! What `leasehold` says to input that it cannot use: the exit code, what is wrong, and never a secret.
+
+use leasehold_tests::harness::{port::free_port, redis_server::RedisServer};
+use serde_json::Value;
+
+use crate::program::{Ended, Program, leasehold, server};
+
+const PASSWORD: &str = "hunter2";
+
+/// Runs it without any server named, and checks that no secret is in the output.
+fn said(variables: &[(&str, &str)], arguments: &[&str], code: i32) -> Ended {
+    let ended = Program::start_with(variables, arguments).end().expect_code(code);
+    assert!(!ended.stdout.contains(PASSWORD) && !ended.stderr.contains(PASSWORD), "{ended:?}");
+    ended
+}
+
+#[test]
+fn unknown_and_missing_arguments_have_one_code() {
+    for arguments in [
+        &["inspect", "x", "--fast"][..],
+        &["frobnicate"],
+        &["run", "x"],
+        &["run", "x", "--wait", "10", "--", "true"],
+        &["run", "x", "--kind", "fast", "--", "true"],
+        &["run", "x", "--once", "--wait", "1s", "--", "true"],
+        &["list", "--rate", "0"],
+        &["redis://:hunter2@127.0.0.1", "inspect"],
+        &["inspect", "x", "redis://:hunter2@127.0.0.1"],
+    ] {
+        let ended = said(&[], arguments, 64);
+        assert!(ended.stdout.is_empty() && ended.stderr.starts_with("error: "), "{ended:?}");
+    }
+}
+
+#[test]
+fn with_json_a_wrong_argument_is_told_as_json() {
+    let error = said(&[], &["inspect", "x", "--json", "--fast"], 64).event("error");
+    assert!(error["error"].as_str().is_some_and(|text| text.contains("--fast")), "{error}");
+}
+
+#[test]
+fn help_and_version_are_results() {
+    let help = said(&[], &["--help"], 0);
+    assert!(help.stdout.contains("Exit codes:") && help.stdout.contains("inspect"), "{help:?}");
+    let help = said(&[], &["run", "--help"], 0);
+    assert!(
+        help.stdout.contains("SIGKILL before the") && help.stdout.contains("[default: exclusive]"),
+        "{help:?}"
+    );
+    assert!(said(&[], &["--version"], 0).stdout.starts_with("leasehold 0."));
+}
+
+#[test]
+fn one_place_names_the_servers() {
+    for (variables, arguments) in [
+        (&[][..], &["inspect", "x"][..]),
+        (&[("LEASEHOLD_URL", "redis://a"), ("LEASEHOLD_CONFIG", "b.toml")], &["inspect", "x"]),
+        (&[], &["inspect", "x", "--url", "redis://a", "--config", "b.toml"]),
+    ] {
+        let ended = said(variables, arguments, 64);
+        assert!(ended.stderr.contains("--config"), "{ended:?}");
+    }
+    // An option wins over the environment.
+    let variables = [("LEASEHOLD_CONFIG", "/no/such/file.toml")];
+    said(&variables, &["inspect", "usage:x", "--url", server()], 0);
+    said(&variables, &["inspect", "usage:x"], 78);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_told_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("leasehold.toml");
+    std::fs::write(&file, "[redis]\naddresses = [\"a:1\"]\npasword = \"hunter2\"\n").expect("written");
+    let ended = said(&[], &["doctor", "--config", file.to_str().expect("UTF-8")], 78);
+    assert!(ended.stderr.contains("leasehold.toml:3"), "{ended:?}");
+    said(&[("LEASEHOLD_URL", "redis://:hunter2@h/x")], &["list"], 78);
+    said(&[("LEASEHOLD_URL", "http://app:hunter2@h")], &["list"], 78);
+}
+
+#[test]
+fn a_redisson_file_names_the_servers_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("redisson.yaml");
+    let text = format!("singleServerConfig:\n  address: {}\n  connectionPoolSize: 8\n", server());
+    std::fs::write(&file, text).expect("written");
+    said(&[("LEASEHOLD_CONFIG", file.to_str().expect("UTF-8"))], &["inspect", "usage:x"], 0);
+}
+
+#[test]
+fn a_wrong_password_is_refused_without_being_shown() {
+    let server = RedisServer::builder().password("hunter2-right").start().expect("a server");
+    let url = format!("redis://:hunter2-wrong@127.0.0.1:{}", server.port());
+    for command in
+        [&["inspect", "x"][..], &["list"], &["doctor"], &["run", "x", "--", "true"], &["list", "--json"]]
+    {
+        let ended = said(&[("LEASEHOLD_URL", &url)], command, 77);
+        assert!(ended.stdout.is_empty() && ended.stderr.contains("WRONGPASS"), "{ended:?}");
+    }
+    let visible = said(&[], &["inspect", "x", "--url", &url], 77);
+    assert!(visible.stderr.contains("visible to every user"), "{visible:?}");
+}
+
+#[test]
+fn a_server_that_is_down_is_not_a_lock_that_is_held() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("leasehold.toml");
+    let port = free_port().expect("a port");
+    let text =
+        format!("[engine]\nunavailable_after_ms = 1000\n[redis]\naddresses = [\"127.0.0.1:{port}\"]\n");
+    std::fs::write(&file, text).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    for command in [&["run", "x", "--wait", "0", "--", "true"][..], &["inspect", "x"], &["list"], &["doctor"]]
+    {
+        let ended = said(&[("LEASEHOLD_CONFIG", file)], &[&["--json"], command].concat(), 75);
+        let error: Value = ended.event("error");
+        assert!(error["error"].as_str().is_some_and(|text| text.contains("cannot connect")), "{ended:?}");
+        assert_eq!(error["exit_code"], 75);
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let pipe = format!("{} --help | true", env!("CARGO_BIN_EXE_leasehold"));
+    let ended = std::process::Command::new("sh").args(["-c", &pipe]).output().expect("sh");
+    assert!(!String::from_utf8_lossy(&ended.stderr).contains("panicked"));
+    drop(leasehold(server(), &["inspect", "usage:x"]).expect_code(0));
+}

@@ -1,0 +1,38 @@
+//! The connections that clients have open at a master.
+
+use std::time::Duration;
+
+use leasehold::transport::TransportError;
+
+use super::master::Master;
+use crate::{
+    connection::requests::text,
+    wire::{client_list, reply},
+};
+
+/// One connection of a client, as a server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientConnection {
+    /// The address of the server.
+    pub server: String,
+    /// The address of the client, as the server sees it: that of a proxy, if there is one between.
+    pub address: String,
+    /// The name that the client has given to the connection. Empty: none. An engine of Leasehold names the connection's
+    /// purpose and the client id of its owners: `leasehold-calls:30c9b6e8-...`.
+    pub name: String,
+    /// Since when the connection is open.
+    pub age: Duration,
+}
+
+pub(super) async fn of(master: &Master, timeout: Duration) -> Result<Vec<ClientConnection>, TransportError> {
+    let answer = master.ask("CLIENT", vec![text("LIST")], timeout).await?;
+    let listed = answer.as_ref().and_then(reply::text).ok_or_else(|| master.misread("CLIENT LIST"))?;
+    let connection = |listed: client_list::Listed<'_>| ClientConnection {
+        server: master.server.name.to_string(),
+        address: listed.address.to_owned(),
+        name: listed.name.to_owned(),
+        age: Duration::from_secs(listed.age_seconds),
+    };
+    Ok(client_list::read(listed).map(connection).collect())
+}
