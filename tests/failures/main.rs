@@ -16,6 +16,7 @@ mod closing;
 mod conservation;
 mod counters;
 mod counts;
+mod fair_counts;
 mod holders;
 mod interrupted_scripts;
 mod late_requests;

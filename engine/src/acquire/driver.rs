@@ -9,6 +9,7 @@ use tracing::Level;
 use super::{
     bulk_limiter::BulkPermit,
     caller::{Caller, Leaving},
+    clarity::is_paced,
     entry::{Ask, Cause, Grant, HeldGrant, Step, Verdict},
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
@@ -157,15 +158,6 @@ async fn wait(
         () = poke.notified() => Woken::Otherwise,
         () = heard => Woken::Otherwise,
         () = inner.calls.topology_changed() => Woken::ByTopology,
-    }
-}
-
-/// Whether the retry rate applies to asks with this cause, because many entries may want such an ask at the same
-/// moment.
-fn is_paced(cause: Cause) -> bool {
-    match cause {
-        Cause::Resync | Cause::Retry | Cause::SafetyPoll | Cause::Poll => true,
-        Cause::Arrival | Cause::Notice | Cause::Turn | Cause::Expiry => false,
     }
 }
 

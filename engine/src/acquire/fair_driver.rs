@@ -61,6 +61,9 @@ impl FairDriver {
         let mut is_permitted = false;
         loop {
             self.hear();
+            if is_permitted {
+                retry = None; // it is good for one ask
+            }
             let (plan, poke) = self.next(std::mem::take(&mut is_permitted));
             let (until, retry_since) = (plan.until, plan.retry_since);
             if self.carry_out(plan) {

@@ -189,15 +189,16 @@ impl Engine {
     /// across all processes: first come, first served, as with Redisson's `getFairLock`. Each waiting caller has a place
     /// in a line on the server. A fair lock and a lock made by [`lock`](Self::lock) need different names.
     ///
-    /// A caller keeps its place while its engine runs: the engine confirms the places of its callers every second. A place
-    /// that was not confirmed for 1.5 s is removed within 4.9 s once it is at the head, so a process that died delays the
-    /// others by that time at most. A caller whose place was removed although it still waits goes to the end of the line,
-    /// which the metric `leasehold_places_lost_total` counts. `try_acquire`, and a wait of zero, never enter the line: they
-    /// get the lock only if it is free and nobody waits. [`EngineConfig::fair_places_max`](crate::EngineConfig) limits the
-    /// places of one engine for each name.
+    /// A caller keeps its place while its engine runs: the engine confirms the places of its callers every second. If a
+    /// process dies, its places stay in the line. A place that its engine has not confirmed for 1.5 s is silent. A silent
+    /// place at the head of a free lock is removed after at most 4.9 s, together with the silent places behind it. So a
+    /// process that died delays the others by 4.9 s at most. A caller whose place was removed although it still waits
+    /// goes to the end of the line, which the metric `leasehold_places_lost_total` counts. `try_acquire`, and a wait of
+    /// zero, never enter the line: they get the lock only if it is free and no caller waits.
+    /// [`EngineConfig::fair_places_max`](crate::EngineConfig) limits the places of one engine for each name.
     ///
-    /// Use it where no caller may be passed by. The order costs speed: each grant costs about four commands, and the lock
-    /// passes to another process after nearly each release.
+    /// Use it where no caller may be passed by. The order costs speed: a grant that had to wait costs up to four
+    /// commands, and the lock passes to another process after nearly each release.
     ///
     /// # Examples
     /// ```

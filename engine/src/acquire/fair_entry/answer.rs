@@ -54,6 +54,9 @@ impl FairEntry {
         if matches!(answer, Ok(Outcome::Queued { .. } | Outcome::Busy { .. }) | Err(_)) {
             self.asked = self.asked.max(Some(asked));
         }
+        if matches!(answer, Ok(Outcome::Granted { .. } | Outcome::Queued { .. } | Outcome::Busy { .. })) {
+            self.mark_clear(id);
+        }
         match answer {
             Ok(Outcome::Granted { token, at }) => {
                 self.handle_clear();
@@ -182,6 +185,7 @@ impl FairEntry {
         let delay = self.pause();
         self.handle_failure(now, delay);
         self.note_error(&error);
+        self.ask_error = Some(Box::new(error));
         self.ask_for(id, now + delay, Cause::Retry);
     }
 

@@ -1,11 +1,13 @@
 //! The beats of the places in the line: each says that its caller still waits, and asks how the line stands.
 //!
+//! The answer to a beat says nothing of asks that fail: a server without memory answers beats and refuses new places.
+//!
 //! A beat that is due goes out whatever else is in flight. Others follow these times too, so they are fixed: a waiting
 //! place beats every [`BEAT_EVERY`], and a server takes it for alive for [`BEAT`].
 
 use std::time::Duration;
 
-use super::{Cause, FairEntry, PlaceId, Rule};
+use super::{Cause, FairEntry, PlaceId, Rule, place::Place};
 use crate::{
     acquire::{caller::Leaving, clarity::PAST_EXPIRY, queue::Queue},
     clock::Instant,
@@ -109,14 +111,15 @@ impl FairEntry {
     ) -> Result<(), TransportError> {
         match answer {
             Ok(Outcome::Queued { remaining, ahead, .. }) => {
-                self.handle_clear();
+                self.unclear = None;
                 self.held_after = Some(came);
+                self.mark_clear(id);
                 self.handle_in_line(id, remaining, ahead, sent, now);
             }
             Ok(Outcome::Turn { .. }) => {
                 // If asks for the free lock fail, the turn does not make clear why.
                 if self.failures == 0 {
-                    self.handle_clear();
+                    self.unclear = None;
                 }
                 self.confirm_place(id, sent);
                 self.places.get_mut(&id).into_iter().for_each(|place| place.has_turn = true);
@@ -125,8 +128,8 @@ impl FairEntry {
                 }
             }
             Ok(Outcome::NotYours { .. }) => {
-                self.handle_clear();
-                self.handle_place_gone(id, now);
+                self.unclear = None;
+                self.handle_place_gone(id, sent, now);
             }
             Ok(_too_late) => {}
             Err(error) if error.kind.is_final() => return Err(error),
@@ -171,9 +174,13 @@ impl FairEntry {
 
     // The place may have become a hold by an ask that was not answered. So the same owner joins again: a server grants to
     // an owner that holds already.
-    fn handle_place_gone(&mut self, id: PlaceId, now: Instant) {
+    //
+    // A command that was sent after the beat has found the place: the beat is from before the place joined again.
+    fn handle_place_gone(&mut self, id: PlaceId, sent: Instant, now: Instant) {
         let joins_again = !self.lacks(Rule::JoinAgain);
-        let Some(place) = self.places.get_mut(&id).filter(|place| place.is_idle()) else { return };
+        let is_found_since = |place: &Place| place.in_line_until.is_some_and(|until| until > sent + BEAT);
+        let may_be_gone = |place: &&mut Place| place.is_idle() && !is_found_since(place);
+        let Some(place) = self.places.get_mut(&id).filter(may_be_gone) else { return };
         (place.in_line_until, place.lost) = (None, true);
         if joins_again {
             self.ask_for(id, now, Cause::SafetyPoll);

@@ -16,6 +16,9 @@
 //!   that the server does not know any more joins again at the tail, which is counted.
 //! - The place is asked for after a notice to it, when a beat says that it is its turn, and when the hold in front of
 //!   the head runs out. A notice during an ask leads to one more ask.
+//! - Asks that many keys may want at the same moment, as after a failover, need a permit of the retry rate each. The
+//!   places behind such an ask wait, but for those that have got a notice.
+//! - A caller leaves once the key, or its own place, has had no definite answer for `unavailable_after`.
 //! - While asks fail, one of them at a time is repeated, with back-off.
 //!
 //! `Queue`, with the callers, belongs to the key's entry, and is an argument of every function here. The leases of the
@@ -29,6 +32,7 @@ mod beat;
 mod place;
 mod step;
 mod timeouts;
+mod unclear;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +43,7 @@ use self::place::Place;
 use super::{
     caller::{CallerId, ScopeId},
     caller_deadlines::Coming,
-    clarity::{Unclear, backoff},
+    clarity::{Unclear, backoff, is_paced},
     held_here::HeldHere,
     queue::Queue,
 };
@@ -83,6 +87,8 @@ pub(crate) struct FairEntry {
     due: BTreeSet<(Instant, PlaceId)>,
     /// The places whose beat is due before all others: the subscription came in force, or a suspect's time is up.
     checks: BTreeSet<PlaceId>,
+    /// Since when each place without a definite answer has had none.
+    unclear_places: BTreeSet<(Instant, PlaceId)>,
     next_beat: Option<Instant>,
     next_check: Option<Instant>,
     batches_in_flight: usize,
@@ -94,6 +100,8 @@ pub(crate) struct FairEntry {
     /// The arrival number of the last caller that had joined when the last answered or failed ask was sent.
     asked: Option<Coming>,
     unclear: Option<Unclear>,
+    /// The last error of an ask.
+    ask_error: Option<Box<TransportError>>,
     failures: u32,
     retry_at: Instant,
     warned_no_expiry: bool,
@@ -133,6 +141,9 @@ impl FairEntry {
                 self.by_scope.extend(caller.scope.map(|scope| (scope, owner.number())));
                 self.places.insert(owner.number(), Place::new(owner, caller, now));
                 self.ask_for(owner.number(), now, Cause::Arrival);
+                if self.failures > 0 {
+                    self.mark_unclear(owner.number(), now);
+                }
             }
         }
     }
@@ -145,6 +156,7 @@ impl FairEntry {
         if let Some(heir) = place.scope.and_then(|scope| callers.of_scope(scope)) {
             place.pass_on_to(heir);
             self.by_caller.insert(heir.id, id);
+            self.pass_on_unclear(id, heir.joined);
             return;
         }
         if place.asking.is_some() && awaits {
@@ -179,6 +191,7 @@ impl FairEntry {
     }
 
     fn forget_plans(&mut self, id: PlaceId) {
+        self.mark_clear(id);
         self.checks.remove(&id);
         if let Some((moment, _)) = self.places.get_mut(&id).and_then(|place| place.next.take()) {
             self.due.remove(&(moment, id));
@@ -191,7 +204,8 @@ impl FairEntry {
         let one_each = !self.lacks(Rule::OneAskEach);
         let may_plan = |place: &&mut Place| place.is_idle() || (!one_each && !place.deserted);
         let Some(place) = self.places.get_mut(&id).filter(may_plan) else { return };
-        if place.next.is_some_and(|(planned, _)| planned <= moment) {
+        let hastens = |planned: Cause| cause == Cause::Notice && is_paced(planned);
+        if place.next.is_some_and(|(planned, why)| planned <= moment && !hastens(why)) {
             return;
         }
         if let Some((planned, _)) = place.next.replace((moment, cause)) {
@@ -226,6 +240,9 @@ impl FairEntry {
 
     /// Asks that fail together count as one failure.
     fn handle_failure(&mut self, now: Instant, delay: Duration) {
+        if self.failures == 0 {
+            self.mark_due_unclear(now);
+        }
         if self.failures == 0 || now >= self.retry_at {
             self.failures += 1;
             self.retry_at = now + delay;
@@ -324,3 +341,5 @@ const ASKS_IN_FLIGHT_MAX: usize = 64;
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod tests;

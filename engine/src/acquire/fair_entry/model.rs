@@ -518,7 +518,12 @@ impl World {
         for Leaving { caller, refusal } in self.entry.take_overdue(&mut self.callers, held, self.now, &pace) {
             assert!(caller.patience == Patience::Try && matches!(refusal, Refusal::Held), "{caller:?}");
         }
-        let plan = self.entry.take_step(&self.callers, self.now, &self.mint, &pace, true);
+        while self.step(&pace) {}
+    }
+
+    /// Does one step. Returns whether another ask waits for a permit, which it gets at once.
+    fn step(&mut self, pace: &FairPace) -> bool {
+        let plan = self.entry.take_step(&self.callers, self.now, &self.mint, pace, true);
         for ask in plan.asks {
             self.send(ask);
         }
@@ -535,6 +540,7 @@ impl World {
             |closing: UnconfirmedOwner| Closing { owner: closing.owner, open: !closing.open.is_closed() };
         self.closings.extend(plan.closing.into_iter().map(closing));
         self.is_done = plan.is_done;
+        plan.retry_since.is_some()
     }
 
     fn held_here(&self) -> HeldHere {

@@ -44,6 +44,8 @@ pub(super) struct Place {
     pub(super) noticed: Option<Instant>,
     /// The latest moment of execution of the last ask.
     pub(super) execute_by: Option<Instant>,
+    /// The place has had no definite answer since then.
+    pub(super) unclear_since: Option<Instant>,
 }
 
 impl Place {
@@ -65,6 +67,7 @@ impl Place {
             follow_up: false,
             noticed: None,
             execute_by: None,
+            unclear_since: None,
         }
     }
 
@@ -86,7 +89,8 @@ impl Place {
     /// The owner to be closed, if a server may have it in the lock or in the line.
     pub(super) fn into_closing(self) -> Option<UnconfirmedOwner> {
         match self.execute_by {
-            Some(execute_by) if self.is_in_line() || self.asking.is_some() => {
+            // A lost place may be in the line again: the beat that did not find it may be older than the last ask.
+            Some(execute_by) if self.is_in_line() || self.asking.is_some() || self.lost => {
                 // Beats have kept the place, however long ago the last ask was.
                 let last = self.in_line_until.map_or(execute_by, |until| until.max(execute_by));
                 Some(self.attempt.into_give_back(last))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ASKS_IN_FLIGHT_MAX, Beat, Cause, FairEntry, FairPace, PlaceId, Rule};
 use crate::{
-    acquire::queue::Queue,
+    acquire::{clarity::is_paced, queue::Queue},
     clock::Instant,
     lease::unconfirmed_owner::UnconfirmedOwner,
     metrics::LabelSet,
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) ignore: Vec<PlaceId>,
     /// The owners to be closed.
     pub(crate) closing: Vec<UnconfirmedOwner>,
-    /// A retry is due, and needs a permit of the retry rate. Since when its caller has waited.
+    /// An ask is due that needs a permit of the retry rate. Since when its caller has waited.
     pub(crate) retry_since: Option<Instant>,
     /// The next step is due at this moment at the latest.
     pub(crate) until: Option<Instant>,
@@ -48,7 +48,7 @@ pub(crate) struct Ask {
 }
 
 impl FairEntry {
-    /// Decides what to do next. `is_permitted`: a retry may go out. Callers whose time is over have been removed
+    /// Decides what to do next. `is_permitted`: one ask that needs a permit may go out. Callers whose time is over have been removed
     /// before.
     pub(crate) fn take_step<S>(
         &mut self,
@@ -81,11 +81,11 @@ impl FairEntry {
         now: Instant,
         mint: &OwnerMint,
         pace: &FairPace,
-        is_permitted: bool,
+        mut is_permitted: bool,
     ) -> (Vec<Ask>, Option<Instant>) {
         let mut asks = Vec::new();
         while let Some(id) = self.next_due(now) {
-            if self.failures > 0 && !is_permitted {
+            if self.needs_permit(id) && !std::mem::take(&mut is_permitted) {
                 return (asks, self.places.get(&id).map(|place| place.joined));
             }
             asks.extend(self.take_ask(id, callers.came(), now, mint, pace));
@@ -101,6 +101,11 @@ impl FairEntry {
         };
         let first = if self.lacks(Rule::FirstComeFirst) { self.due.last() } else { self.due.first() };
         first.filter(|(moment, _)| is_open && *moment <= now).map(|(_, id)| *id)
+    }
+
+    fn needs_permit(&self, id: PlaceId) -> bool {
+        let planned = self.places.get(&id).and_then(|place| place.next);
+        self.failures > 0 || planned.is_some_and(|(_, cause)| is_paced(cause))
     }
 
     fn take_ask(
@@ -134,6 +139,7 @@ impl FairEntry {
             noticed: place.noticed.take(),
         };
         self.note_sent(now);
+        self.mark_unclear(id, now);
         Some(ask)
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 impl FairEntry {
     /// Removes and returns three kinds of callers. First: callers whose wait has ended. Second: callers without a
-    /// definite answer for `unavailable_after`. Third: callers that only try, as soon as a lease of this engine surely
+    /// definite answer for `unavailable_after`, to any ask or beat of the key or to those of their own place. Third: callers that only try, as soon as a lease of this engine surely
     /// holds the key, or a place of this engine is surely in the line: a caller that comes later cannot have the lock.
     ///
     /// A caller whose wait has ended leaves once a fact is known that is true since it joined: the lock was not free for
@@ -34,14 +34,22 @@ impl FairEntry {
         leaving
     }
 
-    fn take_unanswered<S>(&self, callers: &mut Queue<S>, now: Instant, pace: &FairPace) -> Vec<Leaving<S>> {
+    fn take_unanswered<S>(
+        &mut self,
+        callers: &mut Queue<S>,
+        now: Instant,
+        pace: &FairPace,
+    ) -> Vec<Leaving<S>> {
         let is_over = |since: Instant| since + pace.unavailable_after <= now;
         let mut over = callers.take_tries(is_over);
         if self.unclear.as_ref().is_some_and(|unclear| is_over(unclear.since)) {
             over.extend(callers.take_waits(is_over));
         }
         let refusal = |last_error| Refusal::Unavailable { after: pace.unavailable_after, last_error };
-        over.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.last_error()) }).collect()
+        let of_key = over.into_iter().map(|caller| Leaving { caller, refusal: refusal(self.last_error()) });
+        let mut leaving: Vec<_> = of_key.collect();
+        leaving.extend(self.take_unclear(callers, now, pace));
+        leaving
     }
 
     fn take_ended<S>(
@@ -76,6 +84,7 @@ impl FairEntry {
         let waits = unclear.zip(callers.first_wait()).map(|(since, came)| since.max(came));
         let unanswered = callers.first_try().into_iter().chain(waits).min();
         let unanswered = unanswered.map(|since| since + pace.unavailable_after);
-        callers.first_end().into_iter().chain(unanswered).min()
+        let unclear_place = self.first_unclear(pace).map(|(over, _)| over);
+        [callers.first_end(), unanswered, unclear_place].into_iter().flatten().min()
     }
 }
