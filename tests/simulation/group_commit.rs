@@ -1,12 +1,25 @@
 //! Acquires and releases that are sent together: no promise changes by it, and a node that is slow or silent costs less.
 
-use std::time::Duration;
+use std::{
+    panic::resume_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use leasehold::{AcquireError, EngineConfig, Lease};
-use leasehold_memory::{Cut, Fault, Operation, faults::Rule};
-use leasehold_tests::changed;
+use leasehold::{
+    AcquireError, EngineConfig, Lease,
+    transport::{BoxFuture, Call, Outcome},
+};
+use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation, faults::Rule};
+use leasehold_tests::{
+    changed,
+    interposed::{Behind, Hand, Interposed},
+};
 
-use crate::fixture::{Fixture, ground_with, millis, pass, seconds};
+use crate::fixture::{Fixture, builder, ground_with, millis, pass, seconds, settles_within};
 
 const CALLERS: usize = 200;
 /// Beside it up to 62 calls are sent alone, and five groups at once.
@@ -152,4 +165,45 @@ async fn whatever_becomes_of_a_group_its_callers_are_answered_and_the_next_are_s
         let leases = all_within(&fixture, seconds(40)).await;
         assert!(leases.iter().all(Result::is_ok), "{cut:?}");
     }
+}
+
+/// Panics at one acquire.
+#[derive(Clone, Default)]
+struct PanicsAt(Arc<AtomicI64>);
+
+impl Hand for PanicsAt {
+    fn acquire<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
+        match self.0.fetch_sub(1, Relaxed) {
+            1 => Box::pin(async { resume_unwind(Box::new("a transport that panics")) }),
+            _ => behind.lane.call_one(request),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_panics_on_a_group_leaves_no_caller_without_an_answer() {
+    let faulty = Faulty::new(MemoryTransport::new());
+    let faults = faulty.faults();
+    let transport: Interposed<_, PanicsAt> = Interposed::new(faulty);
+    let engine = builder(&transport).build().await.expect("an engine");
+    faults.on(Operation::Acquire).always().inject(Fault::DelayReply(ROUND_TRIP));
+    for _ in 0..SAMPLES {
+        engine.lock("known").acquire().await.expect("free").release().await.expect("ours");
+    }
+    transport.hand.0.store(100, Relaxed); // 70 are sent alone
+    let asks: Vec<_> = (0..CALLERS).map(|n| tokio::spawn(engine.lock(format!("n{n}")).acquire())).collect();
+    let (mut leases, mut unanswered) = (Vec::new(), 0);
+    for ask in asks {
+        match ask.await.expect("no panic of ours") {
+            Ok(lease) => leases.push(lease),
+            Err(AcquireError::ShuttingDown) => unanswered += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!((1..=64).contains(&unanswered) && leases.iter().all(Lease::is_held), "{unanswered}");
+    drop(leases);
+    for n in 0..CALLERS {
+        drop(engine.lock(format!("n{n}")).wait(seconds(40)).acquire().await.expect("nobody holds it"));
+    }
+    settles_within(&engine, seconds(5)).await;
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    panic::resume_unwind,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU64, Ordering},
@@ -106,7 +107,8 @@ impl GroupCommit {
         match go {
             Ok(Go::Alone(call, _unanswered)) => lane.call_one(*call).await,
             Ok(Go::Answered(outcome)) => outcome,
-            Err(_ended) => Outcome::Pending,
+            // The transport has panicked, or has answered fewer calls than it was given: as if it panicked on this one.
+            Err(_unanswered) => resume_unwind(Box::new("the transport has not answered a call of a group")),
         }
     }
 
@@ -168,7 +170,7 @@ async fn send_group(unanswered: Unanswered, group: Vec<Waiting>) {
         told.push(Some(go));
     }
     let answered = match unanswered.core.calls.lane() {
-        // A transport that panics has answered nothing, as with a call of its own.
+        // A panic is passed on to each caller, which then has no answer.
         Some(lane) => guard::run(lane.call(unanswered.node, calls)).await.unwrap_or_default(),
         None => Vec::new(),
     };

@@ -55,8 +55,7 @@ impl Nodes {
         let longest = calls.iter().map(|call| call.execute_by - now).max().unwrap_or_default();
         calls.into_iter().partition(|call| {
             let has_time = call.execute_by - now >= longest / TIME_SHARE;
-            let may =
-                connection.may_go_together(call) == Together::Yes && self.must_fit(&call.key).is_ok();
+            let may = connection.may_go_together(call) == Together::Yes && self.must_fit(&call.key).is_ok();
             has_time && may && (call.op == Op::Release || names.insert(call.key.clone()))
         })
     }
