@@ -1,12 +1,16 @@
 //! Acquire + release pairs of distinct keys at 1, 8, 64 and 256 tasks, on memory and on a real server, with the
 //! server's own limit beside them in the same run, in turn.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use leasehold::{Engine, EngineConfig};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
+use rslock::LockManager;
 
 use crate::{commands::scripts_sent, raw, rounds::Spread, size::Size, table::Table};
 
@@ -24,7 +28,8 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
     let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
     let redis = runtime.block_on(Engine::builder(transport).build()).expect("the server is up");
     one_task(table, size, &server, &runtime, &redis);
-    let beside = Beside { memory, redis, alone: runtime.block_on(alone(&server)) };
+    let peer = LockManager::new(vec![server.url()]);
+    let beside = Beside { memory, redis, alone: runtime.block_on(alone(&server)), peer };
     for tasks in TASKS {
         many_tasks(table, size, tasks, &server, &runtime, &beside);
     }
@@ -36,6 +41,8 @@ struct Beside {
     redis: Engine,
     /// As `redis`, with a command for each call.
     alone: Engine,
+    /// The plainest peer: one `SET NX` a lock, no renewal, no notice, no queue.
+    peer: LockManager,
 }
 
 async fn alone(server: &RedisServer) -> Engine {
@@ -83,7 +90,8 @@ fn many_tasks(
     runtime: &tokio::runtime::Runtime,
     beside: &Beside,
 ) {
-    let (mut on_memory, mut on_redis, mut alone, mut limits) = (vec![], vec![], vec![], vec![]);
+    let (mut on_memory, mut on_redis, mut alone, mut peer, mut limits) =
+        (vec![], vec![], vec![], vec![], vec![]);
     let (mut commands, mut client) = (vec![], server.client().expect("a connection"));
     let (clients, pipeline) = if tasks > 8 { (50, 16) } else { (tasks, 1) };
     for _ in 0..size.rounds {
@@ -92,15 +100,19 @@ fn many_tasks(
         on_redis.push(runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs)));
         commands.push((scripts_sent(&mut client) - before) / size.pairs as f64);
         alone.push(runtime.block_on(pairs_per_second(&beside.alone, tasks, size.pairs)));
+        peer.push(runtime.block_on(pairs_per_second_of_peer(&beside.peer, tasks, size.pairs)));
         limits.push(raw::pairs_per_second(server, clients, pipeline, size.pairs));
     }
     let ratio = Spread::of_ratios(&on_redis, &limits);
+    let to_peer = Spread::of_ratios(&on_redis, &peer);
     let gain = Spread::of_ratios(&on_redis, &alone);
     table.add("", format!("memory, {tasks} tasks"), Spread::of(on_memory), "pairs/s");
     table.add("", format!("redis, {tasks} tasks"), Spread::of(on_redis), "pairs/s");
     table.add("", format!("redis, {tasks} tasks, a command for each call"), Spread::of(alone), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / a command for each call"), gain, "x");
     table.add("", format!("redis, {tasks} tasks, commands a pair"), Spread::of(commands), "commands");
+    table.add("", format!("rslock, {tasks} tasks"), Spread::of(peer), "pairs/s");
+    table.add("", format!("redis, {tasks} tasks / rslock"), to_peer, "x");
     table.add("", format!("raw({clients}, {pipeline})"), Spread::of(limits), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / raw({clients}, {pipeline})"), ratio, "x");
 }
@@ -120,3 +132,21 @@ async fn pairs_per_second(engine: &Engine, tasks: usize, pairs: usize) -> f64 {
     running.join_all().await;
     (each * tasks) as f64 / begin.elapsed().as_secs_f64()
 }
+
+async fn pairs_per_second_of_peer(peer: &LockManager, tasks: usize, pairs: usize) -> f64 {
+    let (each, begin) = ((pairs / tasks).max(1), Instant::now());
+    let mut running = tokio::task::JoinSet::new();
+    for task in 0..tasks {
+        let (peer, name) = (peer.clone(), format!("rslock:{task}"));
+        running.spawn(async move {
+            for _ in 0..each {
+                let lock = peer.lock(&*name, TTL).await.expect("nobody else wants it");
+                peer.unlock(&lock).await;
+            }
+        });
+    }
+    running.join_all().await;
+    (each * tasks) as f64 / begin.elapsed().as_secs_f64()
+}
+
+const TTL: Duration = Duration::from_secs(30);
