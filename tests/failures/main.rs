@@ -17,6 +17,7 @@ mod conservation;
 mod counters;
 mod counts;
 mod fair_counts;
+mod groups;
 mod holders;
 mod interrupted_scripts;
 mod late_requests;
