@@ -134,6 +134,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: ", self.name)?;
         match self.permits {
+            // A semaphore and a latch are such a number, too.
+            Some((number, 0)) => {
+                write!(f, "the number {number}: permits, none of them held, or a semaphore or a latch")?
+            }
             Some((available, held)) => write!(f, "permits, {available} available, {held} held")?,
             None if self.is_free() => f.write_str("free")?,
             None => write!(f, "held, {}", self.mode)?,
@@ -198,5 +202,7 @@ mod tests {
             Report { kind: "permits", mode: "permits", remaining, holders, line, permits, ..report() };
         assert_eq!(report.to_string(), "\"printer\": permits, 2 available, 1 held, 3.0s left of the last");
         assert_eq!(report.json()["available"], 2);
+        let number = Report { mode: "free", permits: Some((3, 0)), ..report };
+        assert!(number.to_string().starts_with("\"printer\": the number 3: permits, none"), "{number}");
     }
 }

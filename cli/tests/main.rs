@@ -10,6 +10,7 @@ mod release;
 mod rights;
 mod run;
 mod run_and_failures;
+mod sentinels;
 mod terminal;
 mod usage;
 mod watch;

@@ -59,6 +59,13 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
+    /// Waits until stderr has this event.
+    pub(crate) fn until_event(&self, name: &str) {
+        let part = format!("\"event\":\"{name}\"");
+        let is_told = holds_within(PATIENCE, || self.stderr.lock().contains(&part));
+        assert!(is_told, "it is not told within a minute: {}", *self.stderr.lock());
+    }
+
     /// Waits until stdout has this line.
     pub(crate) fn until_line(&self, line: &str) {
         self.until_stdout(|text| text.lines().any(|said| said == line));
