@@ -2,7 +2,10 @@
 
 use std::{
     fs,
+    io::Write,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
+    process::{Command, Stdio},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -116,6 +119,19 @@ fn kill_a_run() {
     let is_silent = || last_beat(&beats) + 300 < now_ms();
     assert!(holds_within(PATIENCE, is_silent));
     assert!(last_beat(&beats) < until);
+}
+
+/// `run` was killed behind the start of its command, before it could tell the guard which one it is.
+#[test]
+fn a_guard_ends_a_command_that_was_just_being_started() {
+    let itself = env!("CARGO_BIN_EXE_leasehold");
+    let mut guard = Command::new(itself).arg("guard").stdin(Stdio::piped()).spawn().expect("a guard");
+    let mut command = Command::new("sleep");
+    command.arg("600").env("LEASEHOLD_GUARD", guard.id().to_string()).process_group(0);
+    let mut command = command.spawn().expect("sleep");
+    guard.stdin.take().expect("a pipe").write_all(b"1000\n").expect("told");
+    assert_eq!(command.wait().expect("ended").signal(), Some(Signal::TERM.as_raw()));
+    assert!(guard.wait().expect("ended").success());
 }
 
 #[test]

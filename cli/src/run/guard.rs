@@ -1,8 +1,9 @@
 //! A second process that ends the command if this one is killed.
 //!
-//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`. The first line names the
-//! process group and the grace. If the pipe ends without a second line, `run` was killed: nobody renews the lock any
-//! more.
+//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`: a line with the grace before the
+//! command is started, a line with its process group afterwards, and a line when all is over. If the pipe ends without that
+//! last line, `run` was killed, and the lock is not renewed any more. If it was killed while it started the command, the
+//! guard finds the command by a variable in its environment.
 
 use std::{
     io::{self, BufRead, Write},
@@ -16,6 +17,7 @@ use std::{
 use leasehold::clock::Clock;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
+use super::process_table;
 use crate::{duration::millis, exit};
 
 /// The other process, as `run` has it. Dropping it says that the command is to live on without it, or has ended.
@@ -39,9 +41,16 @@ impl Guard {
         Ok(Self { child, pipe })
     }
 
-    /// From now on the other process ends this group if this process is killed.
-    pub(super) fn watch(&mut self, group: Pid, grace: Duration) -> io::Result<()> {
-        self.say(&format!("{} {}\n", group.as_raw_nonzero(), millis(grace)))
+    /// A command is about to be started, with this variable in its environment. From now on the other process ends it if
+    /// this process is killed.
+    pub(super) fn announce(&mut self, grace: Duration) -> io::Result<(&'static str, String)> {
+        self.say(&format!("{}\n", millis(grace)))?;
+        Ok((VARIABLE, self.child.id().to_string()))
+    }
+
+    /// The command is this process group.
+    pub(super) fn watch(&mut self, group: Pid) -> io::Result<()> {
+        self.say(&format!("{}\n", group.as_raw_nonzero()))
     }
 
     fn say(&mut self, line: &str) -> io::Result<()> {
@@ -61,18 +70,33 @@ impl Drop for Guard {
 /// The other process. Returns its exit code.
 pub(crate) fn guard() -> u8 {
     let mut lines = io::stdin().lock().lines().map_while(Result::ok);
-    let Some((group, grace)) = lines.next().as_deref().and_then(orders) else { return exit::SUCCESS };
-    if lines.next().is_none() {
-        end(group, grace);
-    }
+    let Some(grace) = lines.next().and_then(|line| line.parse().ok()).map(Duration::from_millis) else {
+        return exit::SUCCESS;
+    };
+    let groups = match lines.next() {
+        None => groups_that_were_started(),
+        Some(line) if lines.next().is_none() => group_of(&line).into_iter().collect(),
+        Some(_over) => Vec::new(),
+    };
+    groups.into_iter().for_each(|group| end(group, grace));
     exit::SUCCESS
 }
 
-/// The process group, and its time from SIGTERM to SIGKILL.
-fn orders(line: &str) -> Option<(Pid, Duration)> {
-    let (group, grace) = line.split_once(' ')?;
-    let group = i32::from_str(group).ok().filter(|group| *group > 1).and_then(Pid::from_raw)?;
-    Some((group, Duration::from_millis(grace.parse().ok()?)))
+fn group_of(line: &str) -> Option<Pid> {
+    let group = i32::from_str(line).ok().filter(|group| *group > 1)?;
+    Pid::from_raw(group)
+}
+
+// The command may be between its fork and its own environment.
+fn groups_that_were_started() -> Vec<Pid> {
+    let until = Clock::Boot.now() + STARTED_WITHIN;
+    loop {
+        let groups = process_table::groups_with(VARIABLE, &std::process::id().to_string());
+        if !groups.is_empty() || Clock::Boot.now() >= until {
+            return groups;
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 fn end(group: Pid, grace: Duration) {
@@ -87,6 +111,10 @@ fn end(group: Pid, grace: Duration) {
 
 /// The program of the process that starts another, also if its file was replaced meanwhile.
 const ITSELF: &str = "/proc/self/exe";
+/// In the command's environment: the process id of its guard.
+const VARIABLE: &str = "LEASEHOLD_GUARD";
+/// A command that was being started when `run` was killed has its environment within this time.
+const STARTED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -94,11 +122,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_a_group_and_a_time() {
-        let (group, grace) = orders("42 1500").expect("orders");
-        assert_eq!((group.as_raw_nonzero().get(), grace.as_millis()), (42, 1_500));
-        for line in ["", "42", "42 x", "0 5", "1 5", "-7 5", "done"] {
-            assert!(orders(line).is_none(), "{line}");
+    fn a_group_is_a_number_above_one() {
+        assert_eq!(group_of("42").map(|group| group.as_raw_nonzero().get()), Some(42));
+        for line in ["", "42 1", "x", "0", "1", "-7", "done"] {
+            assert!(group_of(line).is_none(), "{line}");
         }
     }
 }

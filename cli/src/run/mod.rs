@@ -100,8 +100,10 @@ async fn work(
     news: &News<'_>,
 ) -> Result<Ended, Failure> {
     let mut guard = Guard::start().map_err(unguarded)?;
-    let group = Group::start(&run.command, environment(run, held))?;
-    guard.watch(group.id(), plan.grace()).map_err(unguarded)?;
+    let mut environment = environment(run, held);
+    environment.push(guard.announce(plan.grace()).map_err(unguarded)?);
+    let group = Group::start(&run.command, environment)?;
+    guard.watch(group.id()).map_err(unguarded)?;
     supervise(group, held, plan, signals, news).await
 }
 
