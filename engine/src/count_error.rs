@@ -1,4 +1,4 @@
-//! The error of semaphores and latches, divided by what the caller can do next.
+//! The error of semaphores, latches and totals of permits, divided by what the caller can do next.
 
 use std::{error::Error, fmt, time::Duration};
 

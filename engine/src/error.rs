@@ -73,9 +73,10 @@ pub enum AcquireError {
         /// The value of the setting.
         value: usize,
     },
-    /// The transport cannot keep this kind of lock. Nothing was sent. Use another kind, or another transport.
+    /// The transport does not support this kind of lock, or permits. Nothing was sent. Use another kind, or another
+    /// transport.
     Unsupported {
-        /// The kind of the lock.
+        /// The kind of the lock, or permits.
         kind: Kinds,
         /// The name of the transport.
         transport: &'static str,
@@ -296,7 +297,7 @@ impl fmt::Display for AcquireError {
             }
             Self::Unsupported { kind, transport } => write!(
                 f,
-                "the transport {transport} cannot keep a lock of the kind {kind}; use another kind or another transport"
+                "the transport {transport} does not support the kind {kind}; use another kind or another transport"
             ),
             Self::WouldDeadlock => {
                 f.write_str("this scope reads the lock, so it cannot write; release its read lease first")

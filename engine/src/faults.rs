@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     BlindRelease,
     /// An ask that was not answered is repeated with another owner, and the first one is forgotten.
     NewOwner,
+    /// The grant to a place in the line of a fair lock goes to the caller of the engine that came last.
+    LastComeFirst,
     /// A quorum takes half of its members, rounded down, for enough.
     SmallQuorum,
     /// A quorum that has lost its majority goes on, and members join it.
@@ -34,6 +36,7 @@ fn named(name: &str) -> Fault {
         "late_deadline" => Fault::LateDeadline,
         "blind_release" => Fault::BlindRelease,
         "new_owner" => Fault::NewOwner,
+        "last_come_first" => Fault::LastComeFirst,
         "small_quorum" => Fault::SmallQuorum,
         "late_join" => Fault::LateJoin,
         _ => panic!("{VARIABLE} is no fault: {name:?}"),

@@ -246,8 +246,8 @@ cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
   --hold-ms MS     how long a contender holds                         [5]
   --ttl-ms MS      ttl of every lease, at least 1000                  [30000, or as FILE says]
   --seconds S      for how long, from the first acquire on            [15]
-  --allow-loss     losses, and faults of semaphores, permits and latches, are printed and allowed: for runs in which the server
-                   fails
+  --allow-loss     losses, and faults of semaphores, permits and latches, are printed and allowed: for runs in which
+                   the server fails
   --json           the last line of stdout is the summary as one JSON object
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
                    the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds
@@ -262,8 +262,8 @@ Ctrl-C ends it early and releases everything; a second one leaves at once.
 Several at once on one server contend for the same keys of a kind. A latch belongs to one fleet. The leases held are
 locks of the kind; with semaphore and latch they are plain locks. The semaphores stay on the server.
 
-Exit codes: 0 everything was well; 1 overlaps or other faults of the kind, or losses without --allow-loss, or not all leases were held, or not
-all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
+Exit codes: 0 everything was well; 1 overlaps or other faults of the kind, or losses without --allow-loss, or not all
+leases were held, or not all releases confirmed; 2 wrong option, or the server cannot be reached or refuses.
 ";
 
 const TAKES_A_VALUE: [&str; 14] = [

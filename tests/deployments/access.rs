@@ -132,7 +132,7 @@ async fn said_at_start(config: RedisConfig) -> (usize, String) {
             let report = engine.audit().await;
             let is_it = |subject, level| match subject {
                 "rights" => level == AuditLevel::Error,
-                "fenced locks" => level == AuditLevel::Warn,
+                "fenced_rights" => level == AuditLevel::Warn,
                 _ => false,
             };
             let faults = report.findings().iter().filter(|finding| is_it(finding.subject, finding.level));

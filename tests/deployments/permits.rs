@@ -78,6 +78,36 @@ async fn holds_of_permits_live_while_their_slot_is_moved() {
     }
 }
 
+/// A semaphore without holds is one key. While its slot is on the way, a call that has two keys is refused wherever the
+/// one is, so no permit is granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_semaphore_grants_no_permit_while_its_slot_is_moved_and_grants_afterwards() {
+    for version in ServerVersion::ALL {
+        let cluster = RedisCluster::builder().version(version).replicas_each(0).start().expect("a cluster");
+        let lanes = Lanes::open(RedisConfig::from_url(&cluster.url()).expect("a url")).await;
+        let idle = lanes.wish_for(TWO, "idle");
+        let slot = idle.key.slot().number();
+        let source = cluster.master_of(slot).expect("a master");
+        assert!(source.command(&["SET", "idle", "4"]).expect("a reply").is_ok());
+        let masters = cluster.masters().expect("masters");
+        let target = masters.iter().find(|node| node.port() != source.port()).expect("another");
+        let migration = cluster.begin_migration(slot, target).expect("begun");
+        for is_moved in [false, true] {
+            if is_moved {
+                migration.move_key(b"idle").expect("moved");
+            }
+            let reply = lanes.acquire(&lanes.wish_for(TWO, "idle")).await;
+            assert!(is_refused_for_now(&reply), "{version:?}, {is_moved}: {reply:?}");
+        }
+        migration.move_keys().expect("moved");
+        migration.finish().expect("finished");
+        assert_eq!(stored(target, "idle"), (Some("4".into()), Some(0)), "{version:?}: nothing was done");
+        let held = lanes.held_for(TWO, "idle").await;
+        assert_eq!(stored(target, "idle"), (Some("2".into()), Some(2)), "{version:?}");
+        assert!(lanes.is_released(&held).await);
+    }
+}
+
 /// Both keys are on the replica that becomes the master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_of_permits_live_through_a_failover() {

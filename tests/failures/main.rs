@@ -13,6 +13,7 @@ mod tally;
 mod audits;
 mod bad_access;
 mod closing;
+mod composition_counts;
 mod conservation;
 mod counters;
 mod counts;

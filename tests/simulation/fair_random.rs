@@ -43,7 +43,8 @@ async fn caller(engine: Engine, run: Rc<Run>, is_good: bool, seed: u64) {
         }
     };
     if is_good {
-        assert!(run.last.replace(number) < number, "{number} came before {}", run.last.get());
+        let before = run.last.replace(number);
+        assert!(before < number, "{number} came before {before}");
     }
     for _ in 0..chance.random_range(1..40) {
         if lease.is_held() {
@@ -82,15 +83,19 @@ async fn run(seed: u64) -> u64 {
     let run = Rc::new(Run::default());
     let local = tokio::task::LocalSet::new();
     let troubled = tokio::spawn(trouble(fixture.faults.clone(), chance.random()));
+    let mut callers = Vec::new();
     for number in 0..60 {
         let (engine, is_good) = match number % 3 {
             0 => (fixture.engine.clone(), false),
             at => (good[at - 1].clone(), true),
         };
-        local.spawn_local(caller(engine, run.clone(), is_good, chance.random()));
+        callers.push(local.spawn_local(caller(engine, run.clone(), is_good, chance.random())));
     }
     let began = now();
     tokio::time::timeout(seconds(1_000), local).await.expect("every caller is served or leaves");
+    for caller in callers {
+        caller.await.expect("a caller that saw what is promised");
+    }
     assert!(now() - began < seconds(600), "{:?}: a caller has waited for too long", now() - began);
     troubled.abort();
     breathe().await;

@@ -100,13 +100,17 @@ async fn s1_l2_contended_locks_change_hands_while_their_slots_move() {
     }
     let (work, local) = (Rc::new(Cell::new(Work::default())), LocalSet::new());
     let moving = tokio::spawn(move_parts(cluster.clone(), StdRng::seed_from_u64(rng.random())));
+    let mut callers = vec![];
     for engine in &engines {
         for part in 0..PARTS {
             let lock = engine.lock(name_in(part, 0)).ttl(seconds(2));
-            local.spawn_local(contend(lock, work.clone(), StdRng::seed_from_u64(rng.random())));
+            callers.push(local.spawn_local(contend(lock, work.clone(), StdRng::seed_from_u64(rng.random()))));
         }
     }
     local.await;
+    for caller in callers {
+        caller.await.expect("no panic");
+    }
     moving.await.expect("no panic");
     let Work { grants, longest, .. } = work.take();
     println!("{grants} grants, the longest wait {longest:?}");

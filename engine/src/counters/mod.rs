@@ -1,4 +1,4 @@
-//! Counters: semaphores and latches. They have no owner, no ttl and no renewal.
+//! Counters: semaphores, latches and totals of permits. They have no owner, no ttl and no renewal.
 //!
 //! A counter's entry has one writing operation in flight at a time, so that the server has to remember only the last
 //! number of each engine. Callers that want permits are queued in their order; the wants of up to 64 callers go to the

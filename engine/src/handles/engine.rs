@@ -64,9 +64,10 @@ pub struct Snapshot {
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
     pub jeopardy: u64,
-    /// Callers that are queued now, those of semaphores and latches included.
+    /// Callers that are queued now, those of semaphores, latches and permits included.
     pub waiting: u64,
-    /// Keys that a caller of this engine holds, waits for or releases now, semaphores and latches included.
+    /// Keys that a caller of this engine holds, waits for or releases now, semaphores, latches and permits
+    /// included.
     pub entries: u64,
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,

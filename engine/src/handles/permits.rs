@@ -144,7 +144,7 @@ impl Permits {
     /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
     /// use std::time::Duration;
     ///
-    /// // Five calls a minute, over all processes: each permit comes back after a minute, and nobody releases it.
+    /// // Five calls a minute, over all processes: each permit comes back after a minute, without a release.
     /// let calls = engine.permits("calls").ttl(Duration::from_secs(60)).no_renewal();
     /// calls.try_set_total(5).await?;
     /// let permit = calls.acquire(1).await?;

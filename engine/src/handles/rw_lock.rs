@@ -6,8 +6,8 @@ use crate::transport::HoldKind;
 /// A read/write lock. Its two sides are [`Lock`] handles: set the wait, the ttl and so on of each, and acquire it.
 /// [`Engine::rw_lock`](crate::Engine::rw_lock) makes it.
 ///
-/// Many owners hold the read side at the same time, in all processes. The write side has one owner, and nobody reads
-/// meanwhile. The rules of waiting:
+/// Many owners hold the read side at the same time, in all processes. The write side has one owner, and no
+/// caller reads meanwhile. The rules of waiting:
 /// - Within an engine callers are served in the order of arrival. A reader that arrives while other callers of the
 ///   engine read joins their lease, without a command, unless a writer waits.
 /// - Between processes no order is kept. Readers of other processes may come before a writer that waits, as with
@@ -66,7 +66,7 @@ impl RwLock {
         self.read.clone()
     }
 
-    /// The side for writing. One owner holds it, and nobody reads meanwhile.
+    /// The side for writing. One owner holds it, and no caller reads meanwhile.
     ///
     /// # Examples
     /// ```

@@ -392,19 +392,20 @@ pub(crate) const PLACES_LOST: Descriptor = counter(
      line.",
 );
 
-// --- semaphores and latches ---
+// --- semaphores, latches and totals of permits ---
 
 pub(crate) const COUNTER_CALLS: Descriptor = counter(
     "leasehold_counter_calls_total",
     &[COUNTER, COUNT_OUTCOME],
-    "Calls on semaphores and latches ended, by outcome: done, busy (try_acquire found too few permits), timeout (the \
-     wait ended in vain), error (it did not count), unknown (it may have counted), cancelled (the future was dropped).",
+    "Calls on semaphores, latches and totals of permits ended, by outcome: done, busy (try_acquire found too few \
+     permits), timeout (the wait ended in vain), error (it did not count), unknown (it may have counted), cancelled \
+     (the future was dropped).",
 );
 pub(crate) const COUNTER_WAIT: Descriptor = seconds(
     "leasehold_counter_wait_seconds",
     &[COUNTER],
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0],
-    "Time of a call on a semaphore or a latch that was done, from the call to its end.",
+    "Time of a call on a semaphore, a latch or a total of permits that was done, from the call to its end.",
 );
 
 // --- the servers ---
@@ -507,7 +508,7 @@ pub(crate) const BUILD_INFO: Descriptor = gauge(
 
 /// The class of a lock.
 pub const CLASS: Label = label("class", &[]);
-/// The kind of a lock: exclusive.
+/// The kind of a lock: exclusive, fenced, spin, read, write, fair or permits.
 pub const KIND: Label = label("kind", &LockKind::NAMES);
 /// The name of the transport.
 pub const BACKEND: Label = label("backend", &[]);
@@ -520,7 +521,7 @@ pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
 /// What a call was made on.
 pub const COUNTER: Label = label("counter", &["semaphore", "latch", "permits"]);
-/// How a call on a semaphore or a latch ended.
+/// How a call on a semaphore, a latch or a total of permits ended.
 pub const COUNT_OUTCOME: Label =
     label("outcome", &["done", "busy", "timeout", "cancelled", "unknown", "error"]);
 /// How a wait ended.

@@ -134,7 +134,7 @@ pub enum EngineEvent<'a> {
         /// How late the batch was sent, by the member that was due first.
         late: Duration,
     },
-    /// A call on a semaphore or a latch ended.
+    /// A call on a semaphore, a latch or a total of permits ended.
     #[non_exhaustive]
     CounterCall {
         /// What was called.
@@ -254,7 +254,7 @@ pub enum Operation {
     Release,
     /// To renew leases.
     Renew,
-    /// To do an operation on a semaphore or a latch.
+    /// To do an operation on a semaphore, a latch or a total of permits.
     Count,
     /// To keep the places of waiting callers in the line of a fair lock.
     Beat,
@@ -287,7 +287,7 @@ pub enum ReleaseOutcome {
     Unknown,
 }
 
-/// How a call on a semaphore or a latch ended.
+/// How a call on a semaphore, a latch or a total of permits ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CountOutcome {

@@ -53,12 +53,13 @@ fn inject(faults: &Faults, rng: &mut StdRng) {
     faults.on(operation).times(rng.random_range(1..4)).inject(fate);
 }
 
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 8] = [
     Operation::Acquire,
     Operation::Acquire,
     Operation::Release,
     Operation::Release,
     Operation::Renew,
     Operation::Renew,
+    Operation::Beat,
     Operation::Notice,
 ];

@@ -7,7 +7,7 @@ use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
 use super::{
     history::{History, Side},
-    world::{NAMES, SHARED},
+    world::{LINE, NAMES, SHARED},
 };
 use crate::fixture::{millis, now, pass, seconds};
 
@@ -38,8 +38,8 @@ impl Client {
     fn lock(&mut self) -> (Lock, Side) {
         self.fenced = false;
         let side = *SIDES.choose(&mut self.rng).expect("some");
-        self.fenced = false;
         let mut lock = match side {
+            Side::Exclusive if self.rng.random_ratio(1, 4) => self.engine.fair_lock(LINE),
             Side::Exclusive => self.lock_of_a_kind(),
             Side::Read => self.engine.rw_lock(SHARED).read(),
             Side::Write => self.engine.rw_lock(SHARED).write(),

@@ -9,6 +9,7 @@ use std::{
 use leasehold::{Engine, FencingToken, Lease, LossEvent, clock::Instant};
 use leasehold_tests::harness::{checkers, recorder::Window};
 
+use super::world::LINE;
 use crate::fixture::now;
 
 /// The windows of all clients of a run. Clones are the same history.
@@ -58,6 +59,8 @@ pub struct Totals {
     pub failovers: u64,
     pub moves: u64,
     pub handovers: u64,
+    /// Leases of the fair lock.
+    pub fair: u64,
     pub ended_engines: u64,
 }
 
@@ -121,7 +124,11 @@ impl History {
         let comparable: Vec<_> = windows.iter().filter(|window| window.key != "mixed").cloned().collect();
         assert_eq!(checkers::token_order(&comparable), [], "S6");
         let handovers = lost_before_handover(&windows);
-        self.count(|totals| totals.handovers += handovers);
+        let fair = windows.iter().filter(|window| window.key == LINE).count() as u64;
+        self.count(|totals| {
+            totals.handovers += handovers;
+            totals.fair += fair;
+        });
     }
 }
 
@@ -199,8 +206,10 @@ impl Totals {
             failovers,
             moves,
             handovers,
+            fair,
             ended_engines,
         } = *self;
+        assert!(fair > 3 * runs, "{self:?}");
         assert!(leases > 20 * runs && handovers > 7 * runs, "{self:?}");
         assert!(faults > 10 * runs && lost > 2 * runs && refused > 5 * runs, "{self:?}");
         assert!(reads > 5 * runs && writes > runs && read_together > runs, "{self:?}");
@@ -227,6 +236,7 @@ impl AddAssign for Totals {
         self.failovers += other.failovers;
         self.moves += other.moves;
         self.handovers += other.handovers;
+        self.fair += other.fair;
         self.ended_engines += other.ended_engines;
     }
 }

@@ -18,6 +18,8 @@ use crate::fixture::{
 
 /// Plain, fenced, plain or spin, and any of the three.
 pub const NAMES: [&str; 4] = ["orders", "ledger", "nightly", "mixed"];
+/// The fair lock.
+pub const LINE: &str = "printer";
 /// The read/write lock.
 pub const SHARED: &str = "prices";
 
@@ -178,6 +180,7 @@ impl World {
                 "{name} is held by nobody"
             );
         }
+        assert!(!observer.fair_lock(LINE).is_locked().await.expect("memory answers"), "S5: {LINE}");
         assert!(!observer.rw_lock(SHARED).read().is_locked().await.expect("memory answers"), "S5: {SHARED}");
         assert_eq!(self.cluster.watched_keys(), 0, "L6");
     }
@@ -194,8 +197,9 @@ impl World {
             self.history.judge_readers_and_writers();
         }
         for process in self.processes.iter().skip(1) {
-            for name in NAMES {
-                let (lease, took) = timed(process.engine.lock(name).acquire()).await;
+            let locks = NAMES.map(|name| process.engine.lock(name));
+            for lock in locks.into_iter().chain([process.engine.fair_lock(LINE)]) {
+                let (lease, took) = timed(lock.acquire()).await;
                 assert!(lease.expect("all is well again").is_held() && took <= millis(20), "{took:?}");
             }
         }

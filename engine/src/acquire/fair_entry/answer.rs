@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::{Cause, FairEntry, PlaceId, Rule, place::Place};
+#[cfg(leasehold_fault)]
+use crate::faults::Fault;
 use crate::{
     acquire::{
         caller::{Caller, Leaving, Patience, Refusal},
@@ -212,6 +214,11 @@ impl FairEntry {
 
 /// The caller of the place, or another one of its scope if it has left meanwhile.
 fn receiver<S>(callers: &mut Queue<S>, place: &Place) -> Option<Caller<S>> {
+    #[cfg(leasehold_fault)]
+    if Fault::LastComeFirst.is_on() {
+        let last = callers.iter().last().map(|last| last.id);
+        return callers.take(last?);
+    }
     let heir = || callers.of_scope(place.scope?).map(|heir| heir.id);
     let id = if callers.get(place.caller).is_some() { Some(place.caller) } else { heir() };
     callers.take(id?)

@@ -183,7 +183,7 @@ fn rights(facts: &Facts) -> Finding {
 fn fenced_locks(facts: &Facts) -> Option<Finding> {
     let missing = facts.missing_fenced_rights.join(", ");
     let remedy = "grant them if fenced locks are used; the README of leasehold-redis lists all";
-    (!missing.is_empty()).then(|| warn("fenced locks", format!("missing: {missing}"), remedy))
+    (!missing.is_empty()).then(|| warn("fenced_rights", format!("missing: {missing}"), remedy))
 }
 
 // Whoever has no such locks needs none of these rights.
@@ -445,11 +445,11 @@ mod tests {
         let mut poor = facts(GOOD, &[]);
         poor.missing_fenced_rights = vec!["+incr ~redisson_lock_token:{a}".into()];
         let findings = judge_server(&poor, &config(), &terms());
-        assert_eq!(level(&findings, "fenced locks"), AuditLevel::Warn);
+        assert_eq!(level(&findings, "fenced_rights"), AuditLevel::Warn);
         assert!(
             judge_server(&facts(GOOD, &[]), &config(), &terms())
                 .iter()
-                .all(|one| one.subject != "fenced locks")
+                .all(|one| one.subject != "fenced_rights")
         );
     }
 

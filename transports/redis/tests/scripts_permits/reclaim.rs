@@ -7,11 +7,11 @@ use crate::{
     state::{DEADLINES, PERMITS, State},
 };
 
-const MANY: usize = 50_000;
+const MANY: usize = 100_000;
 const LEFT: i64 = 50_000;
 
 fn left_alone(client: &mut Client) {
-    let dead: Vec<_> = ours::ids(1, MANY);
+    let dead: Vec<_> = [ours::ids(1, MANY / 2), ours::ids(4, MANY / 2)].concat();
     for ids in dead.chunks(16 * 1_000) {
         let mut words: Vec<&[u8]> = vec![b"ZADD", DEADLINES.as_bytes()];
         ids.chunks(16).for_each(|id| words.extend([b"1".as_slice(), id]));
@@ -35,6 +35,23 @@ fn an_acquire_reclaims_a_thousand_or_as_many_as_it_wants() {
     assert_eq!(State::read(&mut client).total(), MANY as i64);
     assert_eq!(ours::force_release(&mut client).code(), 1);
     assert_eq!(State::read(&mut client), State::new(MANY as i64, &[]));
+}
+
+#[test]
+fn a_hundred_thousand_expired_permits_come_back_a_thousand_with_each_acquire() {
+    let server = Server::start();
+    let mut client = server.client();
+    left_alone(&mut client);
+    let mine = ours::ids(2, MANY / 1_000);
+    for (taken, id) in (1..).zip(mine.chunks(16)) {
+        assert_eq!(ours::acquire(&mut client, id, LEFT, NEVER).code(), 1);
+        let available = client.ok(&["GET", PERMITS]).text();
+        assert_eq!(available, (999 * taken).to_string());
+        let stored = client.ok(&["ZCARD", DEADLINES]).number();
+        assert_eq!(stored, MANY as i64 - 999 * taken);
+    }
+    let state = State::read(&mut client);
+    assert_eq!((state.held.len(), state.total()), (MANY / 1_000, MANY as i64), "none is expired any more");
 }
 
 #[test]
