@@ -77,4 +77,4 @@ const CLOCK: Clock = Clock::Tokio;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// As many as the transport's default.
 const MEMBERS: usize = 100;
-const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_800.0;
+const RENEWAL_INSTRUCTIONS_MAX: f64 = 1_850.0;

@@ -118,11 +118,12 @@ fn allocations(job: &str, times: usize) -> f64 {
     (count(2 * times) - count(times)) / times as f64
 }
 
-const PAIR_INSTRUCTIONS_MAX: f64 = 24_800.0;
+// Limits lie 1.5 to 4 % above the figures of 2026-11-23: the same code differs by up to 2 %, as the compiler lays it out.
+const PAIR_INSTRUCTIONS_MAX: f64 = 25_200.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.
 const RECORDING_ALLOCATIONS_MAX: f64 = 0.02;
 const PAIR_ALLOCATIONS_MAX: f64 = 12.0;
-const RENEWAL_INSTRUCTIONS_MAX: f64 = 2_100.0;
+const RENEWAL_INSTRUCTIONS_MAX: f64 = 2_150.0;
 const RENEWAL_ALLOCATIONS_MAX: f64 = 0.05;

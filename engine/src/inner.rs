@@ -46,7 +46,7 @@ impl Inner {
     pub(crate) fn new(core: Core) -> Arc<Self> {
         let (shards, inbox_max, bulk_max) =
             (core.config.shards, core.config.inbox_max, core.config.bulk_in_flight_max);
-        let group_commit = Arc::new(GroupCommit::new(core.config.group_commit_max));
+        let group_commit = Arc::new(GroupCommit::new(core.config.group_commit_max, core.capabilities));
         Arc::new(Self {
             core: Arc::new(core),
             table: Table::new(),

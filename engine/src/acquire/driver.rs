@@ -20,7 +20,7 @@ use super::{
 use crate::faults::{self, Fault};
 use crate::{
     clock::Instant,
-    dispatch::retry_rate::RetryPermit,
+    dispatch::{group_commit::Begun, retry_rate::RetryPermit},
     guard,
     inner::Inner,
     key::LockKey,
@@ -277,7 +277,7 @@ async fn send(
     let (begun, answer) = inner.group_commit.call(&inner.core, &lane, call);
     let reply = answer.await.definite(op)?;
     let Some(at) = reply.at() else { return Ok(reply) };
-    if begun.is_sample() {
+    if begun.as_ref().is_some_and(Begun::is_sample) {
         inner.group_commit.note_round_trip(inner.clock.now() - sent);
     }
     drop(begun);

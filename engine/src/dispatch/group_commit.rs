@@ -21,7 +21,7 @@ use crate::{
     guard,
     metrics::EngineEvent,
     routing::topology::{Batching, NodeId},
-    transport::{BoxFuture, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
+    transport::{BoxFuture, Call, Capabilities, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
 };
 
 /// Sends the calls of one engine.
@@ -56,7 +56,9 @@ enum Go {
 }
 
 impl GroupCommit {
-    pub(crate) fn new(most: usize) -> Self {
+    /// `most`: of the settings. A transport without group commit gets each call alone.
+    pub(crate) fn new(most: usize, transport: Capabilities) -> Self {
+        let most = if transport.group_commit { most } else { 1 };
         Self { most, begun: AtomicU64::new(0), round_trips: RoundTrips::default(), nodes: Mutex::default() }
     }
 
@@ -70,15 +72,18 @@ impl GroupCommit {
         core: &'a Arc<Core>,
         lane: &'a Arc<dyn Lane>,
         call: Call,
-    ) -> (Begun<'a>, BoxFuture<'a, Outcome>) {
+    ) -> (Option<Begun<'a>>, BoxFuture<'a, Outcome>) {
+        if self.most <= 1 {
+            return (None, lane.call_one(call));
+        }
         let begun = Begun::count(&self.begun);
-        let goes_alone = begun.beside < FEW || self.most <= 1 || !is_groupable(&call);
+        let goes_alone = begun.beside < FEW || !is_groupable(&call);
         let answer = if goes_alone {
             lane.call_one(call)
         } else {
             Box::pin(self.call_beside_others(core, lane, call))
         };
-        (begun, answer)
+        (Some(begun), answer)
     }
 
     /// Takes in the round trip of a call that was a [sample](Begun::is_sample).
@@ -185,9 +190,6 @@ async fn send_group(unanswered: Unanswered, group: Vec<Waiting>) {
 
 /// The node that serves the call's key, if it takes calls of many slots together.
 fn grouping_node(core: &Core, call: &Call) -> Option<NodeId> {
-    if !core.capabilities.group_commit {
-        return None;
-    }
     let topology = core.calls.topology()?;
     let node = topology.serving(call.key.slot())?;
     (node.batching == Batching::AcrossSlots).then_some(node.id)

@@ -118,11 +118,7 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(table::NAME, TTL_MAX)
-            .with_notices()
-            .with_uptime()
-            .with_kinds(KINDS)
-            .with_group_commit()
+        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

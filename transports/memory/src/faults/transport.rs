@@ -32,7 +32,7 @@ impl<T: Transport> Faulty<T> {
 
 impl<T: Transport> Transport for Faulty<T> {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        self.inner.capabilities().with_group_commit() // a fault may be a delay, which calls can share
     }
 
     fn open(&self, open: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {
