@@ -45,33 +45,10 @@ impl Bench {
         format!("redisson_sc:{{{}}}", self.name)
     }
 
-    fn is_sharded(&self) -> bool {
-        self.fixture.servers.topology() == Topology::Cluster
-    }
-
     /// Waits until a client listens on the semaphore's channel.
     fn until_heard(&mut self) {
-        let count_them = if self.is_sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
         let channel = self.channel();
-        let heard = || {
-            let reply = self.fixture.raw.command(&["PUBSUB", count_them, &channel]).expect("a reply");
-            reply.items().get(1).and_then(|number| number.integer()) == Some(1)
-        };
-        assert!(holds_within(SOON, heard), "a listener");
-    }
-
-    /// Listens where the waiters do.
-    fn ear(&self) -> RawClient {
-        let listen = if self.is_sharded() { "SSUBSCRIBE" } else { "SUBSCRIBE" };
-        let master = self.fixture.servers.master_of(&self.name).expect("a master");
-        let mut ear = master.client().expect("a connection");
-        ear.command(&[listen, &self.channel()]).expect("a reply");
-        ear
-    }
-
-    fn assert_heard(&self, ear: &mut RawClient, payload: &str) {
-        let message = if self.is_sharded() { "smessage" } else { "message" };
-        assert_eq!(ear.read().expect("a message").texts(), [message, &self.channel(), payload]);
+        self.fixture.listeners_of(&channel, 1);
     }
 
     /// The available permits on the server, and the number of those that are held.
@@ -90,13 +67,13 @@ async fn l2_java_gives_a_permit_back_and_we_take_it_by_one_command_after_its_mes
     assert!(bench.permits.try_acquire(2).await.expect("an answer").is_none(), "one is left");
     let waiting = tokio::spawn(bench.permits.acquire(2));
     bench.until_heard();
-    let mut ear = bench.ear();
+    let mut ear = bench.fixture.ear_of(&bench.channel());
     bench.fixture.next_ask();
     let before = Instant::now();
     assert_eq!(bench.java("permit-release a", ids[0]), "true");
     let permit = waiting.await.expect("no panic").expect("two permits");
     assert_eq!(bench.fixture.asks(Side::Ours, Some(before)).len(), 1);
-    bench.assert_heard(&mut ear, "2");
+    ear.assert_heard("2");
     assert_eq!(bench.stored(), (Some("0".into()), 3));
     permit.release().await.expect("ours to the end");
     assert_eq!(bench.java("permit-release a", ids[1]), "true");
@@ -109,7 +86,7 @@ async fn l2_we_give_permits_back_and_java_takes_them_after_our_message(topology:
     let permit = bench.permits.acquire(2).await.expect("two permits");
     let waiting = bench.fixture.java.give(&format!("permit-acquire b {} 1 60000", bench.name));
     bench.until_heard();
-    let mut ear = bench.ear();
+    let mut ear = bench.fixture.ear_of(&bench.channel());
     // Behind its subscription Java asks once more; only then it sleeps.
     assert!(holds_within(SOON, || bench.fixture.asks(Side::Java, None).len() >= 3));
     assert!(!bench.fixture.java.has_answered(waiting));
@@ -118,7 +95,7 @@ async fn l2_we_give_permits_back_and_java_takes_them_after_our_message(topology:
     let taken = bench.fixture.java.answer(waiting, SOON).expect("a permit");
     assert!(before.elapsed() < TTL / 3, "{:?}", before.elapsed());
     assert_eq!(bench.fixture.asks(Side::Java, Some(before)).len(), 1, "one try of Java's");
-    bench.assert_heard(&mut ear, "2");
+    ear.assert_heard("2");
     assert_eq!(bench.stored(), (Some("1".into()), 1));
     assert_eq!(bench.java("permit-release b", &taken), "true");
 }
