@@ -75,7 +75,7 @@ async fn pair_micros(engine: &Engine, times: usize) -> f64 {
     let mut micros = Vec::with_capacity(times);
     for _ in 0..times {
         let begin = Instant::now();
-        lock.acquire().await.expect("nobody else wants it").release().await.expect("it is ours");
+        lock.acquire().await.expect("no other caller wants it").release().await.expect("it is ours");
         micros.push(begin.elapsed().as_secs_f64() * 1e6);
     }
     micros.sort_by(f64::total_cmp);
@@ -125,7 +125,7 @@ async fn pairs_per_second(engine: &Engine, tasks: usize, pairs: usize) -> f64 {
         let lock = engine.lock(format!("pairs:{task}"));
         running.spawn(async move {
             for _ in 0..each {
-                lock.acquire().await.expect("nobody else wants it").release().await.expect("it is ours");
+                lock.acquire().await.expect("no other caller wants it").release().await.expect("it is ours");
             }
         });
     }
@@ -140,7 +140,7 @@ async fn pairs_per_second_of_peer(peer: &LockManager, tasks: usize, pairs: usize
         let (peer, name) = (peer.clone(), format!("rslock:{task}"));
         running.spawn(async move {
             for _ in 0..each {
-                let lock = peer.lock(&*name, TTL).await.expect("nobody else wants it");
+                let lock = peer.lock(&*name, TTL).await.expect("no other caller wants it");
                 peer.unlock(&lock).await;
             }
         });

@@ -220,7 +220,7 @@ pub(crate) struct Release {
     #[command(flatten)]
     pub(crate) lock: Lock,
 
-    /// Required: whoever holds the lock, it is taken away.
+    /// Required: the present holder loses the lock.
     #[arg(long)]
     pub(crate) force: bool,
 

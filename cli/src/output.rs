@@ -41,7 +41,7 @@ impl Output {
         writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|error| unwritable(&error))
     }
 
-    /// Tells of something that happened. A stderr that nobody reads is no error.
+    /// Writes an event to stderr: as one line of text, or as JSON. A closed stderr is no error.
     pub(crate) fn event(self, event: &str, text: &dyn fmt::Display, mut json: Value) {
         if self.is_json {
             if let Value::Object(fields) = &mut json {

@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let nobody = Owners::new(report(&["java:63"], &[]), Ok(vec![]));
+        let unconnected = Owners::new(report(&["java:63"], &[]), Ok(vec![]));
         assert!(
-            nobody.to_string().contains("as Redisson")
-                && nobody.json()["owners"][0]["connections"] == json!([])
+            unconnected.to_string().contains("as Redisson")
+                && unconnected.json()["owners"][0]["connections"] == json!([])
         );
         let refused = Owners::new(report(&["java:63"], &[]), Err("NOPERM".into()));
         assert!(refused.to_string().contains("are not known: NOPERM"), "{refused}");

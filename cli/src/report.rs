@@ -59,7 +59,7 @@ impl Report {
         }
     }
 
-    /// Whether nobody holds it.
+    /// Whether no client holds the lock.
     pub(crate) fn is_free(&self) -> bool {
         self.mode == "free"
     }

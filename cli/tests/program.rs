@@ -1,4 +1,4 @@
-//! One run of `leasehold`: started, watched, ended by its process id whatever happens to the test.
+//! One run of `leasehold`. It is ended by its process id, also if the test fails.
 
 use std::{
     io::Read,

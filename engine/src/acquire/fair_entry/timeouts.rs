@@ -12,8 +12,9 @@ use crate::{
 
 impl FairEntry {
     /// Removes and returns three kinds of callers. First: callers whose wait has ended. Second: callers without a
-    /// definite answer for `unavailable_after`, to any ask or beat of the key or to those of their own place. Third: callers that only try, as soon as a lease of this engine surely
-    /// holds the key, or a place of this engine is surely in the line: a caller that comes later cannot have the lock.
+    /// definite answer for `unavailable_after`, to any ask or beat of the key or to those of their own place. Third:
+    /// callers that only try, as soon as a lease of this engine surely holds the key, or a place of this engine is surely
+    /// in the line: a caller that comes later cannot have the lock.
     ///
     /// A caller whose wait has ended leaves once a fact is known that is true since it joined: the lock was not free for
     /// it, or an ask that was sent since then got no definite answer. Until then the caller stays queued, for at most

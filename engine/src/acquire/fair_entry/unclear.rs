@@ -1,4 +1,4 @@
-//! The places without a definite answer, and their callers that leave for want of one. Pure.
+//! The places without a definite answer, and their callers, which leave as `Unavailable`. Pure.
 //!
 //! Each place has a time of its own, because a server may answer some places and refuse others: a server without memory
 //! keeps the line and grants to the head, and makes no new place.

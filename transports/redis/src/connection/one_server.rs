@@ -1,7 +1,7 @@
 //! Whether one server answers for all keys of a connection. Pure.
 //!
 //! A proxy may spread keys over many servers, and send a script with several keys to the server of its first key. A lock
-//! that was acquired at the wrong server excludes nobody. So locks are acquired and released together only after each of
+//! that was acquired at the wrong server excludes no other client. So locks are acquired and released together only after each of
 //! their keys, sent alone, was answered by the run of the server that the connection was opened to, or once that is known of
 //! keys in so many slots that no proxy spreads the others. Many keys of one slot prove nothing: a proxy may keep the keys
 //! with one hash tag at one server.
@@ -11,15 +11,15 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// What the servers behind one connection have told of themselves.
+/// Which servers have answered on one connection, by the run ids that they reported.
 #[derive(Debug, Default)]
 pub(crate) enum OneServer {
-    /// This run has told its name when the connection was opened, and has answered for the keys with these hashes, in these
-    /// slots. No other run has.
+    /// The server with this run id answered when the connection was opened. It has also answered for the keys with these
+    /// hashes, in these slots. No other server has answered.
     By { run: String, keys: HashSet<u64>, slots: HashSet<u16> },
     /// One run has answered for keys in [`SLOTS`] slots.
     Yes,
-    /// Two runs have answered, or the server does not tell its run, or [`KEYS_MAX`] keys were in few slots.
+    /// Two runs have answered, or the server does not report its run id, or [`KEYS_MAX`] keys were in fewer slots.
     #[default]
     No,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Together {
 }
 
 impl OneServer {
-    /// What is known of a new connection whose server has told this run.
+    /// The state of a new connection whose server has reported this run id.
     pub(crate) fn of_run(run: Option<&str>) -> Self {
         match run {
             Some(run) => Self::By { run: run.to_owned(), keys: HashSet::new(), slots: HashSet::new() },
