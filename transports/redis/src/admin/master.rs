@@ -2,18 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::types::{Resp3Frame as Frame, Value};
+use fred::types::Resp3Frame as Frame;
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 
 use crate::{
     connection::{
-        connect::{LinkKind, Login, Target},
+        CommandLink,
+        connect::{Login, Target},
         handshake::{Unfit, check},
         link::{Failure, Link},
-        plain_error,
     },
     discovery::{Server, deployment::Deployment},
     wire::{
+        arg::Arg,
         client_list,
         error_reply::{refusal, refused},
         shown::shown,
@@ -23,7 +24,7 @@ use crate::{
 /// A master and the connection to it.
 pub(super) struct Master {
     pub(super) server: Arc<Server>,
-    link: Link,
+    link: CommandLink,
 }
 
 impl Master {
@@ -35,7 +36,7 @@ impl Master {
     ) -> Result<Self, TransportError> {
         let (config, step) = (&deployment.config, lane.command_timeout);
         let target = Target { config, address: &server.address, login: Login::Server };
-        let link = Link::open(target, LinkKind::Commands, lane.clock, step).await?;
+        let link = CommandLink::open(target, lane.clock, step).await?;
         let name = client_list::connection_name("admin", None);
         match check(&link, &name, &server.name, config.topology, lane.clock, step).await {
             Ok(_) => Ok(Self { server, link }),
@@ -47,10 +48,10 @@ impl Master {
     pub(super) async fn ask(
         &self,
         command: &'static str,
-        args: Vec<Value>,
+        args: Vec<Arg>,
         timeout: Duration,
     ) -> Result<Option<Frame>, TransportError> {
-        match self.link.request(command, 0, args, timeout).await {
+        match self.link.request(command, args, timeout).await {
             Ok(frame) => Ok(Some(frame)),
             Err(Failure::Refused(text)) if is_about_the_key(&text) => Ok(None),
             Err(failure) => Err(self.explain(command, failure)),
@@ -67,9 +68,7 @@ impl Master {
             Failure::TimedOut => {
                 (ErrorKind::TimedOut, format!("redis {name}: no answer to {command} in time"))
             }
-            Failure::Lost(error) => {
-                (ErrorKind::Unreachable, format!("redis {name}: {}", plain_error::shown(&error)))
-            }
+            Failure::Lost(error) => (ErrorKind::Unreachable, format!("redis {name}: {}", error)),
         };
         TransportError::without_effect(kind, None, detail)
     }

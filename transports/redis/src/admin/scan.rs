@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use fred::types::{Resp3Frame as Frame, Value};
+use fred::types::Resp3Frame as Frame;
 use futures_util::future::join_all;
 use leasehold::transport::{Hold, LockMode, Remaining, TransportError};
 
 use super::master::Master;
 use crate::{
     connection::requests::text,
-    wire::{lock_hash, names::fair_line, reply},
+    wire::{arg::Arg, lock_hash, names::fair_line, reply},
 };
 
 /// A scan for locks. [`RedisAdmin::locks`](crate::RedisAdmin::locks) begins it.
@@ -102,7 +102,7 @@ impl<'a> LockScan<'a> {
     }
 
     async fn page(&self, master: &Master) -> Result<(String, Vec<String>), TransportError> {
-        let count = Value::Integer(self.count().into());
+        let count = Arg::Number(self.count().into());
         let args = vec![
             text(&self.place.1),
             text("MATCH"),
@@ -148,7 +148,7 @@ async fn locks(
 // `HSCAN` reads a part of a large hash, so that a hash that is no lock does not hold up the server. A small hash comes
 // whole.
 async fn lock(master: &Master, key: &str, timeout: Duration) -> Result<Option<FoundLock>, TransportError> {
-    let args = vec![text(key), text(START), text("COUNT"), Value::Integer(FIELDS)];
+    let args = vec![text(key), text(START), text("COUNT"), Arg::Number(FIELDS)];
     let Some(fields) = master.ask("HSCAN", args, timeout).await? else { return Ok(None) };
     let Some((mode, holds)) = holds_of(&fields).ok_or_else(|| master.misread("HSCAN"))? else {
         return Ok(None);

@@ -21,8 +21,8 @@ use self::{
 use crate::{
     config::{Address, RedisConfig, RedisTopology},
     connection::{
-        Batches, Connection,
-        connect::{LinkKind, Login, Target},
+        Batches, CommandLink, Connection,
+        connect::{Login, Target},
         handshake::time,
         link::Link,
     },
@@ -69,7 +69,7 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
     let (link, step) = (connection.link(), lane.command_timeout);
     let name = format!("{}leasehold:audit", terms.name_prefix); // no caller uses it
     let (info, settings, rights, of_kinds, sample) = tokio::join!(
-        link.request("INFO", 0, Vec::new(), step),
+        link.request("INFO", Vec::new(), step),
         settings(link, step),
         rights::missing_of_locks(connection, config, &name, step),
         rights::missing_of_kinds(connection, &name, step),
@@ -93,8 +93,8 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
 }
 
 // One request per setting: before Redis 7 a request for several settings is refused.
-async fn settings(link: &Link, step: Duration) -> Vec<String> {
-    let ask = |name| link.request("CONFIG", 0, vec![literal("GET"), literal(name)], step);
+async fn settings(link: &CommandLink, step: Duration) -> Vec<String> {
+    let ask = |name| link.request("CONFIG", vec![literal("GET"), literal(name)], step);
     let answers = join_all(SETTINGS.iter().map(|name| ask(name))).await;
     answers.iter().flatten().flat_map(texts).collect()
 }
@@ -112,11 +112,11 @@ async fn replica_offsets(
 
 async fn replica_offset(address: &Address, config: &RedisConfig, lane: OpenLane) -> Option<i64> {
     let target = Target { config, address: &config.reachable(address), login: Login::Server };
-    let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await.ok()?;
+    let link = CommandLink::open(target, lane.clock, lane.command_timeout).await.ok()?;
     clock_offset(&link, lane.clock, lane.command_timeout).await
 }
 
-async fn clock_offset(link: &Link, clock: Clock, step: Duration) -> Option<i64> {
+async fn clock_offset(link: &CommandLink, clock: Clock, step: Duration) -> Option<i64> {
     Some(time(link, clock, step).await.ok()?.offset_micros())
 }
 

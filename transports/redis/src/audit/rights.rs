@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::bytes_utils::Str;
 use futures_util::future::join_all;
 use leasehold::{
     key::{Family, LockKey},
@@ -13,8 +13,12 @@ use leasehold::{
 use super::texts::{literal, texts};
 use crate::{
     config::{RedisConfig, RedisTopology},
-    connection::{Connection, link::Failure},
+    connection::{
+        Connection,
+        link::{Failure, Link},
+    },
     wire::{
+        arg::Arg,
         names::{
             channel_of, fair_deadlines, fair_line, fair_places, latch_channel, lock_channel, marker,
             permit_deadlines, read_timeout, semaphore_channel, token_counter, turn_channel,
@@ -98,12 +102,9 @@ pub(crate) async fn missing_of_kinds(connection: &Connection, name: &str, step: 
 
 async fn ask(connection: &Connection, needs: &Needs, name: &str, step: Duration) -> Option<Vec<String>> {
     let key = LockKey::with_family("", name, needs.family).ok()?;
-    let mut args = vec![
-        Value::String(needs.script.source().clone()),
-        Value::Integer(0),
-        literal(connection.publishes()),
-    ];
-    args.extend((needs.names)(&key).into_iter().map(|name| Value::String(Str::from(name))));
+    let mut args =
+        vec![Arg::Text(needs.script.source().clone()), Arg::Number(0), literal(connection.publishes())];
+    args.extend((needs.names)(&key).into_iter().map(|name| Arg::Text(Str::from(name))));
     ask_for_rights(connection, args, step).await
 }
 
@@ -118,11 +119,11 @@ pub(crate) async fn missing_of_locks(
     name: &str,
     step: Duration,
 ) -> (Option<Vec<String>>, Vec<String>) {
-    let in_cluster = Value::Integer(i64::from(config.topology == RedisTopology::Cluster));
-    let text = |text: &str| Value::String(Str::from(text));
+    let in_cluster = Arg::Number(i64::from(config.topology == RedisTopology::Cluster));
+    let text = |text: &str| Arg::Text(Str::from(text));
     let args = vec![
-        Value::String(Script::Rights.source().clone()),
-        Value::Integer(0),
+        Arg::Text(Script::Rights.source().clone()),
+        Arg::Number(0),
         text(name),
         text(&lock_channel(name)),
         literal(connection.publishes()),
@@ -132,8 +133,8 @@ pub(crate) async fn missing_of_locks(
     ask_for_rights(connection, args, step).await.map_or((None, Vec::new()), of_fenced_apart)
 }
 
-async fn ask_for_rights(connection: &Connection, args: Vec<Value>, step: Duration) -> Option<Vec<String>> {
-    match connection.link().request("EVAL", 0, args, step).await {
+async fn ask_for_rights(connection: &Connection, args: Vec<Arg>, step: Duration) -> Option<Vec<String>> {
+    match connection.link().request("EVAL", args, step).await {
         Ok(frame) => reply::array(&frame).map(|_| texts(&frame)),
         // The script checks all rights except the one to run it.
         Err(Failure::Refused(text)) if text.starts_with("NOPERM") => Some(vec!["+eval".to_owned()]),

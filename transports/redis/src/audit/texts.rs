@@ -1,12 +1,12 @@
 //! Texts in requests and replies.
 
-use fred::types::{Resp3Frame as Frame, Value};
+use fred::types::Resp3Frame as Frame;
 
-use crate::wire::reply;
+use crate::wire::{arg::Arg, reply};
 
 /// A text that is known at compile time.
-pub(super) fn literal(text: &'static str) -> Value {
-    Value::from_static_str(text)
+pub(super) fn literal(text: &'static str) -> Arg {
+    Arg::word(text)
 }
 
 /// The texts of a list.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use leasehold::transport::{ErrorKind, TransportError};
 
-use super::{deadline::Limit, link::Failure, node_connection::Connection, plain_error};
+use super::{deadline::Limit, link::Failure, node_connection::Connection};
 use crate::wire::{
     error_reply::{refusal, refused},
     redirect::Redirect,
@@ -44,8 +44,7 @@ impl Connection {
                 self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
             }
             Failure::Lost(error) => {
-                let why = plain_error::shown(&error);
-                self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {why}"))
+                self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {error}"))
             }
         }
     }

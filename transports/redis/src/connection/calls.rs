@@ -7,10 +7,7 @@ mod read_write;
 
 use std::time::Duration;
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
+use fred::{bytes_utils::Str, types::Resp3Frame as Frame};
 use leasehold::{
     fencing::FencingToken,
     transport::{Call, HoldKind, Kinds, Op, Outcome},
@@ -26,6 +23,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
+    arg::Arg,
     reply::{Acquired, Freed},
     scripts::Script,
 };
@@ -82,15 +80,15 @@ impl Connection {
         &self,
         (script, read): (Script, fn(&Frame) -> Option<Acquired>),
         call: &Call,
-        (keys, more): (&[Value], Option<Value>),
+        (keys, more): (&[Arg], Option<Arg>),
         ttl: Duration,
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let _permit = self.permit(call.execute_by).await?;
         let limit = self.limit(call.execute_by)?;
         let values: Vec<_> = terms_of(call, ttl, limit).into_iter().chain(more).collect();
-        let (args, slot) = (arguments(keys, &values), call.key.slot().number());
-        let answer = self.run((script, asking), slot, args, limit, read, Acquired::now).await?;
+        let args = arguments(keys, &values);
+        let answer = self.run((script, asking), args, limit, read, Acquired::now).await?;
         self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));
         Ok(self.acquired(answer.value))
     }
@@ -100,19 +98,19 @@ impl Connection {
         &self,
         script: Script,
         call: &Call,
-        (keys, values): (&[Value], &[Value]),
+        (keys, values): (&[Arg], &[Arg]),
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let _permit = self.permit(call.execute_by).await?;
         let limit = self.sent_now(call.execute_by)?;
-        let (args, slot) = (arguments(keys, values), call.key.slot().number());
-        let answer = self.run((script, asking), slot, args, limit, Freed::read, Freed::now).await?;
+        let args = arguments(keys, values);
+        let answer = self.run((script, asking), args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(self.released(answer.value))
     }
 
-    pub(super) fn publish(&self) -> Value {
-        Value::from_static_str(self.publishes())
+    pub(super) fn publish(&self) -> Arg {
+        Arg::word(self.publishes())
     }
 
     // In a cluster a node counts only its own subscribers of the classic kind, and counts a subscriber to both
@@ -142,16 +140,16 @@ impl Connection {
     }
 }
 
-fn terms_of(call: &Call, ttl: Duration, limit: Limit) -> [Value; 3] {
+fn terms_of(call: &Call, ttl: Duration, limit: Limit) -> [Arg; 3] {
     [millis(ttl), text(&call.owner.to_string()), micros(limit.not_after.micros)]
 }
 
 /// The arguments of a script behind its text or digest: its keys, then its values.
-fn arguments(keys: &[Value], values: &[Value]) -> impl Fn(&Str) -> Vec<Value> {
+fn arguments(keys: &[Arg], values: &[Arg]) -> impl Fn(&Str) -> Vec<Arg> {
     move |head| {
-        let count = Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+        let count = Arg::Number(i64::try_from(keys.len()).unwrap_or(i64::MAX));
         let mut args = Vec::with_capacity(2 + keys.len() + values.len());
-        args.extend([Value::String(head.clone()), count]);
+        args.extend([Arg::Text(head.clone()), count]);
         args.extend(keys.iter().chain(values).cloned());
         args
     }

@@ -16,13 +16,16 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
     time::timeout,
 };
+#[cfg(feature = "tls")]
+use tokio_rustls::client::TlsStream;
 
 use super::{
     files::read_files,
     plain_error,
-    relay::{Cause, LastReceived, Relay},
+    relay::{Cause, Relay},
     tls::Tls,
     tls_errors,
+    traffic::Traffic,
 };
 use crate::{
     config::{Address, Password, RedisConfig, TlsConfig},
@@ -31,15 +34,6 @@ use crate::{
         shown::shown,
     },
 };
-
-/// The purpose of a link, which decides how fred is configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkKind {
-    /// Requests and their replies.
-    Commands,
-    /// Subscriptions.
-    Notices,
-}
 
 /// The credentials to authenticate with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +51,31 @@ pub(crate) struct Target<'a> {
     pub(crate) login: Login,
 }
 
-/// Connects and authenticates. A plain TCP connection takes at most `step`. The TLS handshake and the login take
-/// several round trips, so each of them takes at most twice `step`.
+/// A connected socket.
+pub(super) enum Socket {
+    Plain(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects and authenticates a fred client. A plain TCP connection takes at most `step`. The TLS handshake and the
+/// login take several round trips, so each of them takes at most twice `step`.
 ///
 /// # Errors
 /// An error without effect, whose text says what to do. It never contains the password.
 pub(super) async fn dial(
     target: &Target<'_>,
-    kind: LinkKind,
     step: Duration,
-    last_received: LastReceived,
+    traffic: Arc<Traffic>,
 ) -> Result<(Client, Router), TransportError> {
-    let password = read_password(target.setting("password"), target.password(), step).await?;
-    let tls =
-        Tls::read(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
-    let relay = connect(target, tls, step, last_received)
-        .await
-        .map_err(|error| cannot_connect(target, &error, step))?;
-    let client = client(target, kind, (relay.path(), password), step);
+    let password = read_password(target, step).await?;
+    let relay = match connect(target, step).await? {
+        Socket::Plain(socket) => Relay::start(socket, traffic),
+        #[cfg(feature = "tls")]
+        Socket::Tls(socket) => Relay::start(socket, traffic),
+    };
+    let relay = relay.map_err(|error| cannot_connect(target, &error.into(), step))?;
+    let client = client(target, (relay.path(), password), step);
     let mut up = client.reconnect_rx();
     let mut router = Router { task: client.connect(), relay };
     // fred reports a failed first connection only by the end of its router task.
@@ -89,18 +90,30 @@ pub(super) async fn dial(
     Ok((client, router))
 }
 
-async fn connect(
-    target: &Target<'_>,
-    tls: Option<Tls>,
-    step: Duration,
-    last_received: LastReceived,
-) -> Result<Relay, FredError> {
+/// Connects a socket within `step`. A TLS handshake takes at most twice `step` more.
+///
+/// # Errors
+/// An error without effect, whose text says what to do.
+pub(super) async fn connect(target: &Target<'_>, step: Duration) -> Result<Socket, TransportError> {
+    let tls =
+        Tls::read(target.tls(), step).await.map_err(|fault| misconfigured(target.in_its_section(&fault)))?;
+    connect_with(target, tls, step).await.map_err(|error| cannot_connect(target, &error, step))
+}
+
+async fn connect_with(target: &Target<'_>, tls: Option<Tls>, step: Duration) -> Result<Socket, FredError> {
     let late = |_| FredError::new(FredKind::Timeout, "no answer");
     let socket = timeout(step, connect_socket(target)).await.map_err(late)??;
-    let Some(tls) = tls else { return Ok(Relay::start(socket, last_received)?) };
-    let handshake = tls.handshake(target.server_name(), socket);
-    let stream = timeout(step * SLOW_STEP, handshake).await.map_err(late)??;
-    Ok(Relay::start(stream, last_received)?)
+    match tls {
+        None => Ok(Socket::Plain(socket)),
+        #[cfg(feature = "tls")]
+        Some(tls) => {
+            let handshake = tls.handshake(target.server_name(), socket);
+            let stream = timeout(step * SLOW_STEP, handshake).await.map_err(late)??;
+            Ok(Socket::Tls(Box::new(stream)))
+        }
+        #[cfg(not(feature = "tls"))]
+        Some(tls) => match tls {},
+    }
 }
 
 async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {
@@ -136,7 +149,7 @@ impl Drop for Router {
 }
 
 impl Target<'_> {
-    fn username(&self) -> Option<&str> {
+    pub(super) fn username(&self) -> Option<&str> {
         match self.login {
             Login::Server => self.config.username.as_deref(),
             Login::Sentinel => self.config.sentinel_username.as_deref(),
@@ -159,7 +172,7 @@ impl Target<'_> {
     }
 
     // Sentinels have no databases.
-    fn database(&self) -> Option<u8> {
+    pub(super) fn database(&self) -> Option<u8> {
         (self.login == Login::Server && self.config.database > 0).then_some(self.config.database)
     }
 
@@ -192,21 +205,13 @@ impl Target<'_> {
     }
 }
 
-fn client(
-    target: &Target<'_>,
-    kind: LinkKind,
-    (path, password): (&Path, Option<String>),
-    step: Duration,
-) -> Client {
+fn client(target: &Target<'_>, (path, password): (&Path, Option<String>), step: Duration) -> Client {
     // RESP2 needs no `HELLO`, which proxies and ACL rules may refuse, and our replies are smaller in RESP2.
     let server = ServerConfig::Unix { path: path.to_owned() };
     let username = target.username().map(str::to_owned);
     let fred = Config { username, password, server, database: target.database(), ..Config::default() };
     let client = Client::new(fred, Some(performance(step)), Some(connection(step)), None);
-    match kind {
-        LinkKind::Commands => {}
-        LinkKind::Notices => make_room_for_messages(&client),
-    }
+    make_room_for_messages(&client);
     client
 }
 
@@ -236,12 +241,16 @@ fn connection(step: Duration) -> ConnectionConfig {
     }
 }
 
-async fn read_password(
-    setting: String,
-    password: Option<&Password>,
+/// Reads the password of the target, if it has one. A file is read within `step`.
+///
+/// # Errors
+/// `Misconfigured`, with the setting and the remedy.
+pub(super) async fn read_password(
+    target: &Target<'_>,
     step: Duration,
 ) -> Result<Option<String>, TransportError> {
-    let Some(password) = password.cloned() else { return Ok(None) };
+    let setting = target.setting("password");
+    let Some(password) = target.password().cloned() else { return Ok(None) };
     let text = match password {
         Password::File(_) => {
             read_files(&format!("`{setting}` file"), move || password.read(&setting), step).await
@@ -255,7 +264,8 @@ fn misconfigured(fault: String) -> TransportError {
     TransportError::without_effect(ErrorKind::Misconfigured, None, fault)
 }
 
-fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
+/// Returns the error for an operator.
+pub(super) fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> TransportError {
     let (address, details) = (target.address.to_string(), error.details());
     if is_said_by_the_server(error) && target.password().is_some() {
         return refused_login(&address, details, &target.credentials());
@@ -273,7 +283,7 @@ fn cannot_connect(target: &Target<'_>, error: &FredError, step: Duration) -> Tra
         FredKind::Timeout => {
             (ErrorKind::TimedOut, format!("no answer within {} ms", (step * SLOW_STEP).as_millis()))
         }
-        _ => (ErrorKind::Unreachable, plain_error::shown(error)),
+        _ => (ErrorKind::Unreachable, shown(&plain_error::plain(details))),
     };
     let timed_out = kind == ErrorKind::TimedOut;
     let hint = tls_errors::hint(details, timed_out, target.tls().is_some());

@@ -1,6 +1,6 @@
 //! The operations on semaphores and latches on one connection.
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::bytes_utils::Str;
 use leasehold::transport::{Counter, CounterCall, CounterOp, CounterReply};
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
+    arg::Arg,
     names::{latch_channel, marker, permit_deadlines, semaphore_channel},
     reply::Counted,
     scripts::Script,
@@ -25,12 +26,11 @@ impl Connection {
             _ => (script_of(call.counter), keys(call), self.arguments(call, limit.not_after.micros)),
         };
         let args = |head: &Str| {
-            let count = Value::Integer(i64::try_from(keys.len()).unwrap_or(i64::MAX));
-            let head = [Value::String(head.clone()), count];
+            let count = Arg::Number(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+            let head = [Arg::Text(head.clone()), count];
             head.into_iter().chain(keys.iter().cloned()).chain(given.iter().cloned()).collect()
         };
-        let slot = call.key.slot().number();
-        let answer = self.run((script, asking), slot, args, limit, Counted::read, Counted::now).await;
+        let answer = self.run((script, asking), args, limit, Counted::read, Counted::now).await;
         let answer = match call.op {
             // A script that only reads has no effect, even if its reply is lost.
             CounterOp::Read => answer.map_err(without_any_effect)?,
@@ -44,27 +44,27 @@ impl Connection {
         })
     }
 
-    fn arguments(&self, call: &CounterCall, latest: u64) -> Vec<Value> {
+    fn arguments(&self, call: &CounterCall, latest: u64) -> Vec<Arg> {
         let mut args = vec![
             micros(latest),
             micros(call.number),
             millis(call.remember),
             text(&channel(call.key.on_server(), call.counter)),
-            Value::from_static_str(self.publishes()),
+            Arg::word(self.publishes()),
         ];
-        let number = |number: u32| Value::Integer(number.into());
+        let number = |number: u32| Arg::Number(number.into());
         let (word, more) = match &call.op {
             CounterOp::Take(wants) => ("take", wants.iter().map(|permits| number(permits.get())).collect()),
             CounterOp::Give(permits) => ("give", vec![number(permits.get())]),
             CounterOp::SetIfAbsent(count) => ("set", vec![number(*count)]),
-            CounterOp::Add(permits) => ("add", vec![Value::Integer((*permits).into())]),
+            CounterOp::Add(permits) => ("add", vec![Arg::Number((*permits).into())]),
             CounterOp::Drain => ("drain", vec![]),
             CounterOp::CountDown(steps) => ("count", vec![number(steps.get())]),
             CounterOp::Delete => ("delete", vec![]),
             CounterOp::Void { number } => ("void", vec![micros(*number)]),
             CounterOp::Read => ("read", vec![]),
         };
-        args.push(Value::from_static_str(word));
+        args.push(Arg::word(word));
         args.extend(more);
         args
     }
@@ -92,12 +92,12 @@ fn count_of(counter: Counter) -> Script {
     }
 }
 
-fn counted_keys(call: &CounterCall) -> Vec<Value> {
+fn counted_keys(call: &CounterCall) -> Vec<Arg> {
     let deadlines = (call.counter == Counter::PermitTotal).then(|| text(&permit_deadlines(&call.key)));
     std::iter::once(text(call.key.on_server())).chain(deadlines).collect()
 }
 
-fn keys(call: &CounterCall) -> Vec<Value> {
+fn keys(call: &CounterCall) -> Vec<Arg> {
     let (name, client) = (call.key.on_server(), call.client.as_hyphenated().to_string());
     vec![text(name), text(&marker(name, &client))]
 }

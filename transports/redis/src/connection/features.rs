@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use fred::types::Value;
-
 use super::{
     batching::Batches,
     link::{Failure, Link},
 };
-use crate::config::{Batching, NoticeKind, RedisConfig, RedisTopology};
+use crate::{
+    config::{Batching, NoticeKind, RedisConfig, RedisTopology},
+    wire::arg::Arg,
+};
 
 /// The features that were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,15 +43,15 @@ impl Features {
     ///
     /// # Errors
     /// The server does not answer, or the connection is lost.
-    pub(crate) async fn probe(link: &Link, step: Duration) -> Result<Self, Failure> {
-        let ask = |command, args: Vec<Value>| async move {
-            match link.request(command, 0, args, step).await {
+    pub(crate) async fn probe(link: &impl Link, step: Duration) -> Result<Self, Failure> {
+        let ask = |command, args: Vec<Arg>| async move {
+            match link.request(command, args, step).await {
                 Ok(_) => Ok(true),
                 Err(Failure::Refused(text)) => Ok(is_withheld(&text) && command == "PUBSUB"),
                 Err(failure) => Err(failure),
             }
         };
-        let word = Value::from_static_str;
+        let word = Arg::word;
         let (sharded, across_slots) =
             tokio::try_join!(ask("PUBSUB", vec![word("SHARDNUMSUB")]), may_span_slots(link, step))?;
         Ok(Self { sharded, across_slots })
@@ -107,9 +108,9 @@ impl Kinds {
 ///
 /// # Errors
 /// The server does not answer, or the connection is lost.
-pub(crate) async fn may_span_slots(link: &Link, step: Duration) -> Result<Support, Failure> {
-    let args = vec![Value::from_static_str(ACROSS_SLOTS_PROBE), Value::Integer(0)];
-    match link.request("EVAL", 0, args, step).await {
+pub(crate) async fn may_span_slots(link: &impl Link, step: Duration) -> Result<Support, Failure> {
+    let args = vec![Arg::word(ACROSS_SLOTS_PROBE), Arg::Number(0)];
+    match link.request("EVAL", args, step).await {
         Ok(_) => Ok(Support::Yes),
         Err(Failure::Refused(text)) => Ok(support_from_refusal(&text)),
         Err(failure) => Err(failure),

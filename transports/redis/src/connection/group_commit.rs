@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::bytes_utils::Str;
 use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
@@ -25,6 +25,7 @@ use super::{
     script_call::Asking,
 };
 use crate::wire::{
+    arg::Arg,
     many_reply::{Many, Member, ReadMember},
     msgpack::Pack,
     names::lock_channel,
@@ -36,7 +37,7 @@ use crate::wire::{
 #[derive(Clone, Copy)]
 struct ManyScript {
     script: Script,
-    arguments: fn(&Str, &[Call], Limit, Value) -> Vec<Value>,
+    arguments: fn(&Str, &[Call], Limit, Arg) -> Vec<Arg>,
     read: ReadMember,
 }
 
@@ -91,8 +92,8 @@ impl Connection {
     async fn ask_for_run(&self, key: &LockKey, until: Instant) {
         let (name, slot) = (key.on_server(), key.slot().number());
         let (Ok(_permit), Ok(limit)) = (self.permit(until).await, self.sent_now(until)) else { return };
-        let args = |head: &Str| vec![Value::String(head.clone()), ONE, text(name)];
-        let run = match self.evaluate((Script::ServerRun, Asking::Plain), slot, args, limit).await {
+        let args = |head: &Str| vec![Arg::Text(head.clone()), ONE, text(name)];
+        let run = match self.evaluate((Script::ServerRun, Asking::Plain), args, limit).await {
             Ok((frame, _)) => reply::text(&frame).map(str::to_owned),
             // A final refusal: this user may not know. Any other error says nothing.
             Err(CallError::Failed(error)) if error.kind.is_final() => None,
@@ -153,8 +154,7 @@ impl Connection {
         let limit = if op == Op::Release { self.sent_now(execute_by)? } else { self.limit(execute_by)? };
         let ManyScript { script, arguments, read } = ManyScript::of(op, self.batches());
         let args = |head: &Str| arguments(head, members, limit, self.publish());
-        let slot = members.first().map_or(0, |member| member.key.slot().number());
-        let (frame, sent) = self.evaluate((script, Asking::Plain), slot, args, limit).await?;
+        let (frame, sent) = self.evaluate((script, Asking::Plain), args, limit).await?;
         let received = self.now();
         let many = Many::read(&frame, members.len(), read).ok_or_else(|| self.misread(limit))?;
         let sample = Sample { sent, received, server_micros: many.now() };
@@ -194,28 +194,28 @@ fn is_refused_as_group(error: &TransportError) -> bool {
     may_be_about_one && error.effect == Effect::None
 }
 
-fn declared_releases(head: &Str, members: &[Call], _limit: Limit, publish: Value) -> Vec<Value> {
+fn declared_releases(head: &Str, members: &[Call], _limit: Limit, publish: Arg) -> Vec<Arg> {
     let mut args = Vec::with_capacity(members.len() + FEW);
-    args.push(Value::String(head.clone()));
-    args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
+    args.push(Arg::Text(head.clone()));
+    args.push(Arg::Number(i64::try_from(members.len()).unwrap_or(i64::MAX)));
     args.extend(keys(members));
     args.push(publish);
     push_releases(&mut args, members, false);
     args
 }
 
-fn undeclared_releases(head: &Str, members: &[Call], _limit: Limit, publish: Value) -> Vec<Value> {
+fn undeclared_releases(head: &Str, members: &[Call], _limit: Limit, publish: Arg) -> Vec<Arg> {
     let mut args = Vec::with_capacity(FEW);
-    args.extend([Value::String(head.clone()), Value::Integer(0), publish]);
+    args.extend([Arg::Text(head.clone()), Arg::Number(0), publish]);
     push_releases(&mut args, members, true);
     args
 }
 
 /// Members of one client follow each other as a run. Usually all of them are of one client.
-fn push_releases(args: &mut Vec<Value>, members: &[Call], names_too: bool) {
+fn push_releases(args: &mut Vec<Arg>, members: &[Call], names_too: bool) {
     for run in members.chunk_by(|one, other| one.owner.client() == other.owner.client()) {
         args.push(text(&run[0].owner.client_spelling()));
-        args.push(Value::Bytes(packed_releases(run, names_too).into_bytes().into()));
+        args.push(Arg::Bytes(packed_releases(run, names_too).into_bytes().into()));
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use fred::types::{Resp3Frame as Frame, Value};
+use fred::types::Resp3Frame as Frame;
 use leasehold::{
     clock::Clock,
     transport::{ErrorKind, TransportError},
@@ -18,12 +18,13 @@ use super::{
     features::Features,
     identity::Findings,
     link::{Failure, Link},
+    lost::Lost,
     offset::Sample,
-    plain_error,
 };
 use crate::{
     config::RedisTopology,
     wire::{
+        arg::Arg,
         error_reply::{refusal, refused},
         reply,
         shown::shown,
@@ -52,7 +53,7 @@ pub(crate) enum Unfit {
 /// # Errors
 /// [`Unfit::NotMaster`] if the server reports another role, [`Unfit::Other`] for everything else.
 pub(crate) async fn check(
-    link: &Link,
+    link: &impl Link,
     name: &str,
     address: &str,
     topology: RedisTopology,
@@ -60,8 +61,8 @@ pub(crate) async fn check(
     step: Duration,
 ) -> Result<Checked, Unfit> {
     let ask = |command, args: &[&str]| {
-        let args = args.iter().map(|arg| Value::String((*arg).into())).collect();
-        async move { optional(link.request(command, 0, args, step).await) }
+        let args = args.iter().map(|arg| Arg::Text((*arg).into())).collect();
+        async move { optional(link.request(command, args, step).await) }
     };
     let (named, role, replication, info, features, sample) = tokio::join!(
         ask("CLIENT", &["SETNAME", name]),
@@ -81,7 +82,7 @@ pub(crate) async fn check(
     Ok(Checked { findings, sample: sample.map_err(at)?, features: features.map_err(at)? })
 }
 
-async fn features(link: &Link, topology: RedisTopology, step: Duration) -> Result<Features, Failure> {
+async fn features(link: &impl Link, topology: RedisTopology, step: Duration) -> Result<Features, Failure> {
     match topology {
         RedisTopology::Cluster => Features::probe(link, step).await,
         RedisTopology::Single | RedisTopology::Sentinel => Ok(Features::default()),
@@ -92,9 +93,9 @@ async fn features(link: &Link, topology: RedisTopology, step: Duration) -> Resul
 ///
 /// # Errors
 /// The server does not answer, refuses, or answers in an unexpected format.
-pub(crate) async fn time(link: &Link, clock: Clock, timeout: Duration) -> Result<Sample, Failure> {
+pub(crate) async fn time(link: &impl Link, clock: Clock, timeout: Duration) -> Result<Sample, Failure> {
     let sent = clock.now();
-    let frame = link.request("TIME", 0, Vec::new(), timeout).await?;
+    let frame = link.request("TIME", Vec::new(), timeout).await?;
     let received = clock.now();
     let server_micros = reply::server_micros(&frame).ok_or_else(|| misread("TIME"))?;
     Ok(Sample { sent, received, server_micros })
@@ -170,7 +171,7 @@ fn explain(address: &str, failure: Failure, step: Duration) -> TransportError {
             let detail = format!(
                 "redis {address}: lost during the handshake: {}; a proxy that closes connections at commands it does not \
                  know cannot be used (twemproxy): name the server behind it",
-                plain_error::shown(&error)
+                error
             );
             without_effect(ErrorKind::Unreachable, detail)
         }
@@ -183,5 +184,5 @@ fn without_effect(kind: ErrorKind, detail: String) -> TransportError {
 
 fn misread(command: &str) -> Failure {
     let text = format!("{command} was answered in another shape than Redis's");
-    Failure::Lost(fred::error::Error::new(fred::error::ErrorKind::Protocol, text))
+    Failure::Lost(Lost::of_details(text))
 }

@@ -18,18 +18,20 @@ use tokio::sync::Semaphore;
 
 use super::{
     batching::{BatchLimit, Batches, Inquiry},
+    command_link::CommandLink,
     features::{Kinds, Support, may_span_slots},
     handshake,
-    link::{Failure, Link},
+    link::{Failure, Kill, Link},
     offset::{Offset, Sample},
     one_server::OneServer,
+    traffic::Traffic,
     watchdog::{Probe, watch_over},
 };
 use crate::{config::Address, wire::scripts};
 
 /// One checked connection of one lane.
 pub(crate) struct Connection {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<CommandLink>,
     pub(super) terms: Terms,
     offset: Mutex<Offset>,
     pub(super) in_flight: Semaphore,
@@ -67,7 +69,7 @@ pub(crate) struct Terms {
 }
 
 impl Connection {
-    pub(crate) fn new(link: Arc<Link>, terms: Terms, first: Sample, run_id: Option<&str>) -> Self {
+    pub(crate) fn new(link: Arc<CommandLink>, terms: Terms, first: Sample, run_id: Option<&str>) -> Self {
         let mut offset = Offset::default();
         offset.observe(first);
         let in_flight = Semaphore::new(terms.in_flight_max);
@@ -104,11 +106,6 @@ impl Connection {
         self.lost_role.load(Ordering::SeqCst)
     }
 
-    /// Whether the connection has ended because the cluster is down.
-    pub(crate) fn has_met_cluster_down(&self) -> bool {
-        self.link.has_ended_by_cluster_down()
-    }
-
     pub(crate) fn clock_id(&self) -> ClockId {
         self.terms.clock_id
     }
@@ -125,7 +122,7 @@ impl Connection {
         if !self.terms.inquiry.is_due(self.now()) {
             return;
         }
-        match may_span_slots(&self.link, self.terms.command_timeout).await {
+        match may_span_slots(&*self.link, self.terms.command_timeout).await {
             Ok(Support::Unknown) | Err(_) => {}
             Ok(support) => {
                 self.spans_slots.store(support == Support::Yes, Ordering::SeqCst);
@@ -164,7 +161,7 @@ impl Connection {
     }
 
     /// The link, for questions about the server.
-    pub(crate) fn link(&self) -> &Link {
+    pub(crate) fn link(&self) -> &CommandLink {
         &self.link
     }
 
@@ -202,12 +199,12 @@ impl Connection {
 
 /// The probe is `TIME`: it costs as much as a `PING`, and keeps the estimate of the server's clock fresh.
 impl Probe for Connection {
-    fn link(&self) -> &Link {
-        &self.link
+    fn traffic(&self) -> &Traffic {
+        self.link.traffic()
     }
 
     async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
-        let sample = handshake::time(&self.link, self.clock(), timeout).await?;
+        let sample = handshake::time(&*self.link, self.clock(), timeout).await?;
         self.observe(sample, false);
         Ok(())
     }

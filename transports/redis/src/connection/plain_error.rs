@@ -1,20 +1,11 @@
-//! Makes fred's text of a failed connection readable for an operator. Pure.
+//! Makes the details of a failed connection readable for an operator. Pure.
 //!
-//! fred keeps the `Debug` text of an error of the operating system or of TLS. The readable message is a part of
-//! that text.
-
-use fred::error::Error as FredError;
-
-use crate::wire::shown;
-
-/// Returns the readable message.
-pub(crate) fn shown(error: &FredError) -> String {
-    shown::shown(&plain(error.details()))
-}
+//! The details are the `Debug` text of an error of the operating system or of TLS: fred keeps nothing else, and the table
+//! of TLS errors looks there. The readable message is a part of that text.
 
 /// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` becomes `Connection refused (os error
 /// 111)`, and `Custom { kind: InvalidData, error: "some text" }` becomes `some text`.
-fn plain(details: &str) -> String {
+pub(super) fn plain(details: &str) -> String {
     let message = || details.split_once("message: \"").and_then(|(_, rest)| rest.rsplit_once('"'));
     let code = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once(','));
     if let (Some((code, _)), Some((message, _))) = (code(), message()) {

@@ -1,5 +1,5 @@
-//! A relay between fred and the server's socket. It checks replies before fred decodes them, and notes when bytes
-//! arrive.
+//! A relay between fred and the server's socket, for the connections that take subscriptions. It checks replies before
+//! fred decodes them, and notes when bytes arrive.
 //!
 //! fred decodes a reply by recursion without a limit. It also connects by itself, and neither its codec nor its
 //! socket can be replaced from outside. So fred connects to a local socket, whose other end is the relay. A reply
@@ -10,14 +10,10 @@ use std::{
     io,
     os::{linux::net::SocketAddrExt, unix::net::UnixListener as StdListener},
     path::{Path, PathBuf},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use fred::error::{Error as FredError, ErrorKind as FredKind};
-use leasehold::clock::{Clock, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -25,29 +21,8 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
+use super::traffic::Traffic;
 use crate::wire::depth::{Depth, Unreadable};
-
-/// When a connection last received a byte.
-#[derive(Clone, Debug)]
-pub(crate) struct LastReceived {
-    clock: Clock,
-    nanos: Arc<AtomicU64>,
-}
-
-impl LastReceived {
-    /// Starts with the current moment.
-    pub(crate) fn now(clock: Clock) -> Self {
-        Self { clock, nanos: Arc::new(AtomicU64::new(clock.now().as_nanos())) }
-    }
-
-    pub(crate) fn update(&self) {
-        self.nanos.store(self.clock.now().as_nanos(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn at(&self) -> Instant {
-        Instant::from_nanos(self.nanos.load(Ordering::Relaxed))
-    }
-}
 
 /// The error that has ended a relay, if there was one. fred sees only that its local socket was closed.
 #[derive(Clone, Debug)]
@@ -72,7 +47,7 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Waits for fred at a local socket, then passes bytes in both directions.
-    pub(super) fn start<S>(server: S, last_received: LastReceived) -> io::Result<Self>
+    pub(super) fn start<S>(server: S, traffic: Arc<Traffic>) -> io::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
@@ -81,7 +56,7 @@ impl Relay {
         let set_cause = cause.clone();
         let task = tokio::spawn(async move {
             match ours(listener).await {
-                Ok(fred) => pass(server, fred, &last_received, &set_cause).await,
+                Ok(fred) => pass(server, fred, &traffic, &set_cause).await,
                 Err(error) => drop(set_cause.set(error)),
             }
         });
@@ -146,13 +121,13 @@ async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
 async fn pass<S: AsyncRead + AsyncWrite>(
     server: S,
     fred: UnixStream,
-    last_received: &LastReceived,
+    traffic: &Traffic,
     cause: &OnceLock<io::Error>,
 ) {
     let (mut from_server, mut to_server) = tokio::io::split(server);
     let (mut from_fred, mut to_fred) = fred.into_split();
     let passed = tokio::select! {
-        passed = pass_replies(&mut from_server, &mut to_fred, last_received) => passed,
+        passed = pass_replies(&mut from_server, &mut to_fred, traffic) => passed,
         passed = pass_requests(&mut from_fred, &mut to_server) => passed,
     };
     if let Err(error) = passed {
@@ -163,7 +138,7 @@ async fn pass<S: AsyncRead + AsyncWrite>(
 async fn pass_replies(
     server: &mut (impl AsyncRead + Unpin),
     fred: &mut (impl AsyncWrite + Unpin),
-    last_received: &LastReceived,
+    traffic: &Traffic,
 ) -> io::Result<()> {
     let (mut depth, mut bytes) = (Depth::default(), vec![0; BUFFER_BYTES]);
     loop {
@@ -171,7 +146,7 @@ async fn pass_replies(
         if count == 0 {
             return Ok(());
         }
-        last_received.update();
+        traffic.handle_received();
         depth.take(&bytes[..count]).map_err(unreadable)?;
         if fred.write_all(&bytes[..count]).await.is_err() {
             return Ok(()); // fred has closed its end, and knows the reason
@@ -195,11 +170,7 @@ async fn pass_requests(
 }
 
 fn unreadable(why: Unreadable) -> io::Error {
-    let text = match why {
-        Unreadable::TooDeep => "a reply is nested deeper than any of Redis's; the connection was closed",
-        Unreadable::Strange => "a reply is no RESP2, which Redis and Valkey speak; is it the right port?",
-    };
-    io::Error::new(io::ErrorKind::InvalidData, text)
+    io::Error::new(io::ErrorKind::InvalidData, why.text())
 }
 
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -207,6 +178,8 @@ const BUFFER_BYTES: usize = 16 * 1024;
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::SocketAddr;
+
+    use leasehold::clock::Clock;
 
     use super::*;
 
@@ -217,7 +190,7 @@ mod tests {
         let taken = |count| StdListener::bind_addr(&SocketAddr::from_abstract_name(name(count))?);
         let _taken: Vec<_> = (0..100).map(taken).collect();
         let (server, _) = tokio::io::duplex(64);
-        let relay = Relay::start(server, LastReceived::now(Clock::Boot)).expect("a name of its own");
+        let relay = Relay::start(server, Traffic::new(Clock::Boot)).expect("a name of its own");
         UnixStream::connect(relay.path()).await.expect("it listens there");
     }
 }

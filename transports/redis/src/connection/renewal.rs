@@ -67,9 +67,8 @@ impl Connection {
     ) -> Result<(Renewed, Limit), CallError> {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
-        let slot = members[0].key.slot().number();
         let args = |head: &Str| (renewal.arguments)(head, members, limit);
-        let (frame, sent) = self.evaluate((renewal.script, asking), slot, args, limit).await?;
+        let (frame, sent) = self.evaluate((renewal.script, asking), args, limit).await?;
         let received = self.now();
         let renewed = Renewed::read(&frame, members.len()).ok_or_else(|| self.misread(limit))?;
         let sample = Sample { sent, received, server_micros: renewed.now() };

@@ -1,6 +1,6 @@
 //! The scripts that renew many holds with one command, and their arguments.
 
-use fred::{bytes::Bytes, bytes_utils::Str, types::Value};
+use fred::{bytes::Bytes, bytes_utils::Str};
 use leasehold::transport::{Call, HoldKind};
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     requests::{ONE, micros, millis, text},
 };
 use crate::wire::{
+    arg::Arg,
     msgpack::Pack,
     names::{permit_deadlines, read_timeout},
     reply::WRITER,
@@ -21,7 +22,7 @@ use crate::wire::{
 #[derive(Clone, Copy)]
 pub(super) struct RenewalScript {
     pub(super) script: Script,
-    pub(super) arguments: fn(&Str, &[Call], Limit) -> Vec<Value>,
+    pub(super) arguments: fn(&Str, &[Call], Limit) -> Vec<Arg>,
 }
 
 /// What of a hold is renewed.
@@ -80,40 +81,40 @@ fn have_permits(members: &[Call]) -> bool {
     members.first().is_some_and(|member| permits_of(member).is_some())
 }
 
-fn declared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
-    let count = Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX));
+fn declared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
+    let count = Arg::Number(i64::try_from(members.len()).unwrap_or(i64::MAX));
     let keys = members.iter().map(|member| text(&permit_deadlines(&member.key)));
     let values = members.iter().flat_map(|member| [ttl_of(member), permit_ids(member)]);
     let latest = micros(limit.not_after.micros);
-    [Value::String(head.clone()), count].into_iter().chain(keys).chain([latest]).chain(values).collect()
+    [Arg::Text(head.clone()), count].into_iter().chain(keys).chain([latest]).chain(values).collect()
 }
 
-fn undeclared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+fn undeclared_permits(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
     let values = members
         .iter()
         .flat_map(|member| [text(&permit_deadlines(&member.key)), ttl_of(member), permit_ids(member)]);
-    let head = [Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)];
+    let head = [Arg::Text(head.clone()), Arg::Number(0), micros(limit.not_after.micros)];
     head.into_iter().chain(values).collect()
 }
 
-fn ttl_of(member: &Call) -> Value {
+fn ttl_of(member: &Call) -> Arg {
     millis(member.op.ttl().unwrap_or_default())
 }
 
-pub(super) fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+pub(super) fn declared(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
     let mut args = Vec::with_capacity(members.len() + FEW);
-    args.push(Value::String(head.clone()));
-    args.push(Value::Integer(i64::try_from(members.len()).unwrap_or(i64::MAX)));
+    args.push(Arg::Text(head.clone()));
+    args.push(Arg::Number(i64::try_from(members.len()).unwrap_or(i64::MAX)));
     args.extend(keys(members));
     args.push(micros(limit.not_after.micros));
     push_runs(&mut args, members, numbers);
     args
 }
 
-fn with_timeout_keys(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+fn with_timeout_keys(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
     let mut args = Vec::with_capacity(2 * members.len() + FEW);
-    args.push(Value::String(head.clone()));
-    args.push(Value::Integer(i64::try_from(2 * members.len()).unwrap_or(i64::MAX)));
+    args.push(Arg::Text(head.clone()));
+    args.push(Arg::Number(i64::try_from(2 * members.len()).unwrap_or(i64::MAX)));
     for (name, member) in keys(members).zip(members) {
         args.extend([name, text(&read_timeout(&member.key, member.owner))]);
     }
@@ -122,9 +123,9 @@ fn with_timeout_keys(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
     args
 }
 
-pub(super) fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+pub(super) fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
     let mut args = Vec::with_capacity(FEW);
-    args.extend([Value::String(head.clone()), Value::Integer(0), micros(limit.not_after.micros)]);
+    args.extend([Arg::Text(head.clone()), Arg::Number(0), micros(limit.not_after.micros)]);
     push_runs(&mut args, members, |run| {
         let mut pack = Pack::of(2 * run.len(), names_bytes(run) / run.len() + NUMBER_BYTES);
         for member in run {
@@ -137,10 +138,10 @@ pub(super) fn undeclared(head: &Str, members: &[Call], limit: Limit) -> Vec<Valu
 }
 
 // For one member alone.
-fn timeout_key(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
+fn timeout_key(head: &Str, members: &[Call], limit: Limit) -> Vec<Arg> {
     let member = &members[0];
     vec![
-        Value::String(head.clone()),
+        Arg::Text(head.clone()),
         ONE,
         text(&read_timeout(&member.key, member.owner)),
         micros(limit.not_after.micros),
@@ -151,23 +152,23 @@ fn timeout_key(head: &Str, members: &[Call], limit: Limit) -> Vec<Value> {
 /// All keys are parts of one buffer. fred counts references to each key, which would cost one allocation per key in
 /// separate buffers.
 #[inline]
-pub(super) fn keys(members: &[Call]) -> impl Iterator<Item = Value> {
+pub(super) fn keys(members: &[Call]) -> impl Iterator<Item = Arg> {
     let mut names = Vec::with_capacity(names_bytes(members));
     members.iter().for_each(|member| names.extend_from_slice(member.key.on_server().as_bytes()));
     let mut rest = Bytes::from(names);
-    members.iter().map(move |member| Value::Bytes(rest.split_to(member.key.on_server().len())))
+    members.iter().map(move |member| Arg::Bytes(rest.split_to(member.key.on_server().len())))
 }
 
 /// Groups members with the same ttl and client into runs. Usually all leases of a batch have both in common, so a
 /// batch is usually one run.
-fn push_runs(args: &mut Vec<Value>, members: &[Call], packed: impl Fn(&[Call]) -> Pack) {
+fn push_runs(args: &mut Vec<Arg>, members: &[Call], packed: impl Fn(&[Call]) -> Pack) {
     let alike = |one: &Call, other: &Call| {
         one.op.ttl() == other.op.ttl() && one.owner.client() == other.owner.client()
     };
     for run in members.chunk_by(alike) {
         args.push(millis(run[0].op.ttl().unwrap_or_default()));
         args.push(text(&run[0].owner.client_spelling()));
-        args.push(Value::Bytes(packed(run).into_bytes().into()));
+        args.push(Arg::Bytes(packed(run).into_bytes().into()));
     }
 }
 

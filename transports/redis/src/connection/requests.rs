@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
+use fred::{bytes_utils::Str, types::Resp3Frame as Frame};
 use leasehold::{
     key::{Family, LockKey},
     log,
@@ -15,10 +12,12 @@ use tracing::Level;
 
 use super::{
     call_error::{CallError, without_any_effect},
+    link::Link,
     node_connection::Connection,
     script_call::Asking,
 };
 use crate::wire::{
+    arg::Arg,
     names::{channel_of, fair_line, permit_deadlines},
     reply::{Freed, Seen},
     scripts::Script,
@@ -30,7 +29,7 @@ impl Connection {
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
         let args = |head: &Str| {
-            let mut args = vec![Value::String(head.clone())];
+            let mut args = vec![Arg::Text(head.clone())];
             args.extend(keys_of(key));
             args
         };
@@ -40,8 +39,7 @@ impl Connection {
             Family::ReadWrite => (Script::ReadWriteInspect, Seen::read_write as fn(&Frame) -> Option<Seen>),
             _ => (Script::Inspect, Seen::read as fn(&Frame) -> Option<Seen>),
         };
-        let answer =
-            self.run((script, asking), key.slot().number(), args, limit, read, |seen| seen.now).await;
+        let answer = self.run((script, asking), args, limit, read, |seen| seen.now).await;
         // A script that only reads has no effect, even if its reply is lost.
         let answer = answer.map_err(without_any_effect)?;
         self.observe(answer.sample, false);
@@ -59,12 +57,12 @@ impl Connection {
         let limit = self.sent_now(until)?;
         let values = [text(&channel_of(key)), self.publish()];
         let args = |head: &Str| {
-            let mut args = vec![Value::String(head.clone())];
+            let mut args = vec![Arg::Text(head.clone())];
             args.extend(keys_of(key).into_iter().chain(values.iter().cloned()));
             args
         };
-        let (slot, script) = (key.slot().number(), force_release_of(key.family()));
-        let answer = self.run((script, asking), slot, args, limit, Freed::read, Freed::now).await?;
+        let script = force_release_of(key.family());
+        let answer = self.run((script, asking), args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
@@ -74,9 +72,8 @@ impl Connection {
     pub(crate) async fn publish_end(&self, key: &LockKey) {
         let channel = text(&channel_of(key));
         for message in messages_of(key.family()) {
-            let args = vec![channel.clone(), Value::from_static_str(message)];
-            let published =
-                self.link.request("SPUBLISH", key.slot().number(), args, self.terms.command_timeout).await;
+            let args = vec![channel.clone(), Arg::word(message)];
+            let published = self.link.request("SPUBLISH", args, self.terms.command_timeout).await;
             if let Err(failure) = published {
                 let server = self.terms.name.clone();
                 log::line(Level::DEBUG, move || {
@@ -96,11 +93,11 @@ fn force_release_of(family: Family) -> Script {
 }
 
 /// The number of keys of a request about any owner, and the keys.
-fn keys_of(key: &LockKey) -> Vec<Value> {
+fn keys_of(key: &LockKey) -> Vec<Arg> {
     let name = text(key.on_server());
     match key.family() {
-        Family::Fair => vec![Value::Integer(2), name, text(&fair_line(key.on_server()))],
-        Family::Permits => vec![Value::Integer(2), name, text(&permit_deadlines(key))],
+        Family::Fair => vec![Arg::Number(2), name, text(&fair_line(key.on_server()))],
+        Family::Permits => vec![Arg::Number(2), name, text(&permit_deadlines(key))],
         _ => vec![ONE, name],
     }
 }
@@ -119,20 +116,20 @@ fn messages_of(family: Family) -> &'static [&'static str] {
 }
 
 /// Rounds up, so that the server keeps the lock for at least this long.
-pub(crate) fn millis(ttl: Duration) -> Value {
+pub(crate) fn millis(ttl: Duration) -> Arg {
     let millis = ttl.as_nanos().div_ceil(1_000_000).max(1);
-    Value::Integer(i64::try_from(millis).unwrap_or(i64::MAX))
+    Arg::Number(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn micros(micros: u64) -> Value {
-    Value::Integer(i64::try_from(micros).unwrap_or(i64::MAX))
+pub(crate) fn micros(micros: u64) -> Arg {
+    Arg::Number(i64::try_from(micros).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn text(text: &str) -> Value {
-    Value::String(Str::from(text))
+pub(crate) fn text(text: &str) -> Arg {
+    Arg::Text(Str::from(text))
 }
 
 /// The message that the scripts publish.
 const END_OF_HOLD: &str = "0";
 /// The number of keys.
-pub(super) const ONE: Value = Value::Integer(1);
+pub(super) const ONE: Arg = Arg::Number(1);

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
+use fred::{bytes_utils::Str, types::Resp3Frame as Frame};
 use leasehold::clock::Instant;
 
 use super::{
     call_error::CallError, deadline::Limit, link::Failure, node_connection::Connection, offset::Sample,
 };
-use crate::wire::scripts::Script;
+use crate::wire::{arg::Arg, scripts::Script};
 
 /// How a request is sent to a cluster node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +34,12 @@ impl Connection {
     pub(super) async fn run<T>(
         &self,
         (script, asking): (Script, Asking),
-        slot: u16,
-        args: impl Fn(&Str) -> Vec<Value>,
+        args: impl Fn(&Str) -> Vec<Arg>,
         limit: Limit,
         read: impl Fn(&Frame) -> Option<T>,
         now: impl Fn(&T) -> u64,
     ) -> Result<Answer<T>, CallError> {
-        let (frame, sent) = self.evaluate((script, asking), slot, args, limit).await?;
+        let (frame, sent) = self.evaluate((script, asking), args, limit).await?;
         let received = self.now();
         let value = read(&frame).ok_or_else(|| self.misread(limit))?;
         let server_micros = now(&value);
@@ -60,18 +56,17 @@ impl Connection {
     pub(crate) async fn evaluate(
         &self,
         (script, asking): (Script, Asking),
-        slot: u16,
-        args: impl Fn(&Str) -> Vec<Value>,
+        args: impl Fn(&Str) -> Vec<Arg>,
         limit: Limit,
     ) -> Result<(Frame, Instant), CallError> {
         let sent = self.now();
         let reply = if asking == Asking::Asking {
             // This is rare, and an `ASKING` applies to one command only. The text avoids a second one.
-            self.link.request_asking("EVAL", slot, args(script.source()), limit.until - sent).await
+            self.link.ask_behind_asking("EVAL", &args(script.source()), limit.until - sent).await
         } else if self.sent_scripts.is_first_use(script) {
-            self.link.request("EVAL", slot, args(script.source()), limit.until - sent).await
+            self.link.ask("EVAL", &args(script.source()), limit.until - sent).await
         } else {
-            self.evaluate_known(script, slot, args, limit.until - sent).await
+            self.evaluate_known(script, args, limit.until - sent).await
         };
         Ok((reply.map_err(|failure| self.classify_failure(failure, limit))?, sent))
     }
@@ -80,15 +75,14 @@ impl Connection {
     async fn evaluate_known(
         &self,
         script: Script,
-        slot: u16,
-        args: impl Fn(&Str) -> Vec<Value>,
+        args: impl Fn(&Str) -> Vec<Arg>,
         timeout: Duration,
     ) -> Result<Frame, Failure> {
         let until = self.now() + timeout;
-        let reply = self.link.request("EVALSHA", slot, args(script.sha()), timeout).await;
+        let reply = self.link.ask("EVALSHA", &args(script.sha()), timeout).await;
         if !matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
             return reply;
         }
-        self.link.request("EVAL", slot, args(script.source()), until - self.now()).await
+        self.link.ask("EVAL", &args(script.source()), until - self.now()).await
     }
 }

@@ -1,7 +1,6 @@
 //! Detects dead connections that do not report an error: a paused server, a pulled cable, a forgotten NAT entry.
 //!
-//! fred's own detection is reset by every write, so it never fires on a busy connection. Here only *received* bytes
-//! count. The server is probed when a request waits and nothing was received for 200 ms, or when nothing was
+//! Only *received* bytes count: writes to a dead connection succeed until a buffer is full. The server is probed when a request waits and nothing was received for 200 ms, or when nothing was
 //! received for one second. Two probes in a row without an answer, and without any other byte received, end the
 //! connection. So a server that is busy for less than 600 ms keeps its connection.
 //!
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 use leasehold::clock::Clock;
 
-use crate::connection::link::{Failure, Link};
+use super::{link::Failure, traffic::Traffic};
 
 /// A connection that can send a cheap request to its server.
 pub(crate) trait Probe: Sync {
-    fn link(&self) -> &Link;
+    fn traffic(&self) -> &Traffic;
     fn probe(&self, timeout: Duration) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -24,30 +23,30 @@ pub(crate) trait Probe: Sync {
 /// # Cancel safety
 /// Dropping the future ends the watch.
 pub(crate) async fn watch_over(connection: &impl Probe, clock: Clock) {
-    let link = connection.link();
+    let traffic = connection.traffic();
     let mut missed = 0;
     while missed < MISSED_MAX {
-        let timeouts = Timeouts::for_round_trips_of(link.round_trip().unwrap_or_default());
+        let timeouts = Timeouts::for_round_trips_of(traffic.round_trip().unwrap_or_default());
         if missed == 0 {
             tokio::time::sleep(TICK).await;
-            if !is_due(link, clock, timeouts) {
+            if !is_due(traffic, clock, timeouts) {
                 continue;
             }
         }
-        let received_before = link.last_received();
+        let received_before = traffic.last_received();
         missed = match connection.probe(timeouts.probe).await {
             // A refusal is an answer too.
             Ok(()) | Err(Failure::Refused(_)) => 0,
-            Err(Failure::TimedOut) if link.last_received() > received_before => 0,
+            Err(Failure::TimedOut) if traffic.last_received() > received_before => 0,
             Err(Failure::TimedOut) => missed + 1,
             Err(Failure::Lost(_)) => return,
         };
     }
 }
 
-fn is_due(link: &Link, clock: Clock, timeouts: Timeouts) -> bool {
-    let quiet = clock.now() - link.last_received();
-    quiet >= QUIET_IDLE || (link.is_waiting() && quiet >= timeouts.quiet_waiting)
+fn is_due(traffic: &Traffic, clock: Clock, timeouts: Timeouts) -> bool {
+    let quiet = clock.now() - traffic.last_received();
+    quiet >= QUIET_IDLE || (traffic.is_waiting() && quiet >= timeouts.quiet_waiting)
 }
 
 /// How long nothing may be received.

@@ -6,7 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::types::Value;
 use leasehold::{
     log,
     transport::{ErrorKind, OpenLane, TransportError},
@@ -22,12 +21,13 @@ use super::{
 use crate::{
     config::Address,
     connection::{
-        connect::{LinkKind, Login, Target},
+        CommandLink,
+        connect::{Login, Target},
         link::{Failure, Link},
-        plain_error,
     },
     lane::Nodes,
     wire::{
+        arg::Arg,
         cluster_nodes::{self, Described},
         error_reply::{refusal, refused},
         shown::shown,
@@ -67,7 +67,7 @@ fn warn_about(errors: &[TransportError]) {
 
 async fn ask_seed(deployment: &Deployment, address: &Address, lane: OpenLane) -> Result<(), TransportError> {
     let target = Target { config: &deployment.config, address, login: Login::Server };
-    let link = Link::open(target, LinkKind::Commands, lane.clock, lane.command_timeout).await?;
+    let link = CommandLink::open(target, lane.clock, lane.command_timeout).await?;
     let view = fetch_view(&link, address, lane.command_timeout).await?;
     if !deployment.handle_view(address, &view, lane.clock.now()) {
         let detail = format!("redis {address} belongs to another cluster; take it out of `addresses`");
@@ -85,11 +85,11 @@ async fn ask_seed(deployment: &Deployment, address: &Address, lane: OpenLane) ->
 /// # Errors
 /// The node does not answer, refuses, or answers in an unexpected format.
 pub(crate) async fn fetch_view(
-    link: &Link,
+    link: &CommandLink,
     address: &Address,
     step: Duration,
 ) -> Result<Vec<Described>, TransportError> {
-    let ask = |what| link.request("CLUSTER", 0, vec![Value::from_static_str(what)], step);
+    let ask = |what| link.request("CLUSTER", vec![Arg::word(what)], step);
     let (nodes, slots) = tokio::join!(ask("NODES"), ask("SLOTS"));
     let nodes = nodes.map_err(|failure| explain(address, failure))?;
     // If `CLUSTER SLOTS` is refused, the addresses of `CLUSTER NODES` are used. If its reply is only late, this
@@ -119,9 +119,7 @@ fn explain(address: &Address, failure: Failure) -> TransportError {
         Failure::TimedOut => {
             without_effect(ErrorKind::TimedOut, format!("redis {name}: no answer to CLUSTER NODES in time"))
         }
-        Failure::Lost(error) => {
-            without_effect(ErrorKind::Unreachable, format!("redis {name}: {}", plain_error::shown(&error)))
-        }
+        Failure::Lost(error) => without_effect(ErrorKind::Unreachable, format!("redis {name}: {}", error)),
     }
 }
 

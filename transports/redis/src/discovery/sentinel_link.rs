@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use fred::{
-    bytes_utils::Str,
-    types::{Resp3Frame as Frame, Value},
-};
+use fred::{bytes_utils::Str, types::Resp3Frame as Frame};
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 
 use super::{deployment::Deployment, master_election::SentinelId};
 use crate::{
     config::Address,
     connection::{
-        connect::{LinkKind, Login, Target},
+        CommandLink,
+        connect::{Login, Target},
         link::{Failure, Link},
-        plain_error,
     },
     wire::{
+        arg::Arg,
         error_reply::{refusal, refused},
         reply,
         shown::shown,
@@ -24,29 +22,32 @@ use crate::{
 };
 
 /// A connection to a sentinel.
-pub(super) struct SentinelLink {
-    pub(super) link: Link,
+pub(super) struct SentinelLink<L> {
+    pub(super) link: L,
     /// The sentinel that answers on this connection.
     pub(super) id: SentinelId,
 }
 
-impl SentinelLink {
+impl<L: Link> SentinelLink<L> {
     pub(super) async fn open(
         deployment: &Deployment,
         sentinel: &Address,
-        kind: LinkKind,
         lane: OpenLane,
     ) -> Result<Self, TransportError> {
         let target = Target { config: &deployment.config, address: sentinel, login: Login::Sentinel };
-        let link = Link::open(target, kind, lane.clock, lane.command_timeout).await?;
+        let link = L::open(target, lane.clock, lane.command_timeout).await?;
         let id = identify(&link, sentinel, lane.command_timeout).await?;
         Ok(Self { link, id })
     }
 }
 
 // If the right to `INFO` is missing, the address identifies the sentinel.
-async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<SentinelId, TransportError> {
-    match link.request("INFO", 0, vec![Value::from_static_str("server")], step).await {
+async fn identify(
+    link: &impl Link,
+    sentinel: &Address,
+    step: Duration,
+) -> Result<SentinelId, TransportError> {
+    match link.request("INFO", vec![Arg::word("server")], step).await {
         Ok(info) => {
             Ok(reply::info_field(&info, "run_id").map_or_else(|| sentinel.into(), SentinelId::of_run))
         }
@@ -56,13 +57,13 @@ async fn identify(link: &Link, sentinel: &Address, step: Duration) -> Result<Sen
 }
 
 pub(super) async fn query(
-    link: &Link,
+    link: &CommandLink,
     what: &'static str,
     service: &str,
     step: Duration,
 ) -> Result<Frame, Failure> {
-    let args = vec![Value::from_static_str(what), Value::String(Str::from(service))];
-    link.request("SENTINEL", 0, args, step).await
+    let args = vec![Arg::word(what), Arg::Text(Str::from(service))];
+    link.request("SENTINEL", args, step).await
 }
 
 pub(super) fn service(deployment: &Deployment) -> &str {
@@ -93,9 +94,7 @@ pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> Tr
             ),
         },
         Failure::TimedOut => (ErrorKind::TimedOut, format!("sentinel {sentinel}: no answer in time")),
-        Failure::Lost(error) => {
-            (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", plain_error::shown(&error)))
-        }
+        Failure::Lost(error) => (ErrorKind::Unreachable, format!("sentinel {sentinel}: {}", error)),
     };
     TransportError::without_effect(kind, None, detail)
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::bytes_utils::Str;
 use leasehold::transport::{ErrorKind, OpenLane, TransportError};
 
 use super::{
@@ -16,16 +16,16 @@ use super::{
 use crate::{
     config::Address,
     connection::{
-        connect::LinkKind,
-        link::{Failure, Link},
+        NoticeLink, Traffic,
+        link::{Failure, Kill, Link},
         watchdog::Probe,
     },
-    wire::reply,
+    wire::{arg::Arg, reply},
 };
 
 /// The connection for the messages of one sentinel.
 pub(super) struct SentinelConnection {
-    pub(super) messages: Link,
+    pub(super) messages: NoticeLink,
     pings: AtomicU64,
 }
 
@@ -46,9 +46,7 @@ impl SentinelConnection {
         sentinel: &Address,
         id: &SentinelId,
     ) -> Result<Self, SubscribeError> {
-        let link = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane)
-            .await
-            .map_err(SubscribeError::Temporary)?;
+        let link = SentinelLink::open(deployment, sentinel, lane).await.map_err(SubscribeError::Temporary)?;
         if link.id != *id {
             return Err(SubscribeError::Temporary(another_sentinel(sentinel)));
         }
@@ -57,7 +55,7 @@ impl SentinelConnection {
 
     /// Subscribes on this connection. The subscription is confirmed when this returns.
     pub(super) async fn on(
-        link: SentinelLink,
+        link: SentinelLink<NoticeLink>,
         deployment: &Deployment,
         lane: OpenLane,
         sentinel: &Address,
@@ -101,14 +99,14 @@ fn with_required_rights(error: TransportError) -> TransportError {
 }
 
 impl Probe for SentinelConnection {
-    fn link(&self) -> &Link {
-        &self.messages
+    fn traffic(&self) -> &Traffic {
+        self.messages.traffic()
     }
 
     async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
         let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
-        let args = vec![Value::String(number.clone().into())];
-        let frame = self.messages.request("PING", 0, args, timeout).await?;
+        let args = vec![Arg::Text(number.clone().into())];
+        let frame = self.messages.request("PING", args, timeout).await?;
         if reply::pong(&frame) != Some(&number) {
             self.messages.kill();
         }

@@ -34,7 +34,12 @@ use super::{
 };
 use crate::{
     config::Address,
-    connection::{backoff::Backoff, connect::LinkKind, watchdog::watch_over},
+    connection::{
+        CommandLink,
+        backoff::Backoff,
+        link::{Kill, Link},
+        watchdog::watch_over,
+    },
     lane::{Nodes, Task},
     wire::sentinel::{Switch, sentinels},
 };
@@ -101,7 +106,11 @@ impl SentinelMonitor {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, sentinel: &Address, commands: &SentinelLink) -> Result<(), TransportError> {
+    async fn ask(
+        &self,
+        sentinel: &Address,
+        commands: &SentinelLink<CommandLink>,
+    ) -> Result<(), TransportError> {
         let reply = ask(&self.deployment, sentinel, commands, self.lane).await?;
         self.deployment.handle_report(&reply.id, reply.report, self.known(), reply.moments);
         Ok(())
@@ -113,14 +122,7 @@ async fn monitor(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
     loop {
         let now = sentinel_monitor.lane.clock.now();
         tokio::time::sleep(backoff.next_delay(now)).await;
-        match SentinelLink::open(
-            &sentinel_monitor.deployment,
-            &sentinel,
-            LinkKind::Commands,
-            sentinel_monitor.lane,
-        )
-        .await
-        {
+        match SentinelLink::open(&sentinel_monitor.deployment, &sentinel, sentinel_monitor.lane).await {
             Ok(commands) => {
                 let since = sentinel_monitor.lane.clock.now();
                 monitor_once(&sentinel_monitor, &sentinel, &commands).await;
@@ -138,7 +140,11 @@ async fn monitor(sentinel_monitor: Arc<SentinelMonitor>, sentinel: Address) {
 
 /// Monitors one sentinel until its connection ends. A sentinel that is reached under another address, too, is
 /// monitored under one of them.
-async fn monitor_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+async fn monitor_once(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    commands: &SentinelLink<CommandLink>,
+) {
     if !sentinel_monitor.sentinel_set().reached(sentinel, &commands.id) {
         commands.link.kill();
         while sentinel_monitor.sentinel_set().is_reached(&commands.id) {
@@ -156,7 +162,7 @@ async fn monitor_once(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Addres
 async fn monitor_until_end(
     sentinel_monitor: &Arc<SentinelMonitor>,
     sentinel: &Address,
-    commands: &SentinelLink,
+    commands: &SentinelLink<CommandLink>,
 ) {
     tokio::select! {
         () = commands.link.ended() => {}
@@ -165,7 +171,11 @@ async fn monitor_until_end(
     }
 }
 
-async fn poll(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+async fn poll(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    commands: &SentinelLink<CommandLink>,
+) {
     let mut interval = PollInterval::of_sentinels();
     loop {
         if let Err(error) = sentinel_monitor.ask(sentinel, commands).await {
@@ -197,7 +207,11 @@ async fn poll(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, comma
 }
 
 /// Reads the sentinel's messages, over one connection after the other. It never returns.
-async fn read_messages(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Address, commands: &SentinelLink) {
+async fn read_messages(
+    sentinel_monitor: &Arc<SentinelMonitor>,
+    sentinel: &Address,
+    commands: &SentinelLink<CommandLink>,
+) {
     let (mut backoff, mut refusals, mut is_warned) = (Backoff::at_once(), Refusals::default(), false);
     loop {
         tokio::time::sleep(backoff.next_delay(sentinel_monitor.lane.clock.now())).await;
@@ -237,7 +251,7 @@ async fn read_messages(sentinel_monitor: &Arc<SentinelMonitor>, sentinel: &Addre
 async fn read_until_end(
     sentinel_monitor: &Arc<SentinelMonitor>,
     sentinel: &Address,
-    commands: &SentinelLink,
+    commands: &SentinelLink<CommandLink>,
     connection: &SentinelConnection,
 ) {
     tokio::select! {
@@ -250,7 +264,7 @@ async fn read_until_end(
 async fn read_from(
     sentinel_monitor: &Arc<SentinelMonitor>,
     sentinel: &Address,
-    commands: &SentinelLink,
+    commands: &SentinelLink<CommandLink>,
     connection: &SentinelConnection,
 ) {
     let mut messages = connection.messages.messages();

@@ -3,7 +3,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use fred::types::{Resp3Frame as Frame, Value};
+use fred::types::Resp3Frame as Frame;
 use futures_util::{
     future::{join, join_all},
     stream::{FuturesUnordered, StreamExt},
@@ -22,8 +22,11 @@ use super::{
 };
 use crate::{
     config::Address,
-    connection::{connect::LinkKind, link::Failure},
-    wire::sentinel::MasterReport,
+    connection::{
+        CommandLink,
+        link::{Failure, Link},
+    },
+    wire::{arg::Arg, sentinel::MasterReport},
 };
 
 /// Asks all configured sentinels concurrently. Once a majority has named a master, the master with the highest
@@ -97,7 +100,7 @@ async fn ask_after<'a>(
 ) -> (&'a Address, Result<SentinelReply, TransportError>) {
     tokio::time::sleep(pause).await;
     let answer = async {
-        let link = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
+        let link = SentinelLink::open(deployment, sentinel, lane).await?;
         ask(deployment, sentinel, &link, lane).await
     };
     (sentinel, answer.await)
@@ -115,7 +118,7 @@ fn no_address() -> TransportError {
 pub(super) async fn ask(
     deployment: &Deployment,
     sentinel: &Address,
-    commands: &SentinelLink,
+    commands: &SentinelLink<CommandLink>,
     lane: OpenLane,
 ) -> Result<SentinelReply, TransportError> {
     let (service, asked, link) = (service(deployment), lane.clock.now(), &commands.link);
@@ -142,7 +145,7 @@ pub(super) async fn ask(
 /// Returns the reply to `SENTINEL MASTER` of the first configured sentinel that answers.
 pub(crate) async fn ask_sentinels(deployment: &Deployment, lane: OpenLane) -> Option<Frame> {
     for sentinel in &deployment.config.addresses {
-        if let Ok(asked) = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await {
+        if let Ok(asked) = SentinelLink::open(deployment, sentinel, lane).await {
             if let Ok(frame) = query(&asked.link, "MASTER", service(deployment), lane.command_timeout).await {
                 return Some(frame);
             }
@@ -166,7 +169,7 @@ async fn try_sentinel(
     sentinel: &Address,
     lane: OpenLane,
 ) -> Result<(), TransportError> {
-    let asked = SentinelLink::open(deployment, sentinel, LinkKind::Commands, lane).await?;
+    let asked = SentinelLink::open(deployment, sentinel, lane).await?;
     let (link, step) = (&asked.link, lane.command_timeout);
     let checked = |answer: Result<Frame, Failure>| {
         answer.map_err(|failure| explain(sentinel, service(deployment), failure))
@@ -177,10 +180,10 @@ async fn try_sentinel(
     // fred sends these when it connects. Without the rights to them a connection works, but the sentinel logs each
     // command as denied.
     for (command, arg) in [("CLIENT", "ID"), ("INFO", "server")] {
-        checked(link.request(command, 0, vec![Value::from_static_str(arg)], step).await)?;
+        checked(link.request(command, vec![Arg::word(arg)], step).await)?;
     }
     // If several sentinels share an address, this connection may reach another sentinel than the first one.
-    let messages = SentinelLink::open(deployment, sentinel, LinkKind::Notices, lane).await?;
+    let messages = SentinelLink::open(deployment, sentinel, lane).await?;
     SentinelConnection::on(messages, deployment, lane, sentinel)
         .await
         .map(drop)

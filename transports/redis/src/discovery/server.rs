@@ -18,10 +18,10 @@ use crate::{
     config::{Address, RedisConfig, RedisTopology},
     connection::{
         batching::BatchLimit,
-        connect::{LinkKind, Login, Target},
+        connect::{Login, Target},
         handshake::{Checked, Unfit, check},
         identity::{Identity, Run},
-        link::Link,
+        link::{Kill, Link, LinkKind},
     },
     wire::client_list,
 };
@@ -42,7 +42,7 @@ pub(crate) struct Server {
 
 #[derive(Default)]
 struct Links {
-    open: Vec<Weak<Link>>,
+    open: Vec<Weak<dyn Kill>>,
     /// How many times the server was left.
     retirements: u64,
 }
@@ -66,24 +66,22 @@ impl Server {
     }
 
     /// Connects and runs the handshake. The run that the handshake finds becomes the server's current one.
-    pub(crate) async fn connect(
+    pub(crate) async fn connect<L: Link>(
         &self,
-        kind: LinkKind,
         lane: OpenLane,
-    ) -> Result<(Arc<Link>, Run, Checked), TransportError> {
-        self.connect_and_check(kind, lane).await.map_err(|error| error.of_node(self.id))
+    ) -> Result<(Arc<L>, Run, Checked), TransportError> {
+        self.connect_and_check(lane).await.map_err(|error| error.of_node(self.id))
     }
 
-    async fn connect_and_check(
+    async fn connect_and_check<L: Link>(
         &self,
-        kind: LinkKind,
         lane: OpenLane,
-    ) -> Result<(Arc<Link>, Run, Checked), TransportError> {
+    ) -> Result<(Arc<L>, Run, Checked), TransportError> {
         let (clock, step) = (lane.clock, lane.command_timeout);
         self.wait_for_pause(clock).await;
-        let link = self.open(kind, clock, step).await?;
-        let name = connection_name(kind, lane);
-        match check(&link, &name, &self.name, self.config.topology, clock, step).await {
+        let link = self.open::<L>(clock, step).await?;
+        let name = connection_name(L::KIND, lane);
+        match check(&*link, &name, &self.name, self.config.topology, clock, step).await {
             Ok(checked) => {
                 let run = self.change(|identity| identity.adopt(checked.findings.clone(), clock.now()));
                 Ok((link, run, checked))
@@ -96,17 +94,18 @@ impl Server {
         }
     }
 
-    async fn open(&self, kind: LinkKind, clock: Clock, step: Duration) -> Result<Arc<Link>, TransportError> {
+    async fn open<L: Link>(&self, clock: Clock, step: Duration) -> Result<Arc<L>, TransportError> {
         let target = Target { config: &self.config, address: &self.address, login: Login::Server };
         let retirements_before = self.links().retirements;
-        let link = Arc::new(Link::open(target, kind, clock, step).await?);
+        let link = Arc::new(L::open(target, clock, step).await?);
         let mut links = self.links();
         if links.retirements != retirements_before {
             let why = format!("redis {} was taken out of use while connecting; ask again", self.name);
             return Err(TransportError::without_effect(ErrorKind::NotReady, None, why));
         }
         links.open.retain(|link| link.strong_count() > 0);
-        links.open.push(Arc::downgrade(&link));
+        let killed: Weak<L> = Arc::downgrade(&link);
+        links.open.push(killed);
         drop(links);
         Ok(link)
     }

@@ -18,22 +18,23 @@ use std::{
     time::Duration,
 };
 
-use fred::{bytes_utils::Str, types::Value};
+use fred::bytes_utils::Str;
 use leasehold::routing::topology::NodeId;
 
 use super::table::Changes;
 use crate::{
     connection::{
+        NoticeLink, Traffic,
         features::Kinds,
-        link::{Failure, Link, is_redirect},
+        link::{Failure, Kill, Link, is_redirect},
         watchdog::Probe,
     },
-    wire::reply,
+    wire::{arg::Arg, reply},
 };
 
 /// A subscriber connection after its handshake.
 pub(crate) struct Subscribed {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<NoticeLink>,
     pub(super) node: NodeId,
     pub(super) epoch: u32,
     kinds: Kinds,
@@ -50,7 +51,7 @@ enum Pong {
 }
 
 impl Subscribed {
-    pub(super) fn new(link: Arc<Link>, (node, epoch): (NodeId, u32), kinds: Kinds) -> Self {
+    pub(super) fn new(link: Arc<NoticeLink>, (node, epoch): (NodeId, u32), kinds: Kinds) -> Self {
         Self { link, node, epoch, kinds, pings: AtomicU64::new(0), is_realigning: AtomicBool::new(false) }
     }
 
@@ -83,7 +84,7 @@ impl Subscribed {
     /// Sends pings until one gets its own reply. Each pause is at least a round trip, so that the replies that are on
     /// their way arrive meanwhile.
     async fn realign(&self, step: Duration) -> Result<(), Failure> {
-        let mut pause = self.link.round_trip().unwrap_or_default().max(REALIGN_PAUSE);
+        let mut pause = self.link.traffic().round_trip().unwrap_or_default().max(REALIGN_PAUSE);
         let realigned = async {
             while self.realigning_ping(step).await? == Pong::Other {
                 tokio::time::sleep(pause).await;
@@ -107,7 +108,7 @@ impl Subscribed {
 
     async fn ping(&self, timeout: Duration) -> Result<(), Failure> {
         let (number, args) = self.next_ping();
-        let frame = self.link.request("PING", 0, args, timeout).await?;
+        let frame = self.link.request("PING", args, timeout).await?;
         if reply::pong(&frame) != Some(&number) {
             self.link.kill();
         }
@@ -117,7 +118,7 @@ impl Subscribed {
     /// A ping while replies may belong to other requests. How long such a reply took is no round trip.
     async fn realigning_ping(&self, timeout: Duration) -> Result<Pong, Failure> {
         let (number, args) = self.next_ping();
-        match self.link.request_untimed("PING", 0, args, timeout).await {
+        match self.link.request_untimed("PING", args, timeout).await {
             Ok(frame) if reply::pong(&frame) == Some(&number) => Ok(Pong::Own),
             Ok(_) => Ok(Pong::Other),
             Err(Failure::Refused(text)) if is_redirect(&text) => Ok(Pong::Other),
@@ -125,16 +126,16 @@ impl Subscribed {
         }
     }
 
-    fn next_ping(&self) -> (String, Vec<Value>) {
+    fn next_ping(&self) -> (String, Vec<Arg>) {
         let number = self.pings.fetch_add(1, Ordering::Relaxed).to_string();
-        let args = vec![Value::String(number.clone().into())];
+        let args = vec![Arg::Text(number.clone().into())];
         (number, args)
     }
 }
 
 impl Probe for Subscribed {
-    fn link(&self) -> &Link {
-        &self.link
+    fn traffic(&self) -> &Traffic {
+        self.link.traffic()
     }
 
     // The probe runs in the same task as `end`, so nothing comes between this look and the request. Any reply shows

@@ -31,7 +31,12 @@ use super::{
     table::{Changes, Notices},
 };
 use crate::{
-    connection::{backoff::Backoff, connect::LinkKind, counter_channel, link::Failure, watchdog::watch_over},
+    connection::{
+        backoff::Backoff,
+        counter_channel,
+        link::{Failure, Kill, Link},
+        watchdog::watch_over,
+    },
     discovery::{
         Server,
         deployment::{Deployment, Routes},
@@ -105,7 +110,7 @@ impl Subscriber {
 
     /// Connects to a server, and runs the handshake.
     pub(crate) async fn connect(&self, server: &Server) -> Result<Subscribed, TransportError> {
-        let (link, run, checked) = server.connect(LinkKind::Notices, self.lane).await?;
+        let (link, run, checked) = server.connect(self.lane).await?;
         Ok(Subscribed::new(link, (server.id, run.epoch), checked.features.kinds(server.config())))
     }
 

@@ -1,8 +1,8 @@
 //! Limits the nesting depth of replies. Pure.
 //!
-//! fred decodes a reply with one recursive call per level, without a limit, and a stack overflow ends the process.
-//! So replies are checked before fred sees them. No reply to this transport's requests has more than four levels.
-//! Only RESP2 is checked, because only RESP2 is used. The check must read replies exactly as fred does: a line ends
+//! The decoder of `redis-protocol` (fred's too) makes one recursive call per level, without a limit, and a stack overflow
+//! ends the process. So replies are checked before it sees them. No reply to this transport's requests has more than four levels.
+//! Only RESP2 is checked, because only RESP2 is used. The check must read replies exactly as the decoder does: a line ends
 //! at `\r\n` and nowhere else, and a number that can be read in two ways is refused.
 
 /// Follows a stream of replies, however it is split into pieces.
@@ -20,6 +20,16 @@ pub(crate) enum Unreadable {
     TooDeep,
     /// The stream is not RESP2.
     Strange,
+}
+
+impl Unreadable {
+    /// Returns the words for an operator.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::TooDeep => "a reply is nested deeper than any of Redis's; the connection was closed",
+            Self::Strange => "a reply is no RESP2, which Redis and Valkey speak; is it the right port?",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -198,7 +208,7 @@ mod tests {
         }
     }
 
-    /// fred ends a line only at `\r\n`. A text that fred reads as one must not be read as two here, because the
+    /// The decoder ends a line only at `\r\n`. A text that it reads as one must not be read as two here, because the
     /// second one could hide the bytes after it.
     #[test]
     fn a_line_ends_where_the_decoder_ends_it() {

@@ -4,8 +4,7 @@
 //! refusals that prove that the request was not executed; a text that is not listed proves nothing. A *failure* is
 //! everything else (no answer, a lost connection, an error of fred itself), and never proves anything.
 //!
-//! fred answers every outstanding request of a connection with the `CLUSTERDOWN` reply to one of them. So that text
-//! arrives as a failure, and the effect stays unknown.
+//! A cluster node looks for `CLUSTERDOWN` before it executes a command, so that refusal proves it too.
 
 use leasehold::transport::{ErrorKind, TransportError};
 
@@ -70,6 +69,7 @@ const BY_CODE: &[Row] = &[
     ("MISCONF", ErrorKind::NotReady, "the server cannot write its snapshot; look at its disk and its log"),
     ("NOREPLICAS", ErrorKind::NotReady, "too few replicas are connected; see min-replicas-to-write"),
     ("OOM", ErrorKind::NotReady, "the server is out of memory; see maxmemory and maxmemory-policy"),
+    ("CLUSTERDOWN", ErrorKind::NotReady, "the cluster is down; see CLUSTER INFO"),
     ("TRYAGAIN", ErrorKind::NotReady, "a slot is being moved; ask again"),
     ("ASK", ErrorKind::NotReady, "a slot is being moved; ask again"),
     (
@@ -184,6 +184,8 @@ mod tests {
                 "@user_script: 40: -OOM command not allowed when used memory > 'maxmemory'.",
                 ErrorKind::NotReady,
             ),
+            ("CLUSTERDOWN The cluster is down", ErrorKind::NotReady),
+            ("CLUSTERDOWN Hash slot not served", ErrorKind::NotReady),
             ("TRYAGAIN Multiple keys request during rehashing of slot", ErrorKind::NotReady),
             ("ASK 3999 127.0.0.1:6381", ErrorKind::NotReady),
             ("MOVED 3999 127.0.0.1:6381", ErrorKind::Misconfigured),
@@ -238,7 +240,6 @@ mod tests {
             "",
             "ERR Error running script (call to f_2b): @user_script:9: something else",
             "ERR Script killed by user with SCRIPT KILL.",
-            "CLUSTERDOWN The cluster is down",
             "ERR value is not an integer or out of range",
             "Connection closed.",
         ] {

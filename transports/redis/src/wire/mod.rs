@@ -1,8 +1,10 @@
 //! The wire format: names, scripts, and the meaning of their replies. Pure.
 
+pub(crate) mod arg;
 pub(crate) mod client_list;
 pub(crate) mod cluster_nodes;
 pub(crate) mod depth;
+pub(crate) mod encode;
 pub(crate) mod error_reply;
 pub(crate) mod fair_reply;
 mod host_port;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fred::types::Value;
 use leasehold::{
     FencingMode,
     transport::{Call, HoldKind, Outcome},
@@ -11,6 +10,7 @@ use leasehold::{
 use crate::{
     connection::{call_error::CallError, node_connection::Connection, requests::text, script_call::Asking},
     wire::{
+        arg::Arg,
         names::{lock_channel, token_counter},
         reply::Acquired,
         scripts::Script,
@@ -37,7 +37,7 @@ impl Connection {
     ) -> Result<Outcome, CallError> {
         let name = call.key.on_server();
         let keys = [text(name), text(&token_counter(name))];
-        let mode = Some(Value::from_static_str(mode.as_str()));
+        let mode = Some(Arg::word(mode.as_str()));
         self.acquire_by((Script::FencedAcquire, Acquired::read_fenced), call, (&keys, mode), ttl, asking)
             .await
     }
@@ -46,7 +46,7 @@ impl Connection {
     pub(crate) async fn release(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
         let name = call.key.on_server();
         let is_told = call.kind.notifies() && call.kind != HoldKind::Fair;
-        let publish = if is_told { self.publish() } else { Value::from_static_str(NOT_PUBLISHED) };
+        let publish = if is_told { self.publish() } else { Arg::word(NOT_PUBLISHED) };
         let values = [text(&call.owner.to_string()), text(&lock_channel(name)), publish];
         self.release_by(Script::Release, call, (&[text(name)], &values), asking).await
     }

@@ -2,7 +2,6 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use fred::types::Value;
 use leasehold::{
     fencing::FencingToken,
     key::LockKey,
@@ -20,6 +19,7 @@ use crate::{
         script_call::Asking,
     },
     wire::{
+        arg::Arg,
         fair_reply::{Beaten, Place, Queued},
         names::{fair_deadlines, fair_line, fair_places, lock_channel},
         reply::Freed,
@@ -43,10 +43,10 @@ impl Connection {
             place.map_or((self.peer_wait(), NO_PLACE), |place| (place.wait(), millis(place.beat())));
         self.note_peer_wait(place);
         let values = [ttl, owner, latest, millis(wait), beat, channel(&call.key), self.publish()];
-        let (keys, slot) = (keys(&call.key), call.key.slot().number());
+        let keys = keys(&call.key);
         let args = arguments(&keys, &values);
         let script = (Script::FairQueue, asking);
-        let answer = self.run(script, slot, args, limit, Queued::read, Queued::now).await?;
+        let answer = self.run(script, args, limit, Queued::read, Queued::now).await?;
         self.observe(answer.sample, matches!(answer.value, Queued::TooLate { .. }));
         Ok(self.queued(answer.value))
     }
@@ -79,14 +79,14 @@ impl Connection {
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let (keys, values) = (keys(key), self.beat_values(members, *place, limit));
-        let (args, slot) = (arguments(&keys, &values), key.slot().number());
+        let args = arguments(&keys, &values);
         let read = |frame: &_| Beaten::read(frame, members.len());
-        let answer = self.run((Script::FairBeat, asking), slot, args, limit, read, Beaten::now).await?;
+        let answer = self.run((Script::FairBeat, asking), args, limit, read, Beaten::now).await?;
         self.observe(answer.sample, matches!(answer.value, Beaten::TooLate { .. }));
         Ok(self.beaten(answer.value, members.len()))
     }
 
-    fn beat_values(&self, members: &[Call], place: PlaceTerms, limit: Limit) -> [Value; 7] {
+    fn beat_values(&self, members: &[Call], place: PlaceTerms, limit: Limit) -> [Arg; 7] {
         let first = &members[0];
         [
             micros(limit.not_after.micros),
@@ -95,7 +95,7 @@ impl Connection {
             channel(&first.key),
             self.publish(),
             text(&first.owner.client_spelling()),
-            Value::Bytes(numbers(members).into_bytes().into()),
+            Arg::Bytes(numbers(members).into_bytes().into()),
         ]
     }
 
@@ -140,26 +140,26 @@ impl Connection {
         let limit = self.sent_now(until)?;
         let values = [millis(self.peer_wait()), channel(key), self.publish()];
         let keys = keys(key);
-        let (args, slot) = (arguments(&keys, &values), key.slot().number());
+        let args = arguments(&keys, &values);
         let script = (Script::FairForceRelease, asking);
-        let answer = self.run(script, slot, args, limit, Freed::read, Freed::now).await?;
+        let answer = self.run(script, args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
     }
 }
 
 /// The lock, its line, the deadlines there, and our places there.
-fn keys(key: &LockKey) -> [Value; 4] {
+fn keys(key: &LockKey) -> [Arg; 4] {
     let name = key.on_server();
     [text(name), text(&fair_line(name)), text(&fair_deadlines(name)), text(&fair_places(name))]
 }
 
 /// The channel of the lock. The scripts add the owner that they tell.
-fn channel(key: &LockKey) -> Value {
+fn channel(key: &LockKey) -> Arg {
     text(&lock_channel(key.on_server()))
 }
 
 /// How long a place counts for peers, before any call has said it: Redisson's default.
 const PEER_WAIT: Duration = Duration::from_secs(300);
 /// The word for a call that keeps no place.
-const NO_PLACE: Value = Value::Integer(0);
+const NO_PLACE: Arg = Arg::Number(0);

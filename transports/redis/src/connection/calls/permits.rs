@@ -2,7 +2,6 @@
 
 use std::{num::NonZeroU16, time::Duration};
 
-use fred::types::Value;
 use leasehold::transport::{Call, HoldKind, Outcome};
 
 use super::arguments;
@@ -14,6 +13,7 @@ use crate::{
         script_call::Asking,
     },
     wire::{
+        arg::Arg,
         names::{channel_of, permit_deadlines},
         reply::Acquired,
         scripts::Script,
@@ -32,9 +32,9 @@ impl Connection {
         let (latest, channel) = (micros(limit.not_after.micros), text(&channel_of(&call.key)));
         let values = [millis(ttl), permit_ids(call), latest, channel, self.publish()];
         let keys = both_keys(call);
-        let (args, slot) = (arguments(&keys, &values), call.key.slot().number());
+        let args = arguments(&keys, &values);
         let script = (Script::PermitAcquire, asking);
-        let answer = self.run(script, slot, args, limit, Acquired::read_permits, Acquired::now).await?;
+        let answer = self.run(script, args, limit, Acquired::read_permits, Acquired::now).await?;
         self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));
         Ok(self.acquired(answer.value))
     }
@@ -46,7 +46,7 @@ impl Connection {
 }
 
 /// The available permits, and the deadlines of those that are held.
-fn both_keys(call: &Call) -> [Value; 2] {
+fn both_keys(call: &Call) -> [Arg; 2] {
     [text(call.key.on_server()), text(&permit_deadlines(&call.key))]
 }
 
@@ -59,9 +59,9 @@ pub(crate) fn permits_of(call: &Call) -> Option<NonZeroU16> {
 }
 
 /// The ids of the owner's permits, one behind the other.
-pub(crate) fn permit_ids(call: &Call) -> Value {
+pub(crate) fn permit_ids(call: &Call) -> Arg {
     let permits = permits_of(call).map_or(0, NonZeroU16::get);
     let mut ids = Vec::with_capacity(16 * usize::from(permits));
     (0..permits).for_each(|index| ids.extend_from_slice(call.owner.permit_id(index).as_bytes()));
-    Value::Bytes(ids.into())
+    Arg::Bytes(ids.into())
 }

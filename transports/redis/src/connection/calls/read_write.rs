@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use fred::types::Value;
 use leasehold::transport::{Call, Outcome};
 
 use super::{arguments, terms_of};
 use crate::{
     connection::{call_error::CallError, node_connection::Connection, requests::text, script_call::Asking},
     wire::{
+        arg::Arg,
         names::{channel_of, read_timeout},
         reply::{Acquired, Downgraded, Freed},
         scripts::Script,
@@ -46,9 +46,9 @@ impl Connection {
         let limit = self.limit(call.execute_by)?;
         let ([ttl, owner, latest], keys) = (terms_of(call, ttl, limit), both_keys(call));
         let values = [ttl, owner, latest, text(&channel_of(&call.key)), self.publish()];
-        let (args, slot) = (arguments(&keys, &values), call.key.slot().number());
+        let args = arguments(&keys, &values);
         let script = (Script::Downgrade, asking);
-        let answer = self.run(script, slot, args, limit, Downgraded::read, Downgraded::now).await?;
+        let answer = self.run(script, args, limit, Downgraded::read, Downgraded::now).await?;
         self.observe(answer.sample, matches!(answer.value, Downgraded::TooLate { .. }));
         Ok(self.downgraded(answer.value))
     }
@@ -72,7 +72,7 @@ impl Connection {
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         // Behind an `ASKING`, a key that has not moved yet looks like a key that has expired.
-        let looks = Value::Integer(i64::from(asking == Asking::Plain));
+        let looks = Arg::Number(i64::from(asking == Asking::Plain));
         let values = [text(&call.owner.to_string()), text(&channel_of(&call.key)), self.publish(), looks];
         let keys = both_keys(call);
         let keys = if with_timeout_key { &keys[..] } else { &keys[..1] };
@@ -86,6 +86,6 @@ impl Connection {
 }
 
 /// The lock, and the timeout key of the owner's read hold.
-fn both_keys(call: &Call) -> [Value; 2] {
+fn both_keys(call: &Call) -> [Arg; 2] {
     [text(call.key.on_server()), text(&read_timeout(&call.key, call.owner))]
 }

@@ -1,0 +1,186 @@
+//! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
+//!
+//! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and
+//! an idle one sends at once.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
+use redis_protocol::resp2::decode::decode_bytes_mut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
+    sync::{Notify, oneshot, watch},
+};
+
+use super::{super::lost::Lost, requests::Requests};
+use crate::{connection::traffic::Traffic, wire::depth::Depth};
+
+/// Gets the reply to one request.
+pub(super) type ReplyTo = oneshot::Sender<Frame>;
+
+/// What the link and its task share.
+pub(super) struct Exchange {
+    requests: Mutex<Requests<ReplyTo>>,
+    unwritten: Notify,
+    dead: watch::Sender<bool>,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+impl Exchange {
+    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
+        let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
+        Self { requests, unwritten: Notify::new(), dead, traffic }
+    }
+
+    /// Puts requests with this function, all behind each other, and has them written.
+    pub(super) fn put(
+        &self,
+        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<bool, Lost>,
+    ) -> Result<(), Lost> {
+        let is_first = put(&mut self.lock())?;
+        if is_first {
+            self.unwritten.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
+    pub(super) fn end(&self, why: Lost) {
+        let waiting = self.lock().end(why);
+        drop(waiting); // wakes tasks, so not under the lock
+        self.dead.send_replace(true);
+    }
+
+    /// Why the exchange has ended.
+    pub(super) fn ended_by(&self) -> Lost {
+        let ended = self.lock().ended_by().cloned();
+        ended.unwrap_or_else(|| Lost::of_details("connection lost"))
+    }
+
+    pub(super) async fn ended(&self) {
+        // `self` owns the sender, so this wait cannot fail.
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Writes and reads until the connection ends. If the future is dropped, also before its first poll, the exchange
+    /// ends too.
+    pub(super) fn run(
+        self: Arc<Self>,
+        socket: impl AsyncRead + AsyncWrite + Send + 'static,
+    ) -> impl Future<Output = ()> + Send {
+        let end = EndOnDrop(self);
+        async move { end.0.end(end.0.read_and_write(socket).await) }
+    }
+
+    async fn read_and_write(&self, socket: impl AsyncRead + AsyncWrite) -> Lost {
+        // A server that refuses a connection may speak first. Its words are the reply to the first request.
+        self.unwritten.notified().await;
+        self.unwritten.notify_one();
+        let (reader, writer) = tokio::io::split(socket);
+        tokio::select! {
+            biased;
+            lost = self.read(reader) => lost,
+            lost = self.write(writer) => lost,
+        }
+    }
+
+    async fn read(&self, mut socket: ReadHalf<impl AsyncRead>) -> Lost {
+        let mut replies = Replies::default();
+        loop {
+            match socket.read_buf(replies.room()).await {
+                Ok(0) => return Lost::of_details("Connection closed."),
+                Ok(count) => {
+                    self.traffic.handle_received();
+                    if let Err(error) = self.answer_all(&mut replies, count) {
+                        return Lost::of_io(&error);
+                    }
+                }
+                Err(error) => return Lost::of_io(&error),
+            }
+        }
+    }
+
+    fn answer_all(&self, replies: &mut Replies, count: usize) -> io::Result<()> {
+        replies.check(count)?;
+        while let Some(frame) = replies.next()? {
+            let reply_to = self.lock().next();
+            let reply_to = reply_to.ok_or_else(|| invalid("a reply came that no request waits for"))?;
+            let _ = reply_to.send(frame); // the request's time may be over
+        }
+        Ok(())
+    }
+
+    async fn write(&self, mut socket: WriteHalf<impl AsyncWrite>) -> Lost {
+        let mut bytes = Vec::new();
+        loop {
+            self.unwritten.notified().await;
+            self.lock().take_unwritten(&mut bytes);
+            if let Err(error) = write_all(&mut socket, &bytes).await {
+                return Lost::of_io(&error);
+            }
+            if bytes.capacity() > KEPT_BYTES {
+                bytes = Vec::new();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests<ReplyTo>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn write_all(socket: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    socket.write_all(bytes).await?;
+    socket.flush().await
+}
+
+/// Without it a task that is dropped, with its runtime or by an abort, would leave requests without an answer.
+struct EndOnDrop(Arc<Exchange>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end(Lost::of_details("connection lost"));
+    }
+}
+
+/// The replies that were read from the socket and not decoded yet.
+#[derive(Default)]
+struct Replies {
+    bytes: BytesMut,
+    depth: Depth,
+}
+
+impl Replies {
+    /// Where the next bytes are read to.
+    fn room(&mut self) -> &mut BytesMut {
+        self.bytes.reserve(READ_BYTES);
+        &mut self.bytes
+    }
+
+    /// Checks the last `count` bytes. The decoder calls itself once per level of nesting, without a limit.
+    fn check(&mut self, count: usize) -> io::Result<()> {
+        let before = self.bytes.len().saturating_sub(count);
+        let piece = self.bytes.get(before..).unwrap_or_default();
+        self.depth.take(piece).map_err(|why| invalid(why.text()))
+    }
+
+    /// The next whole reply.
+    fn next(&mut self) -> io::Result<Option<Frame>> {
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        let decoded = decode_bytes_mut(&mut self.bytes).map_err(|error| invalid(error.details()))?;
+        Ok(decoded.map(|(frame, ..)| frame.into_resp3()))
+    }
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+const READ_BYTES: usize = 16 * 1024;
+/// A buffer that has grown beyond this is given back after the write.
+const KEPT_BYTES: usize = 64 * 1024;

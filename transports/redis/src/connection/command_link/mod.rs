@@ -1,0 +1,160 @@
+//! The connection for commands: one task for one socket, which writes all waiting requests at once.
+//!
+//! It replaces a fred client for this one purpose. fred writes each script to the socket by itself, keeps 5 KB for each
+//! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
+//! local socket with a check had to stand between fred and the server. `benches/README.md` has the figures.
+
+mod exchange;
+mod login;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use fred::types::Resp3Frame as Frame;
+use leasehold::{clock::Clock, transport::TransportError};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+    task::AbortHandle,
+};
+
+use self::exchange::Exchange;
+use super::{
+    connect::{Socket, Target, cannot_connect, connect, read_password},
+    link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
+    lost::Lost,
+    traffic::Traffic,
+};
+use crate::wire::arg::Arg;
+
+/// A connection for commands.
+pub(crate) struct CommandLink {
+    exchange: Arc<Exchange>,
+    task: AbortHandle,
+}
+
+impl Link for CommandLink {
+    const KIND: LinkKind = LinkKind::Commands;
+
+    async fn open(target: Target<'_>, clock: Clock, step: Duration) -> Result<Self, TransportError> {
+        let password = read_password(&target, step).await?;
+        let socket = connect(&target, step).await?;
+        let link = match socket {
+            Socket::Plain(socket) => Self::over(socket, clock),
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => Self::over(socket, clock),
+        };
+        match link.log_in(&target, password, 2 * step).await {
+            Ok(()) => Ok(link),
+            Err(error) => Err(cannot_connect(&target, &error, step)),
+        }
+    }
+
+    async fn request(
+        &self,
+        command: &'static str,
+        args: Vec<Arg>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        self.ask(command, &args, timeout).await
+    }
+
+    async fn ended(&self) {
+        self.exchange.ended().await;
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.exchange.traffic
+    }
+}
+
+impl CommandLink {
+    fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock)));
+        let task = tokio::spawn(exchange.clone().run(socket)).abort_handle();
+        Self { exchange, task }
+    }
+
+    /// As [`request`](Link::request).
+    ///
+    /// # Errors
+    /// As [`request`](Link::request).
+    ///
+    /// # Cancel safety
+    /// As [`request`](Link::request).
+    pub(crate) fn ask(
+        &self,
+        command: &'static str,
+        args: &[Arg],
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Frame, Failure>> + Send + use<'_> {
+        let (reply_to, reply) = oneshot::channel();
+        let put = self.exchange.put(|requests| requests.put(command, args, reply_to));
+        self.reply(put.map(|()| reply), timeout)
+    }
+
+    /// As [`request`](Link::request), directly behind an `ASKING`. The server then answers for a slot that it is still
+    /// importing.
+    ///
+    /// # Errors
+    /// As [`request`](Link::request).
+    ///
+    /// # Cancel safety
+    /// As [`request`](Link::request).
+    pub(crate) async fn ask_behind_asking(
+        &self,
+        command: &'static str,
+        args: &[Arg],
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        let ((asked_to, asked), (reply_to, reply)) = (oneshot::channel(), oneshot::channel());
+        // `ASKING` applies to the next command on the connection, so no other command may be put between the two.
+        let put = self.exchange.put(|requests| {
+            let is_first = requests.put("ASKING", &[], asked_to)?;
+            requests.put(command, args, reply_to)?;
+            Ok(is_first)
+        });
+        let reply = self.reply(put.map(|()| reply), timeout).await;
+        match reply {
+            // The command was not executed. If `ASKING` was refused, its refusal is the reason.
+            Err(Failure::Refused(text)) if is_redirect(&text) => {
+                self.reply(Ok(asked), timeout).await?;
+                Err(Failure::Refused(text))
+            }
+            // The command's own reply counts, whatever the reply to `ASKING` was.
+            reply => reply,
+        }
+    }
+
+    async fn reply(
+        &self,
+        put: Result<oneshot::Receiver<Frame>, Lost>,
+        timeout: Duration,
+    ) -> Result<Frame, Failure> {
+        let traffic = &self.exchange.traffic;
+        let (sent, _outstanding) = (traffic.now(), traffic.one_more());
+        match tokio::time::timeout(timeout, put.map_err(Failure::Lost)?).await {
+            Ok(Ok(frame)) => {
+                traffic.handle_reply(sent);
+                classify(frame)
+            }
+            Ok(Err(_ended)) => Err(Failure::Lost(self.exchange.ended_by())),
+            Err(_elapsed) => Err(Failure::TimedOut),
+        }
+    }
+}
+
+impl Kill for CommandLink {
+    fn kill(&self) {
+        self.exchange.end(Lost::of_details("connection lost"));
+        self.task.abort();
+    }
+}
+
+impl Drop for CommandLink {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

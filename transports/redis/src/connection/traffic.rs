@@ -1,0 +1,79 @@
+//! What a link has seen of its server: when the last byte came, the shortest round trip, and whether a request waits.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold::clock::{Clock, Instant};
+
+/// The traffic of one link. It is shared by the link and by what reads from its socket.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    clock: Clock,
+    received_nanos: AtomicU64,
+    /// The shortest round trip so far. `u64::MAX` before the first reply.
+    round_trip_nanos: AtomicU64,
+    outstanding: AtomicUsize,
+}
+
+impl Traffic {
+    /// The traffic of a link that is opened now. It counts as if a byte had just been received.
+    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            received_nanos: AtomicU64::new(clock.now().as_nanos()),
+            round_trip_nanos: AtomicU64::new(u64::MAX),
+            outstanding: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Records that bytes have just been received.
+    pub(crate) fn handle_received(&self) {
+        self.received_nanos.store(self.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns when the last byte was received.
+    pub(crate) fn last_received(&self) -> Instant {
+        Instant::from_nanos(self.received_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Records a reply to a request that was sent at `sent`.
+    pub(crate) fn handle_reply(&self, sent: Instant) {
+        let took_nanos = u64::try_from((self.now() - sent).as_nanos()).unwrap_or(u64::MAX);
+        self.round_trip_nanos.fetch_min(took_nanos, Ordering::Relaxed);
+    }
+
+    /// Returns the shortest round trip so far, if there was a reply.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let nanos = self.round_trip_nanos.load(Ordering::Relaxed);
+        (nanos != u64::MAX).then(|| Duration::from_nanos(nanos))
+    }
+
+    /// Whether a request waits for its reply.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.outstanding.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a request as waiting until the guard is dropped.
+    pub(crate) fn one_more(&self) -> Outstanding<'_> {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        Outstanding(&self.outstanding)
+    }
+}
+
+/// Counts a request while it waits, also if its future is dropped.
+pub(crate) struct Outstanding<'a>(&'a AtomicUsize);
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
