@@ -141,6 +141,13 @@ impl Table {
         result
     }
 
+    /// Wakes the driver of the key's entry, if there is one and it waits.
+    pub(crate) fn poke(&self, key: &LockKey) {
+        if let Some(Kept::Busy(slot)) = self.part(key).get(key) {
+            slot.poke();
+        }
+    }
+
     /// Visits every slot that is more than a lease, part by part. A slot that is added to a visited part meanwhile is
     /// not visited.
     pub(crate) fn for_each_busy(&self, mut visit: impl FnMut(&Arc<LockKey>, &mut Slot)) {

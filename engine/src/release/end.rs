@@ -88,9 +88,9 @@ fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseIn
     handle_end(inner, lease);
     let (sender, receiver) = oneshot::channel();
     let ended = lease.clone();
-    inner.spawn(async move { drop(sender.send(send::send(under_way, &ended).await)) });
+    inner.begin(async move { drop(sender.send(send::send(under_way, &ended).await)) });
     // The ask of the next caller follows the release on the same connection.
-    inner.table.with(&lease.key, |slot| slot.poke());
+    inner.table.poke(&lease.key);
     Receipt::Pending(receiver)
 }
 

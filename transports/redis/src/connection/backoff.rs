@@ -34,6 +34,12 @@ impl Backoff {
         Self { next: SLOW, longest: SLOW, jitter_least: Duration::ZERO }
     }
 
+    /// The backoff after `ends` connections in a row that ended because the cluster is down. `ends` is at least 1.
+    pub(crate) fn cluster_down(ends: u32) -> Self {
+        let next = LONGEST.saturating_mul(1_u32.checked_shl(ends - 1).unwrap_or(u32::MAX)).min(DOWN_LONGEST);
+        Self { next, longest: DOWN_LONGEST, jitter_least: Duration::ZERO }
+    }
+
     /// Records that this attempt was refused until an operator acts. The following delays may grow to that of
     /// [`slow`](Self::slow).
     pub(crate) fn refused(&mut self) {
@@ -49,6 +55,13 @@ impl Backoff {
     }
 }
 
+/// Returns the number of connections in a row that ended because the cluster is down: `before`, plus the last one,
+/// which lasted for `lasted`. A connection that lasted longer than any delay was made while the cluster was up. Its
+/// end begins another outage, so the count starts again at 1.
+pub(crate) fn downs_in_a_row(before: u32, lasted: Duration) -> u32 {
+    if lasted > SLOW { 1 } else { before.saturating_add(1) }
+}
+
 /// Returns a jitter below `most`. The clocks of two processes on one machine are close to each other, so their
 /// digits are scattered.
 fn jitter(now: Instant, most: Duration) -> Duration {
@@ -62,6 +75,8 @@ const STABLE: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
 const SLOW: Duration = Duration::from_secs(5);
+/// With the jitter of half of it, work continues within 3 s after the end of an outage (promise L5).
+const DOWN_LONGEST: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -94,7 +109,25 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_for_good_is_tried_every_5_s() {
+    fn another_outage_of_a_cluster_begins_with_the_shortest_delay() {
+        let seconds = Duration::from_secs;
+        let row = [1, 0, 2, 5, 86_400, 3].map(seconds);
+        let downs = row.iter().scan(0, |downs, lasted| {
+            *downs = downs_in_a_row(*downs, *lasted);
+            Some(*downs)
+        });
+        assert_eq!(downs.collect::<Vec<_>>(), [1, 2, 3, 4, 1, 2]);
+        assert_eq!(downs_in_a_row(u32::MAX, seconds(0)), u32::MAX);
+    }
+
+    #[test]
+    fn l5_a_cluster_that_is_down_is_tried_up_to_every_2_s_a_refusal_for_good_every_5_s() {
+        let millis = |mut backoff: Backoff| -> Vec<_> {
+            (0..6).map(|_| backoff.next_delay(Instant::from_nanos(0)).as_millis()).collect()
+        };
+        assert_eq!(millis(Backoff::cluster_down(1)), [500, 1_000, 2_000, 2_000, 2_000, 2_000]);
+        assert_eq!(millis(Backoff::cluster_down(3)), [2_000; 6]);
+        assert_eq!(millis(Backoff::cluster_down(40))[0], 2_000);
         let mut refused = Backoff::after(Duration::from_secs(9));
         let delays: Vec<_> = (0..12)
             .map(|_| {

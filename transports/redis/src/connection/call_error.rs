@@ -1,6 +1,6 @@
 //! Why a request got no reply, and what that says about its effect.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold::transport::{ErrorKind, TransportError};
 
@@ -51,10 +51,12 @@ impl Connection {
 
     pub(crate) fn explain_refusal(&self, text: &str, limit: Limit) -> TransportError {
         let refusal = refusal(text);
-        if refusal.is_some_and(|refusal| refusal.code == "READONLY") {
+        match refusal.map(|refusal| refusal.code) {
             // The server has lost the master role. The node leaves the server when this connection has ended.
-            self.lost_role.store(true, Ordering::SeqCst);
-            self.kill();
+            Some("READONLY") => self.end_because(&self.lost_role),
+            // The node connects again when the cluster is up. Until then no caller asks.
+            Some("CLUSTERDOWN") => self.end_because(&self.cluster_down),
+            _ => {}
         }
         match refusal {
             Some(refusal) => self.of_node(refused(&self.terms.name, refusal, text)),
@@ -64,6 +66,11 @@ impl Connection {
                 format!("redis {} answered: {}", self.terms.name, shown(text)),
             ),
         }
+    }
+
+    fn end_because(&self, cause: &AtomicBool) {
+        cause.store(true, Ordering::SeqCst);
+        self.kill();
     }
 
     /// Handles a reply in an unexpected format. It closes the connection, because its replies may not belong to

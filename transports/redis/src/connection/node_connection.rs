@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(super) in_flight: Semaphore,
     pub(super) sent_scripts: scripts::SentScripts,
     pub(super) lost_role: AtomicBool,
+    /// Set when the server has said that its cluster is down.
+    pub(super) cluster_down: AtomicBool,
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
     one_server: Mutex<OneServer>,
@@ -85,6 +87,7 @@ impl Connection {
             refuses_groups: AtomicBool::default(),
             fair_wait: AtomicU64::default(),
             lost_role: AtomicBool::default(),
+            cluster_down: AtomicBool::default(),
         }
     }
 
@@ -104,6 +107,11 @@ impl Connection {
     /// Whether the server has reported on this connection that it is not a master any more.
     pub(crate) fn has_lost_role(&self) -> bool {
         self.lost_role.load(Ordering::SeqCst)
+    }
+
+    /// Whether the connection has ended because the cluster is down.
+    pub(crate) fn has_met_cluster_down(&self) -> bool {
+        self.cluster_down.load(Ordering::SeqCst)
     }
 
     pub(crate) fn clock_id(&self) -> ClockId {

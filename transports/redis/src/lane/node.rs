@@ -1,6 +1,12 @@
 //! One node of one lane: keeps a checked command connection, and publishes its state in the lane's topology.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use leasehold::{
     clock::Instant,
@@ -15,9 +21,15 @@ use super::topology_publisher::TopologyPublisher;
 use crate::{
     config::RedisTopology,
     connection::{
-        Connection, Terms, backoff::Backoff, batching::Inquiry, identity::Run, warn_interval::WarnInterval,
+        Connection, Terms,
+        backoff::{Backoff, downs_in_a_row},
+        batching::Inquiry,
+        identity::Run,
+        link::{Failure, Link},
+        warn_interval::WarnInterval,
     },
     discovery::{Server, deployment::Deployment},
+    wire::arg::Arg,
 };
 
 /// One lane's command connection to one server.
@@ -28,6 +40,8 @@ pub(crate) struct Node {
     topology_publisher: Arc<TopologyPublisher>,
     state: Mutex<ConnectionState>,
     connections: watch::Sender<u64>,
+    /// How many connections in a row ended because the cluster is down.
+    downs: AtomicU32,
 }
 
 /// The current connection, or why there is none.
@@ -44,8 +58,8 @@ impl Node {
         topology_publisher: Arc<TopologyPublisher>,
     ) -> Self {
         let state = Mutex::new(ConnectionState::Disconnected("not connected yet".into()));
-        let connections = watch::Sender::default();
-        Self { server, lane, deployment, topology_publisher, state, connections }
+        let (connections, downs) = (watch::Sender::default(), AtomicU32::default());
+        Self { server, lane, deployment, topology_publisher, state, connections, downs }
     }
 
     /// Connects, and reconnects whenever the connection ends. It never returns.
@@ -58,8 +72,20 @@ impl Node {
             let since = self.now();
             self.serve(&connection).await;
             self.handle_loss(&connection);
-            connection = self.reconnect(Backoff::after(self.now() - since)).await;
+            connection = self.reconnect(self.backoff_after(&connection, self.now() - since)).await;
         }
+    }
+
+    // While the cluster is down, each caller's request would be refused, so the first refusal ends the connection. The backoff grows, so the node does not
+    // reconnect once per caller.
+    fn backoff_after(&self, connection: &Connection, lasted: Duration) -> Backoff {
+        if !connection.has_met_cluster_down() {
+            self.downs.store(0, Ordering::Relaxed);
+            return Backoff::after(lasted);
+        }
+        let downs = downs_in_a_row(self.downs.load(Ordering::Relaxed), lasted);
+        self.downs.store(downs, Ordering::Relaxed);
+        Backoff::cluster_down(downs)
     }
 
     /// Returns the current checked connection.
@@ -118,7 +144,7 @@ impl Node {
     async fn reconnect(&self, mut backoff: Backoff) -> Arc<Connection> {
         let mut warn_interval = WarnInterval::default();
         loop {
-            tokio::time::sleep(backoff.next_delay(self.now())).await;
+            self.wait(backoff.next_delay(self.now())).await;
             match self.connect().await {
                 Ok(connection) => {
                     let (server, lane) = (self.server.name.clone(), self.lane.purpose);
@@ -148,8 +174,41 @@ impl Node {
         }
     }
 
+    // While the cluster is down, changed routes (a replica was promoted) are a reason to try before the delay is
+    // over. The wait lasts at least `DOWN_LEAST`.
+    async fn wait(&self, delay: Duration) {
+        if !self.may_be_down() {
+            return tokio::time::sleep(delay).await;
+        }
+        let mut changes = self.deployment.changes();
+        tokio::time::sleep(delay.min(DOWN_LEAST)).await;
+        let _ = tokio::time::timeout(delay.saturating_sub(DOWN_LEAST), changes.changed()).await;
+    }
+
+    fn may_be_down(&self) -> bool {
+        self.downs.load(Ordering::Relaxed) > 0
+    }
+
+    // The topology does not show a node as connected before its cluster is up. Otherwise all waiting callers would
+    // send their requests, and be refused.
+    async fn must_be_up(&self, link: &impl Link) -> Result<(), TransportError> {
+        if !self.may_be_down() {
+            return Ok(());
+        }
+        let args = vec![Arg::word(NO_LOCK), Arg::word(NO_LOCK)];
+        // Every reply except `CLUSTERDOWN` means that the cluster is up, also a redirect to another node, and a
+        // missing right.
+        let asked = link.request("HEXISTS", args, self.lane.command_timeout).await;
+        if !matches!(asked, Err(Failure::Refused(text)) if text.starts_with("CLUSTERDOWN")) {
+            return Ok(());
+        }
+        let detail = format!("redis {}: the cluster is down; see CLUSTER INFO", self.server.name);
+        Err(TransportError::without_effect(ErrorKind::NotReady, Some(self.server.id), detail))
+    }
+
     pub(crate) async fn connect(&self) -> Result<Arc<Connection>, TransportError> {
         let (link, run, checked) = self.server.connect(self.lane).await?;
+        self.must_be_up(&*link).await?;
         let config = self.server.config();
         let is_open = checked.features.is_to_be_asked_again(config);
         let terms = Terms {
@@ -207,3 +266,8 @@ impl Drop for Node {
         }
     }
 }
+
+/// After the cluster was found down, the node waits at least this long before it tries again.
+const DOWN_LEAST: Duration = Duration::from_millis(500);
+/// A key that no lock uses. The reply to a read of it shows whether the cluster is up.
+const NO_LOCK: &str = "leasehold";

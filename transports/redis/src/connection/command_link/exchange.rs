@@ -1,7 +1,8 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
-//! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and
-//! an idle one sends at once.
+//! All requests that came since the last write go out in one write. So a busy connection needs few system calls. While
+//! few requests are unanswered, whoever adds one writes it: so an idle connection sends without waking the task. Not over
+//! TLS, which has one state for both directions: the task may be in the middle of a read.
 
 use std::{
     io,
@@ -11,11 +12,15 @@ use std::{
 use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
 use redis_protocol::resp2::decode::decode_bytes_mut;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::{Notify, oneshot, watch},
 };
 
-use super::{super::lost::Lost, requests::Requests};
+use super::{
+    super::lost::Lost,
+    direct::Direct,
+    requests::{Added, Requests},
+};
 use crate::{connection::traffic::Traffic, wire::depth::Depth};
 
 /// Gets the reply to one request.
@@ -26,31 +31,49 @@ pub(super) struct Exchange {
     requests: Mutex<Requests<ReplyTo>>,
     unwritten: Notify,
     dead: watch::Sender<bool>,
+    direct: Direct,
     pub(super) traffic: Arc<Traffic>,
 }
 
 impl Exchange {
-    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
+    pub(super) fn new(traffic: Arc<Traffic>, direct: Direct) -> Self {
         let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), dead, traffic }
+        Self { requests, unwritten: Notify::new(), dead, direct, traffic }
     }
 
-    /// Puts requests with this function, all behind each other, and has them written.
+    /// Adds requests with this function, all behind each other, and has them written.
+    ///
+    /// # Errors
+    /// As the function.
     pub(super) fn put(
         &self,
-        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<bool, Lost>,
+        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<Added, Lost>,
     ) -> Result<(), Lost> {
-        let is_first = put(&mut self.lock())?;
-        if is_first {
-            self.unwritten.notify_one();
+        let added = put(&mut self.lock())?; // unlocked before the write
+        match added {
+            Added::MayBeWritten => self.write_directly(),
+            Added::WakesTask => self.unwritten.notify_one(),
+            Added::GoesWithOthers => {}
         }
         Ok(())
+    }
+
+    // What cannot be written now is left to the task, and an error too: the task meets the same one.
+    fn write_directly(&self) {
+        let Some(socket) = self.direct.socket() else { return self.unwritten.notify_one() };
+        let Some(bytes) = self.lock().begin_write() else { return };
+        let written = socket.try_write(&bytes).unwrap_or(0);
+        let has_more = self.lock().end_write(bytes, written);
+        if has_more {
+            self.unwritten.notify_one();
+        }
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
     pub(super) fn end(&self, why: Lost) {
         let waiting = self.lock().end(why);
         drop(waiting); // wakes tasks, so not under the lock
+        self.direct.close();
         self.dead.send_replace(true);
     }
 
@@ -69,17 +92,16 @@ impl Exchange {
     /// ends too.
     pub(super) fn run(
         self: Arc<Self>,
-        socket: impl AsyncRead + AsyncWrite + Send + 'static,
+        (reader, writer): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send),
     ) -> impl Future<Output = ()> + Send {
         let end = EndOnDrop(self);
-        async move { end.0.end(end.0.read_and_write(socket).await) }
+        async move { end.0.end(end.0.read_and_write(reader, writer).await) }
     }
 
-    async fn read_and_write(&self, socket: impl AsyncRead + AsyncWrite) -> Lost {
+    async fn read_and_write(&self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) -> Lost {
         // A server that refuses a connection may speak first. Its words are the reply to the first request.
         self.unwritten.notified().await;
         self.unwritten.notify_one();
-        let (reader, writer) = tokio::io::split(socket);
         tokio::select! {
             biased;
             lost = self.read(reader) => lost,
@@ -87,7 +109,7 @@ impl Exchange {
         }
     }
 
-    async fn read(&self, mut socket: ReadHalf<impl AsyncRead>) -> Lost {
+    async fn read(&self, mut socket: impl AsyncRead + Unpin) -> Lost {
         let mut replies = Replies::default();
         loop {
             match socket.read_buf(replies.room()).await {
@@ -113,16 +135,18 @@ impl Exchange {
         Ok(())
     }
 
-    async fn write(&self, mut socket: WriteHalf<impl AsyncWrite>) -> Lost {
-        let mut bytes = Vec::new();
+    async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
         loop {
             self.unwritten.notified().await;
-            self.lock().take_unwritten(&mut bytes);
-            if let Err(error) = write_all(&mut socket, &bytes).await {
-                return Lost::of_io(&error);
-            }
-            if bytes.capacity() > KEPT_BYTES {
-                bytes = Vec::new();
+            loop {
+                let Some(bytes) = self.lock().begin_write() else { break };
+                if let Err(error) = write_all(&mut socket, &bytes).await {
+                    return Lost::of_io(&error);
+                }
+                let written = bytes.len();
+                if !self.lock().end_write(bytes, written) {
+                    break;
+                }
             }
         }
     }
@@ -182,5 +206,3 @@ fn invalid(text: &str) -> io::Error {
 }
 
 const READ_BYTES: usize = 16 * 1024;
-/// A buffer that has grown beyond this is given back after the write.
-const KEPT_BYTES: usize = 64 * 1024;

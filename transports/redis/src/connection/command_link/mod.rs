@@ -4,6 +4,7 @@
 //! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
 //! local socket with a check had to stand between fred and the server. `benches/README.md` has the figures.
 
+mod direct;
 mod exchange;
 mod login;
 mod requests;
@@ -14,13 +15,14 @@ use std::{sync::Arc, time::Duration};
 
 use fred::types::Resp3Frame as Frame;
 use leasehold::{clock::Clock, transport::TransportError};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::oneshot,
-    task::AbortHandle,
-};
+#[cfg(any(feature = "tls", test))]
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{net::TcpStream, sync::oneshot, task::AbortHandle};
 
-use self::exchange::Exchange;
+use self::{
+    direct::{Direct, Half},
+    exchange::Exchange,
+};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
     link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
@@ -42,7 +44,7 @@ impl Link for CommandLink {
         let password = read_password(&target, step).await?;
         let socket = connect(&target, step).await?;
         let link = match socket {
-            Socket::Plain(socket) => Self::over(socket, clock),
+            Socket::Plain(socket) => Self::over_tcp(Arc::new(socket), clock),
             #[cfg(feature = "tls")]
             Socket::Tls(socket) => Self::over(socket, clock),
         };
@@ -71,9 +73,17 @@ impl Link for CommandLink {
 }
 
 impl CommandLink {
+    fn over_tcp(socket: Arc<TcpStream>, clock: Clock) -> Self {
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::to(socket.clone())));
+        let halves = (Half(socket.clone()), Half(socket));
+        let task = tokio::spawn(exchange.clone().run(halves)).abort_handle();
+        Self { exchange, task }
+    }
+
+    #[cfg(any(feature = "tls", test))]
     fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock)));
-        let task = tokio::spawn(exchange.clone().run(socket)).abort_handle();
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::none()));
+        let task = tokio::spawn(exchange.clone().run(tokio::io::split(socket))).abort_handle();
         Self { exchange, task }
     }
 
@@ -112,9 +122,9 @@ impl CommandLink {
         let ((asked_to, asked), (reply_to, reply)) = (oneshot::channel(), oneshot::channel());
         // `ASKING` applies to the next command on the connection, so no other command may be put between the two.
         let put = self.exchange.put(|requests| {
-            let is_first = requests.put("ASKING", &[], asked_to)?;
+            let added = requests.put("ASKING", &[], asked_to)?;
             requests.put(command, args, reply_to)?;
-            Ok(is_first)
+            Ok(added)
         });
         let reply = self.reply(put.map(|()| reply), timeout).await;
         match reply {

@@ -11,35 +11,80 @@ use crate::wire::{arg::Arg, encode::push_command};
 #[derive(Debug)]
 pub(super) struct Requests<W> {
     unwritten: Vec<u8>,
+    /// Whether the task has got the first request, for which it waits before it reads.
+    has_begun: bool,
+    is_writing: bool,
     waiting: VecDeque<W>,
     end: Option<Lost>,
+    /// An empty buffer that was used before.
+    spare: Vec<u8>,
+}
+
+/// What is to be done for a request that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// The task does not write, and few requests are unanswered: whoever has added it may write it.
+    MayBeWritten,
+    /// The task must be woken, and writes it.
+    WakesTask,
+    /// It goes with others, of which the task knows.
+    GoesWithOthers,
 }
 
 impl<W> Default for Requests<W> {
     fn default() -> Self {
-        Self { unwritten: Vec::new(), waiting: VecDeque::new(), end: None }
+        Self {
+            unwritten: Vec::new(),
+            has_begun: false,
+            is_writing: false,
+            waiting: VecDeque::new(),
+            end: None,
+            spare: Vec::new(),
+        }
     }
 }
 
 impl<W> Requests<W> {
-    /// Adds a request. Returns whether nothing else was unwritten.
+    /// Adds a request.
     ///
     /// # Errors
     /// Why the connection has ended. Then nothing was added.
-    pub(super) fn put(&mut self, command: &str, args: &[Arg], waits: W) -> Result<bool, Lost> {
+    pub(super) fn put(&mut self, command: &str, args: &[Arg], waits: W) -> Result<Added, Lost> {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
         let is_first = self.unwritten.is_empty();
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(waits);
-        Ok(is_first)
+        Ok(match (is_first, self.is_writing) {
+            (true, false) if has_begun && self.waiting.len() <= FEW => Added::MayBeWritten,
+            (true, false) => Added::WakesTask,
+            // Who writes looks again when the write has ended.
+            (_, true) | (false, _) => Added::GoesWithOthers,
+        })
     }
 
-    /// Puts the unwritten bytes in the place of `bytes`, which are dropped.
-    pub(super) fn take_unwritten(&mut self, bytes: &mut Vec<u8>) {
-        bytes.clear();
-        std::mem::swap(&mut self.unwritten, bytes);
+    /// Begins a write: returns all bytes to write. `None`: there are none, or a write is under way.
+    pub(super) fn begin_write(&mut self) -> Option<Vec<u8>> {
+        if self.is_writing || self.unwritten.is_empty() {
+            return None;
+        }
+        self.is_writing = true;
+        Some(std::mem::replace(&mut self.unwritten, std::mem::take(&mut self.spare)))
+    }
+
+    /// Ends a write of `bytes`, of which the first `written` were written. Returns whether there is more to write.
+    pub(super) fn end_write(&mut self, mut bytes: Vec<u8>, written: usize) -> bool {
+        self.is_writing = false;
+        if written < bytes.len() && self.end.is_none() {
+            self.unwritten.splice(..0, bytes.drain(written..));
+        }
+        if bytes.capacity() <= KEPT_BYTES {
+            bytes.clear();
+            self.spare = bytes;
+        }
+        !self.unwritten.is_empty()
     }
 
     /// Who waits for the next reply. `None`: nobody does.
@@ -50,7 +95,7 @@ impl<W> Requests<W> {
     /// Refuses every later request. Returns those who wait. The first reason stays.
     pub(super) fn end(&mut self, why: Lost) -> VecDeque<W> {
         self.end.get_or_insert(why);
-        self.unwritten = Vec::new();
+        (self.unwritten, self.spare) = Default::default();
         std::mem::take(&mut self.waiting)
     }
 
@@ -60,41 +105,92 @@ impl<W> Requests<W> {
     }
 }
 
+/// With more unanswered requests than these, the task writes: it finds more to write at once. As many round trips of a
+/// lone caller as it can have unanswered.
+const FEW: usize = 2;
+/// A buffer that has grown beyond this is given back after the write.
+const KEPT_BYTES: usize = 64 * 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn two() -> Requests<u8> {
-        let mut requests = Requests::default();
-        assert!(requests.put("A", &[], 1).unwrap(), "the first");
-        assert!(!requests.put("B", &[], 2).unwrap());
-        requests
+    fn put(requests: &mut Requests<u8>, command: &str, waits: u8) -> Added {
+        requests.put(command, &[], waits).expect("not ended")
     }
 
-    fn taken(requests: &mut Requests<u8>) -> Vec<u8> {
-        let mut bytes = b"written before".to_vec();
-        requests.take_unwritten(&mut bytes);
-        bytes
+    fn two() -> Requests<u8> {
+        let mut requests = Requests::default();
+        assert_eq!(put(&mut requests, "A", 1), Added::WakesTask, "the first of the connection");
+        assert_eq!(put(&mut requests, "B", 2), Added::GoesWithOthers);
+        requests
     }
 
     #[test]
     fn bytes_and_those_who_wait_keep_the_order_of_the_requests() {
         let mut requests = two();
-        assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
-        assert_eq!(requests.next(), Some(1));
-        assert!(requests.put("C", &[], 3).unwrap(), "all others were taken");
-        assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nC\r\n");
-        assert_eq!([requests.next(), requests.next(), requests.next()], [Some(2), Some(3), None]);
-        assert_eq!(taken(&mut requests), b"");
+        let bytes = requests.begin_write().expect("two");
+        assert_eq!(bytes, b"*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+        assert!(!requests.end_write(bytes, 22));
+        assert_eq!([requests.next(), requests.next(), requests.next()], [Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn what_comes_during_a_write_is_written_behind_it() {
+        let mut requests = two();
+        let bytes = requests.begin_write().expect("two");
+        assert_eq!(put(&mut requests, "C", 3), Added::GoesWithOthers);
+        assert_eq!(requests.begin_write(), None, "one write at a time");
+        assert!(requests.end_write(bytes, 22), "there is more");
+        assert_eq!(requests.begin_write().expect("one"), b"*1\r\n$1\r\nC\r\n");
+    }
+
+    #[test]
+    fn the_rest_of_a_write_goes_before_what_came_meanwhile() {
+        let mut requests = two();
+        let bytes = requests.begin_write().expect("two");
+        put(&mut requests, "C", 3);
+        assert!(requests.end_write(bytes, 11));
+        assert_eq!(requests.begin_write().expect("two"), b"*1\r\n$1\r\nB\r\n*1\r\n$1\r\nC\r\n");
+    }
+
+    #[test]
+    fn with_few_unanswered_the_caller_writes_otherwise_the_task() {
+        let mut requests = two();
+        let bytes = requests.begin_write().expect("two");
+        assert!(!requests.end_write(bytes, 22));
+        assert_eq!([requests.next(), requests.next()], [Some(1), Some(2)]);
+        for waits in 0..4 {
+            let expected = if usize::from(waits) < FEW { Added::MayBeWritten } else { Added::WakesTask };
+            assert_eq!(put(&mut requests, "A", waits), expected, "{waits}");
+            let bytes = requests.begin_write().expect("one");
+            assert!(!requests.end_write(bytes, 11));
+        }
+        requests.next();
+        requests.next();
+        requests.next();
+        assert_eq!(put(&mut requests, "A", 9), Added::MayBeWritten);
     }
 
     #[test]
     fn the_end_drops_the_bytes_frees_those_who_wait_and_refuses_what_comes() {
         let mut requests = two();
-        assert_eq!(requests.end(Lost::of_details("first")), [1, 2]);
+        let bytes = requests.begin_write().expect("two");
+        put(&mut requests, "C", 3);
+        assert_eq!(requests.end(Lost::of_details("first")), [1, 2, 3]);
         assert!(requests.end(Lost::of_details("second")).is_empty());
-        assert_eq!(taken(&mut requests), b"");
+        assert!(!requests.end_write(bytes, 11), "the rest is dropped");
+        assert_eq!(requests.begin_write(), None);
         assert_eq!(requests.put("C", &[], 3).unwrap_err().to_string(), "first");
         assert_eq!(requests.next(), None);
+    }
+
+    #[test]
+    fn a_large_buffer_is_not_kept() {
+        let mut requests = Requests::<u8>::default();
+        requests.end_write(Vec::with_capacity(KEPT_BYTES + 1), 0);
+        assert_eq!(requests.spare.capacity(), 0);
+        requests.end_write(Vec::with_capacity(KEPT_BYTES), 0);
+        assert_eq!(requests.spare.capacity(), KEPT_BYTES);
     }
 }

@@ -202,6 +202,62 @@ async fn replies_are_read_while_a_write_waits() {
     assert!(matches!(second, Err(Failure::TimedOut)));
 }
 
+#[tokio::test]
+async fn over_tcp_a_lone_request_is_written_by_whoever_makes_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let (mut server, _) = listener.accept().await.expect("a connection");
+    let link = CommandLink::over_tcp(Arc::new(socket), Clock::Boot);
+    for lone in 1..=20 {
+        let asked = link.ask("A", &[], LONG); // not polled: only the writing counts
+        if lone == 1 {
+            tokio::task::yield_now().await; // the task writes the first one
+        }
+        let mut bytes = [0; 11];
+        server.readable().await.expect("open");
+        assert_eq!(server.read_exact(&mut bytes).await.expect("it was written"), 11);
+        server.write_all(format!(":{lone}\r\n").as_bytes()).await.expect("open");
+        assert_eq!(number(asked.await), lone);
+    }
+    link.kill();
+    assert_eq!(server.read(&mut [0]).await.expect("closed"), 0, "no part of the link keeps the socket");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_of_many_threads_keep_their_replies_apart() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let (server, _) = listener.accept().await.expect("a connection");
+    // Repeats the number of each `ECHO n`: "*2", "$4", "ECHO", "$n", "n".
+    let echo = tokio::spawn(async move {
+        let (reader, mut writer) = server.into_split();
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(reader));
+        let mut count = 0;
+        while let Ok(Some(line)) = lines.next_line().await {
+            count += 1;
+            if count % 5 == 0 {
+                writer.write_all(format!(":{line}\r\n").as_bytes()).await.expect("open");
+            }
+        }
+    });
+    let link = Arc::new(CommandLink::over_tcp(Arc::new(socket), Clock::Boot));
+    let asked = (0..8).map(|caller| {
+        let link = link.clone();
+        tokio::spawn(async move {
+            for n in (0..2_000).map(|n| caller * 10_000 + n) {
+                assert_eq!(number(link.ask("ECHO", &[Arg::Number(n)], LONG).await), n);
+            }
+        })
+    });
+    for asked in asked.collect::<Vec<_>>() {
+        asked.await.expect("each got its own replies");
+    }
+    link.kill();
+    echo.await.expect("the socket was closed");
+}
+
 #[test]
 fn requests_do_not_outlive_the_runtime_of_their_link() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
