@@ -39,7 +39,14 @@ fn length(lines: &[&str], indent: usize) -> Option<usize> {
         return None; // a declaration
     }
     let brace = format!("{}}}", " ".repeat(indent));
-    lines.iter().position(|line| *line == brace).map(|end| end + 1)
+    let ends_here = |line: &str| line == brace || is_end_of_declaration(line, indent);
+    let end = lines.iter().position(|line| ends_here(line))?;
+    (lines[end] == brace).then_some(end + 1)
+}
+
+// The last line of a declaration over several lines: `) -> impl Future;`.
+fn is_end_of_declaration(line: &str, indent: usize) -> bool {
+    line.starts_with(&format!("{})", " ".repeat(indent))) && line.ends_with(';')
 }
 
 #[test]
