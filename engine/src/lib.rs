@@ -10,6 +10,9 @@
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
 //!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+compile_error!("leasehold needs Linux: its clock must go on while the machine is suspended (CLOCK_BOOTTIME)");
+
 mod acquire;
 pub mod clock;
 mod compose;

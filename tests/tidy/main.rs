@@ -7,6 +7,7 @@ mod first_build;
 mod functions;
 mod growth;
 mod imports;
+mod packages;
 mod promises;
 mod rust_version;
 mod secrets;
