@@ -3,6 +3,7 @@
 
 mod config;
 mod exporters;
+mod first_screen;
 mod fleet;
 mod fleet_and_failures;
 mod fleet_kinds;

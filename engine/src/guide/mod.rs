@@ -17,44 +17,60 @@
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
 
+// The links of a page lead to files of the repository, so that it can be read there. Of two definitions the first one
+// counts: those of links.md lead to the items.
+#[doc = include_str!("links.md")]
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("ttl.md")]
 pub mod ttl {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("fencing.md")]
 pub mod fencing {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("losing.md")]
 pub mod losing {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("reentry.md")]
 pub mod reentry {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("sharing.md")]
 pub mod sharing {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("counting.md")]
 pub mod counting {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("many.md")]
 pub mod many {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("multi.md")]
 pub mod multi {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("quorum.md")]
 pub mod quorum {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("metrics.md")]
 pub mod metrics {}
