@@ -9,6 +9,7 @@ mod fleet_and_failures;
 mod fleet_kinds;
 mod fleet_refuses;
 mod fleet_tells;
+mod guarded_handler;
 mod history;
 mod pair;
 mod place;

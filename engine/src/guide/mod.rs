@@ -14,6 +14,8 @@
 //! | [`multi`] | How are several locks held all together? |
 //! | [`quorum`] | How does a lock survive the loss of a server? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
+//! | [`services`] | How does a request handler use a lock, and what does it answer? |
+//! | [`configuration`] | Where do settings come from, and which of them matter? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
 
@@ -66,6 +68,14 @@ pub mod quorum {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("services.md")]
+pub mod services {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("configuration.md")]
+pub mod configuration {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("testing.md")]
