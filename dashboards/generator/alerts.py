@@ -101,7 +101,7 @@ ALERTS = [
         "for": 0,
         "summary": "{{ $labels.job }} uses more lock classes than are told apart",
         "description": "{{ $value }} lock handles count as class _other until the process restarts.",
-        "panel": ("Backend", "Locks of a class too many"),
+        "panel": ("Backend", "Locks counted as _other"),
     },
 ]
 
