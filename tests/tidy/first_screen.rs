@@ -1,4 +1,4 @@
-//! What README.md says about versions and features is so.
+//! What README.md says about versions and features is so, and the page of the examples has all of them.
 
 use std::{collections::BTreeSet, fs};
 
@@ -57,6 +57,17 @@ fn every_server_that_is_tested_is_named() {
     let versions: Vec<_> = names.collect();
     assert!(versions.len() >= 4, "{versions:?}");
     assert!(versions.iter().all(|version| row.contains(version)), "{versions:?} in {row}");
+}
+
+#[test]
+fn every_example_has_a_row_in_their_readme() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect(path);
+    let (manifest, page) = (read("examples/Cargo.toml"), read("examples/README.md"));
+    let programs = manifest.split("[[bin]]\nname = \"").skip(1).filter_map(|rest| rest.split('"').next());
+    let programs: Vec<_> = programs.collect();
+    assert!(programs.len() > 10, "{programs:?}");
+    let missing: Vec<_> = programs.iter().filter(|name| !page.contains(&format!("| `{name}` |"))).collect();
+    assert!(missing.is_empty(), "add a row to examples/README.md for {missing:?}");
 }
 
 const LIBRARIES: [&str; 3] = ["leasehold", "leasehold-memory", "leasehold-redis"];
