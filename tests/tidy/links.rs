@@ -11,7 +11,7 @@ use crate::{markdown, sources::root};
 /// The sites that a page may name; each was read, and is not the address of this project.
 const SITES: [&str; 6] = [
     "antirez.com",          // the discussion of Redlock
-    "github.com",           // issues of Redisson
+    REDISSON,               // its issues
     "martin.kleppmann.com", // fencing
     "redis.io",             // Redlock
     "redisson.pro",         // what its paid edition has
@@ -89,9 +89,17 @@ fn every_link_leads_to_a_file_and_a_heading() {
 /// The sites of a text, also those outside of links.
 fn sites(text: &str) -> BTreeSet<&str> {
     let addresses = text.split("https://").skip(1).chain(text.split("http://").skip(1));
-    let is_end = |character: char| !(character.is_ascii_alphanumeric() || ".-:[]".contains(character));
-    addresses.map(|address| address.split(is_end).next().unwrap_or_default()).collect()
+    addresses.map(site).collect()
 }
+
+/// The host of an address. Of the host that many projects share, the one that may be named.
+fn site(address: &str) -> &str {
+    let is_end = |character: char| !(character.is_ascii_alphanumeric() || ".-:[]".contains(character));
+    let host = address.split(is_end).next().unwrap_or_default();
+    if address.starts_with(&format!("{REDISSON}/")) { REDISSON } else { host }
+}
+
+const REDISSON: &str = "github.com/redisson/redisson";
 
 fn is_this_machine(site: &str) -> bool {
     site.starts_with("127.0.0.1") || site.starts_with("localhost")
@@ -125,4 +133,10 @@ fn a_link_to_nothing_is_found() {
     assert_eq!(fault("#to-be-found"), None);
     assert!(fault("#lost").is_some() && fault("CHANGELOG.md#to-be-found").is_some());
     assert!(fault("nowhere.md").is_some() && fault("CHANGELOG.md").is_none());
+}
+
+#[test]
+fn of_a_shared_host_one_project_may_be_named() {
+    let text = "https://github.com/redisson/redisson/issues/1 http://127.0.0.1:9464/x https://github.com/a/b";
+    assert_eq!(sites(text), BTreeSet::from([REDISSON, "127.0.0.1:9464", "github.com"]));
 }
