@@ -1,4 +1,4 @@
-//! The lock saves work, the token saves data: a storage that refuses a writer whose lease has passed to somebody else.
+//! A storage that refuses a writer whose lease is over, by its fencing token.
 //! `cargo example fenced_write [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! The first writer goes on after its lease has ended without looking: a long pause of the process does just that. No

@@ -4,7 +4,7 @@ from generator import output
 
 def faults(folder):
     files = output.files()
-    kept = {str(path.relative_to(folder)) for path in [*folder.glob("boards/*"), *folder.glob("rules/*.yml")]}
+    kept = {str(path.relative_to(folder)) for path in [*folder.glob("boards/*"), *folder.glob("rules/**/*.yml")]}
     strangers = [f"{name} is not generated" for name in sorted(kept - files.keys())]
     return strangers + [
         f"{name} is not what the generator writes: run dashboards/generate"

@@ -3,9 +3,10 @@
 Classes named `leader` or `..._leader` are left out of the alerts on long waits and holds, which are normal for them.
 """
 from .board import uid
+from .repository import address
 from .rule_file import duration
 
-RUNBOOK = "https://example.invalid/leasehold/blob/main/dashboards/RUNBOOK.md"
+RUNBOOK = address("dashboards/RUNBOOK.md")
 ORDINARY = 'class!~"(.*_)?leader"'
 PAGE, TICKET = "page", "ticket"
 
@@ -100,7 +101,7 @@ ALERTS = [
         "for": 0,
         "summary": "{{ $labels.job }} uses more lock classes than are told apart",
         "description": "{{ $value }} lock handles count as class _other until the process restarts.",
-        "panel": ("Backend", "Locks of a class too many"),
+        "panel": ("Backend", "Locks counted as _other"),
     },
 ]
 

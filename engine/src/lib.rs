@@ -8,7 +8,11 @@
 //!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
 //!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
-//!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   servers](guide::quorum), [shutdown](guide::shutdown), [services](guide::services),
+//!   [configuration](guide::configuration), [testing](guide::testing), [metrics](guide::metrics).
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+compile_error!("leasehold needs Linux: its clock must go on while the machine is suspended (CLOCK_BOOTTIME)");
 
 mod acquire;
 pub mod clock;

@@ -3,11 +3,13 @@
 
 mod config;
 mod exporters;
+mod first_screen;
 mod fleet;
 mod fleet_and_failures;
 mod fleet_kinds;
 mod fleet_refuses;
 mod fleet_tells;
+mod guarded_handler;
 mod history;
 mod pair;
 mod place;

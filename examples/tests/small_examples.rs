@@ -37,6 +37,19 @@ fn fenced() {
 }
 
 #[test]
+fn fenced_sql() {
+    let said = [
+        "the first holder inserts: true",
+        "it writes again: true",
+        "the second holder writes: true",
+        "the first holder updates late: false",
+        "the first holder inserts late: false",
+        "the order is paid",
+    ];
+    unless_stalled(|| in_memory_and_on_redis(env!("CARGO_BIN_EXE_fenced_sql"), &said)); // its ttl is 1 s
+}
+
+#[test]
 fn fair() {
     let said = ["served in the order of arrival: 1 2 3 4 5", "a try is refused while others wait: true"];
     in_memory_and_on_redis(env!("CARGO_BIN_EXE_fair"), &said);

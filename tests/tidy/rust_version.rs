@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-fn metadata() -> Value {
+pub(crate) fn metadata() -> Value {
     let cargo = env!("CARGO");
     let arguments = ["metadata", "--format-version", "1", "--locked", "--offline"];
     let told =

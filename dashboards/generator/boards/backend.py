@@ -159,7 +159,7 @@ PROCESS = [
         wide=12,
     ),
     lines(
-        "Locks of a class too many",
+        "Locks counted as _other",
         "Lock handles whose class was refused, since the process started. They count as class _other.",
         [series("sum by (instance) (leasehold_classes_overflow_total{@process})", "{{instance}}")],
         wide=12,

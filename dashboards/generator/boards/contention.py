@@ -107,7 +107,7 @@ OUTCOMES = [
         unit="ops",
     ),
     lines(
-        "Waiting, of the most allowed",
+        "Callers waiting, of their limit",
         "Callers waiting, as a share of waiters_max. At 1 the engine refuses callers.",
         [series("sum by (instance) (leasehold_waiters{@process}) / max by (instance) (leasehold_callers_max{@process})", "{{instance}}")],
         unit="percentunit",
@@ -133,7 +133,7 @@ HOLDS = [
 
 WAKEUPS = [
     lines(
-        "Asks behind the first, by cause",
+        "Further asks, by cause",
         "notice: the lock was released. turn: this process released the lock just before. expiry: the ttl of the holder ended. poll: a spin lock was held at the last poll. safety_poll and resync: notices may be missing. retry: no answer before.",
         [series("sum by (source) (rate(leasehold_wakeups_total{@lock}[@rate]))", "{{source}}")],
         unit="ops",

@@ -18,7 +18,7 @@ LOSSES = [
         shade=colours.BAD,
     ),
     lines(
-        "Told after the deadline",
+        "Delay of loss reports",
         "Time from the deadline of a lease to the report of its loss; 0 while no lease is lost at its deadline. The server keeps the lock for the margin longer; above the margin, two owners may hold the lock.",
         [
             mean("leasehold_lease_lost_detected_seconds", "@process", "mean"),
@@ -33,13 +33,13 @@ LOSSES = [
         [series("sum by (class) (leasehold_in_jeopardy{@lock})", "{{class}}")],
     ),
     lines(
-        "Into jeopardy",
+        "Leases that entered jeopardy",
         "Times a lease got into jeopardy, by class.",
         [series("sum by (class) (rate(leasehold_lease_jeopardy_total{@lock}[@rate]))", "{{class}}")],
         unit="ops",
     ),
     lines(
-        "Clocks and foreign hands",
+        "Unexpected ttls",
         "Renewals that found a ttl that is not possible: the server's clock stepped, or another client changed the lock.",
         [series("sum by (class) (increase(leasehold_ttl_surprises_total{@lock}[@rate]))", "{{class}}")],
     ),
@@ -141,7 +141,7 @@ HOLDS = [
         value="Held for",
     ),
     lines(
-        "Held, of the most allowed",
+        "Leases held, of their limit",
         "Leases held, as a share of leases_max. At 1 the engine refuses acquires.",
         [series("sum by (instance) (leasehold_held{@process}) / max by (instance) (leasehold_leases_max{@process})", "{{instance}}")],
         unit="percentunit",

@@ -192,7 +192,7 @@ impl Lease {
     }
 
     /// A number that is higher than the number of every earlier holder of this lock. Store it beside the data, and
-    /// refuse a write with a smaller number: the lock saves work, the token saves data. The
+    /// refuse a write with a smaller number: the lock avoids work that is done twice, the token protects the data. The
     /// [guide](crate::guide::fencing) shows how.
     ///
     /// # Examples

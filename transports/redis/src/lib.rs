@@ -1,3 +1,10 @@
+// The page's links lead to files of the repository. Of two definitions the first one counts: here they lead to items.
+#![doc = "[`ConfigFile`]: crate::ConfigFile"]
+#![doc = "[`RedisConfig`]: crate::RedisConfig"]
+#![doc = "[`RedisConfig::check`]: crate::RedisConfig::check"]
+#![doc = "[`RedisConfig::from_url`]: crate::RedisConfig::from_url"]
+#![doc = "[`operators`]: crate::operators"]
+#![doc = ""]
 #![doc = include_str!("../README.md")]
 
 mod admin;
