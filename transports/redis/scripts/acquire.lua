@@ -18,20 +18,20 @@ if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {2, now} end
 
--- The first look is a pcall of HEXISTS: a key of another type answers WRONGTYPE before anything is written.
-local mine = redis.pcall('hexists', KEYS[1], ARGV[2])
-if type(mine) == 'table' then return mine end
+-- The owner is asked for only if there is a key: without one, which is the usual case, that saves a call. A key of
+-- another type answers WRONGTYPE to that question, before anything is written.
 local left = redis.pcall('pttl', KEYS[1])
 if type(left) == 'table' then return left end
-
-if mine == 1 then
+if left ~= -2 then
+  local mine = redis.pcall('hexists', KEYS[1], ARGV[2])
+  if type(mine) == 'table' then return mine end
+  if mine == 0 then return {0, left, now} end
   if left < tonumber(ARGV[1]) then
     local set = redis.pcall('pexpire', KEYS[1], ARGV[1])
     if type(set) == 'table' then return set end
   end
   return {1, now}
 end
-if left ~= -2 then return {0, left, now} end
 
 -- Without the right to HDEL a refused PEXPIRE could not be taken back, so that right is asked for before the write.
 if redis.acl_check_cmd then

@@ -85,3 +85,30 @@ impl AsyncWrite for Half {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn socket() -> Arc<TcpStream> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Arc::new(TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens"))
+    }
+
+    #[tokio::test]
+    async fn a_forked_child_writes_nothing_to_the_connection_of_its_parent() {
+        let ours = Direct::to(socket().await);
+        assert!(ours.socket().is_some());
+        let parents = Direct { process: std::process::id() + 1, ..ours };
+        assert!(parents.socket().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_closed_one_keeps_no_socket() {
+        let socket = socket().await;
+        let direct = Direct::to(socket.clone());
+        direct.close();
+        assert!(direct.socket().is_none());
+        assert_eq!(Arc::strong_count(&socket), 1);
+    }
+}
