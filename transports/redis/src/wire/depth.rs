@@ -11,6 +11,8 @@ pub(crate) struct Depth {
     /// The number of missing elements of each open array.
     open: Vec<u64>,
     position: Position,
+    /// How many replies have ended in the present piece.
+    whole: usize,
 }
 
 /// Why a stream cannot be passed on.
@@ -60,11 +62,11 @@ enum Counted {
 }
 
 impl Depth {
-    /// Takes the next piece.
+    /// Takes the next piece. Returns how many replies have ended in it.
     ///
     /// # Errors
     /// The stream is nested too deep, or is not RESP2.
-    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), Unreadable> {
+    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<usize, Unreadable> {
         while let Some(&byte) = piece.first() {
             let passed = match self.position {
                 Position::Text(left) => self.pass_text(left, piece.len()),
@@ -74,7 +76,7 @@ impl Depth {
             };
             piece = &piece[passed..];
         }
-        Ok(())
+        Ok(std::mem::take(&mut self.whole))
     }
 
     fn begin(&mut self, byte: u8) -> Result<usize, Unreadable> {
@@ -149,6 +151,7 @@ impl Depth {
             }
             self.open.pop();
         }
+        self.whole += 1;
     }
 }
 
@@ -188,10 +191,11 @@ mod tests {
     #[test]
     fn good_replies_pass_however_they_are_cut() {
         for size in 1..REPLIES.len() {
-            let mut depth = Depth::default();
+            let (mut depth, mut whole) = (Depth::default(), 0);
             for piece in REPLIES.repeat(3).as_bytes().chunks(size) {
-                assert_eq!(depth.take(piece), Ok(()), "in pieces of {size}");
+                whole += depth.take(piece).unwrap_or_else(|why| panic!("{why:?} in pieces of {size}"));
             }
+            assert_eq!(whole, 3 * 9, "in pieces of {size}");
             assert!(depth.open.is_empty() && matches!(depth.position, Position::Start), "{depth:?}");
         }
     }
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn eight_levels_pass_and_nine_do_not() {
         let text = arrays(LEVELS_MAX).repeat(3);
-        assert_eq!(Depth::default().take(text.as_bytes()), Ok(()));
+        assert_eq!(Depth::default().take(text.as_bytes()), Ok(3));
         let text = arrays(2) + &arrays(LEVELS_MAX + 1);
         for size in 1..text.len() {
             let mut depth = Depth::default();

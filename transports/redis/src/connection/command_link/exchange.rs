@@ -126,8 +126,8 @@ impl Exchange {
     }
 
     fn answer_all(&self, replies: &mut Replies, count: usize) -> io::Result<()> {
-        replies.check(count)?;
-        while let Some(frame) = replies.next()? {
+        for _ in 0..replies.take(count)? {
+            let frame = replies.next()?;
             let reply_to = self.lock().next();
             let reply_to = reply_to.ok_or_else(|| invalid("a reply came that no request waits for"))?;
             let _ = reply_to.send(frame); // the request's time may be over
@@ -184,20 +184,23 @@ impl Replies {
         &mut self.bytes
     }
 
-    /// Checks the last `count` bytes. The decoder calls itself once per level of nesting, without a limit.
-    fn check(&mut self, count: usize) -> io::Result<()> {
+    /// Looks at the last `count` bytes, and returns how many more replies are whole. So a reply in many pieces is decoded
+    /// once. The decoder calls itself once per level of nesting, without a limit: a deeper reply is refused here.
+    fn take(&mut self, count: usize) -> io::Result<usize> {
         let before = self.bytes.len().saturating_sub(count);
         let piece = self.bytes.get(before..).unwrap_or_default();
-        self.depth.take(piece).map_err(|why| invalid(why.text()))
+        let whole = self.depth.take(piece).map_err(|why| invalid(why.text()))?;
+        if whole == 0 && self.bytes.len() > REPLY_BYTES_MAX {
+            return Err(invalid("a reply is longer than 64 MiB; the connection was closed"));
+        }
+        Ok(whole)
     }
 
-    /// The next whole reply.
-    fn next(&mut self) -> io::Result<Option<Frame>> {
-        if self.bytes.is_empty() {
-            return Ok(None);
-        }
+    /// The next reply, which is whole.
+    fn next(&mut self) -> io::Result<Frame> {
         let decoded = decode_bytes_mut(&mut self.bytes).map_err(|error| invalid(error.details()))?;
-        Ok(decoded.map(|(frame, ..)| frame.into_resp3()))
+        let (frame, ..) = decoded.ok_or_else(|| invalid("a reply ends elsewhere than it says"))?;
+        Ok(frame.into_resp3())
     }
 }
 
@@ -206,3 +209,5 @@ fn invalid(text: &str) -> io::Error {
 }
 
 const READ_BYTES: usize = 16 * 1024;
+/// Much more than any reply that a command of this crate gets.
+const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -185,6 +185,22 @@ async fn what_is_no_reply_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_without_end_ends_the_connection() {
+    let (link, mut server) = linked();
+    let piece = "x".repeat(1024 * 1024);
+    let flood = async {
+        say(&mut server, "$536870912\r\n").await?;
+        for _ in 0..512 {
+            say(&mut server, &piece).await?;
+        }
+        Ok::<_, io::Error>(())
+    };
+    let (reply, flooded) = tokio::join!(ask(&link, "A"), flood);
+    assert!(lost(reply).contains("longer than 64 MiB"));
+    assert!(flooded.is_err(), "the link has not read all of it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn replies_are_read_while_a_write_waits() {
     let (ours, mut server) = duplex(16);
     let link = CommandLink::over(ours, Clock::Boot);
