@@ -37,8 +37,11 @@ pub(crate) fn begin(runtime: &Handle, task: impl Future<Output = ()> + Send + 's
 
 // `None`: the task is done or has panicked.
 fn poll(runtime: &Handle, task: &mut Task, waker: &Waker) -> Option<()> {
-    let _inside = runtime.enter(); // for timers
-    match guard::call(|| task.as_mut().poll(&mut Context::from_waker(waker))) {
+    let poll = || {
+        let _inside = runtime.enter(); // for timers
+        task.as_mut().poll(&mut Context::from_waker(waker))
+    };
+    match guard::call(poll) {
         Some(Poll::Pending) => Some(()),
         Some(Poll::Ready(())) | None => None,
     }
