@@ -8,7 +8,7 @@
 //!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
 //!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
-//!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   servers](guide::quorum), [one leader](guide::leader), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
 pub mod clock;
@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod owner;
 mod pending_tasks;
 mod permit_id;
+mod recipes;
 mod release;
 mod renewal;
 pub mod routing;
@@ -61,4 +62,5 @@ pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{
     ContendedLock, Event, LockClass, LockKind, Metrics, Recorder, ReleaseOutcome, RenewalOutcome,
 };
+pub use recipes::{Leader, LeaderState, LeaderWatch, LeaseView};
 pub use transport::{AuditLevel, Finding, LockMode, PermitCount};

@@ -25,6 +25,7 @@ mod fenced;
 mod group_commit;
 mod kinds;
 mod late_sends;
+mod leader;
 mod links;
 mod liveness;
 mod looking;

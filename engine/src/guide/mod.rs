@@ -13,6 +13,7 @@
 //! | [`many`] | How are many locks acquired in one call? |
 //! | [`multi`] | How are several locks held all together? |
 //! | [`quorum`] | How does a lock survive the loss of a server? |
+//! | [`leader`] | How does exactly one process of many do some work? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
@@ -49,6 +50,9 @@ pub mod multi {}
 
 #[doc = include_str!("quorum.md")]
 pub mod quorum {}
+
+#[doc = include_str!("leader.md")]
+pub mod leader {}
 
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
