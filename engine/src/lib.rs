@@ -8,7 +8,8 @@
 //!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
 //!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
-//!   servers](guide::quorum), [one leader](guide::leader), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
+//!   servers](guide::quorum), [one leader](guide::leader), [a job per period](guide::job), [shutdown](guide::shutdown),
+//!   [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
 pub mod clock;
@@ -62,5 +63,5 @@ pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{
     ContendedLock, Event, LockClass, LockKind, Metrics, Recorder, ReleaseOutcome, RenewalOutcome,
 };
-pub use recipes::{Leader, LeaderState, LeaderWatch, LeaseView};
+pub use recipes::{Job, JobOutcome, Leader, LeaderState, LeaderWatch, LeaseView};
 pub use transport::{AuditLevel, Finding, LockMode, PermitCount};

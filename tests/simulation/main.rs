@@ -23,6 +23,7 @@ mod fair_random;
 mod fair_refusals;
 mod fenced;
 mod group_commit;
+mod job;
 mod kinds;
 mod late_sends;
 mod leader;

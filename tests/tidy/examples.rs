@@ -3,7 +3,7 @@
 use crate::sources;
 
 /// What users hold.
-const HANDLES: [&str; 16] = [
+const HANDLES: [&str; 17] = [
     "Engine",
     "EngineBuilder",
     "Lock",
@@ -17,6 +17,7 @@ const HANDLES: [&str; 16] = [
     "Quorum",
     "QuorumLock",
     "QuorumLease",
+    "Job",
     "Leader",
     "LeaderWatch",
     "LeaseView",

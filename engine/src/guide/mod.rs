@@ -14,6 +14,7 @@
 //! | [`multi`] | How are several locks held all together? |
 //! | [`quorum`] | How does a lock survive the loss of a server? |
 //! | [`leader`] | How does exactly one process of many do some work? |
+//! | [`job`] | How does a fleet do some work once per period? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
@@ -53,6 +54,9 @@ pub mod quorum {}
 
 #[doc = include_str!("leader.md")]
 pub mod leader {}
+
+#[doc = include_str!("job.md")]
+pub mod job {}
 
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
