@@ -8,10 +8,11 @@
 //!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
 //!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
-//!   servers](guide::quorum), [one leader](guide::leader), [a job per period](guide::job), [shutdown](guide::shutdown),
-//!   [testing](guide::testing), [metrics](guide::metrics).
+//!   servers](guide::quorum), [one leader](guide::leader), [a job per period](guide::job), [threads without a
+//!   runtime](guide::blocking), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
+pub mod blocking;
 pub mod clock;
 mod compose;
 mod config;

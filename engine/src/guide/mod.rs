@@ -15,6 +15,7 @@
 //! | [`quorum`] | How does a lock survive the loss of a server? |
 //! | [`leader`] | How does exactly one process of many do some work? |
 //! | [`job`] | How does a fleet do some work once per period? |
+//! | [`blocking`] | How do threads without a runtime use locks? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`testing`] | How is code with locks tested, without a server and without waiting? |
 //! | [`metrics`] | What does the engine count, and how is it exported? |
@@ -57,6 +58,9 @@ pub mod leader {}
 
 #[doc = include_str!("job.md")]
 pub mod job {}
+
+#[doc = include_str!("blocking.md")]
+pub mod blocking {}
 
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
