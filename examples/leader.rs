@@ -25,7 +25,8 @@ async fn stand(engine: Engine, name: &'static str, retire: watch::Receiver<bool>
 }
 
 /// What only the leader does. It is dropped when the lease is lost. A leader that is deposed learns of it at its next
-/// renewal, within a third of the ttl. So the token goes along with each step, and what is asked can refuse an older one.
+/// renewal, within a third of the ttl. So the token goes along with each step, and what is asked can refuse an older
+/// one.
 async fn lead(name: &str, term: LeaseView, retire: watch::Receiver<bool>) -> Result<(), NotHeld> {
     for step in 1.. {
         term.ensure_held()?;

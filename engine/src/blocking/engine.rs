@@ -79,15 +79,16 @@ impl Engine {
     ///
     /// let engine = Engine::builder(MemoryTransport::new()).build().await?;
     /// let for_threads = blocking::Engine::new(engine.clone())?;
-    /// let task = tokio::task::spawn_blocking(move || for_threads.lock("report").acquire()?.release().map_err(Into::into));
-    /// # let task: tokio::task::JoinHandle<Result<(), Box<dyn std::error::Error + Send + Sync>>> = task;
-    /// task.await?.map_err(|error| error.to_string())?;
+    /// let task = tokio::task::spawn_blocking(move || for_threads.lock("report").acquire());
+    /// let lease = task.await??;
+    /// # drop(lease);
     /// # Ok(())
     /// # }
     /// ```
     pub fn new(engine: crate::Engine) -> Result<Self, Invalid> {
         if engine.inner().clock == Clock::Tokio {
-            let remedy = "runs on your runtime, which a blocked thread may keep from running; build it without on_current_runtime";
+            let remedy = "runs on your runtime, which a blocked thread may keep from running; \
+                          build it without on_current_runtime";
             return Err(Invalid::new("engine", format_args!("{engine:?}"), remedy));
         }
         Ok(Self { engine })
@@ -221,7 +222,8 @@ impl Engine {
     }
 
     /// Ends the engine in order, and blocks for at most `timeout`. Threads that wait for a lock get
-    /// [`ShuttingDown`](crate::AcquireError::ShuttingDown). As [`leasehold::Engine::shutdown`](crate::Engine::shutdown).
+    /// [`ShuttingDown`](crate::AcquireError::ShuttingDown). As
+    /// [`leasehold::Engine::shutdown`](crate::Engine::shutdown).
     ///
     /// # Panics
     /// Inside async code; see [the module](super).

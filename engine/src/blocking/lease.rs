@@ -235,8 +235,8 @@ impl Lease {
         block_on(self.lease.downgrade()).map(Self::of)
     }
 
-    /// Releases the lock, and blocks for the answer, for at most one command timeout (default 1 s). From this call on the
-    /// lease is not held, whatever the server answers. `Ok`: the lock was held to the end.
+    /// Releases the lock, and blocks for the answer, for at most one command timeout (default 1 s). From this call on
+    /// the lease is not held, whatever the server answers. `Ok`: the lock was held to the end.
     ///
     /// # Errors
     /// As [`leasehold::Lease::release`](crate::Lease::release).

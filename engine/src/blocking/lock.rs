@@ -93,8 +93,8 @@ impl Lock {
         Self::of(self.lock.no_renewal())
     }
 
-    /// Sets for how long the lease is renewed. So a thread that hangs does not hold the lock for ever. Default: no limit.
-    /// As [`leasehold::Lock::max_hold`](crate::Lock::max_hold).
+    /// Sets for how long the lease is renewed. So a thread that hangs does not hold the lock for ever. Default: no
+    /// limit. As [`leasehold::Lock::max_hold`](crate::Lock::max_hold).
     ///
     /// # Examples
     /// ```
@@ -148,8 +148,8 @@ impl Lock {
         Self::of(self.lock.reentry(scope))
     }
 
-    /// Blocks until the lock is granted, and returns a lease that is held until it is released, dropped or lost. Without
-    /// a [`wait`](Self::wait) the call blocks for as long as the lock is held.
+    /// Blocks until the lock is granted, and returns a lease that is held until it is released, dropped or lost.
+    /// Without a [`wait`](Self::wait) the call blocks for as long as the lock is held.
     ///
     /// # Errors
     /// As [`leasehold::Lock::acquire`](crate::Lock::acquire).

@@ -27,8 +27,8 @@ impl Campaign {
     /// Campaigns until the lock is granted.
     ///
     /// # Errors
-    /// What does not go away by itself: `Invalid`, `Refused`, `Unsupported`, `ShuttingDown` and so on. Without an answer
-    /// the candidate tries again.
+    /// What does not go away by itself: `Invalid`, `Refused`, `Unsupported`, `ShuttingDown` and so on. Without an
+    /// answer the candidate tries again.
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].

@@ -16,9 +16,9 @@ use crate::{AcquireError, Engine, InspectError, Invalid, Lease, Lock, LossReason
 /// Work that a fleet does once per period: each process tries, and at most one of them runs it. [`Job::new`] makes it.
 ///
 /// - Two runs never overlap: the work runs under a lease, and is dropped when the lease is lost.
-/// - Two runs never begin within `at_least_for` of each other. The time runs on the server, from a moment shortly before
-///   the first run began. No clocks of processes are compared. A run that failed, was stopped or died with its process
-///   counts too.
+/// - Two runs never begin within `at_least_for` of each other. The time runs on the server, from a moment shortly
+///   before the first run began. No clocks of processes are compared. A run that failed, was stopped or died with its
+///   process counts too.
 ///
 /// The [guide](crate::guide::job) compares this with ShedLock, and says when the server can forget that a job was run.
 ///
@@ -234,9 +234,9 @@ impl Job {
     /// the job runs once per `at_least_for`, in any of them.
     ///
     /// The period counts from the begin of the last run, on the server. So begins are not tied to the hour or to
-    /// midnight, and they move later by the time that a begin takes, some milliseconds. A run that takes longer than the
-    /// period delays the next one. Periods in which no process was there are not caught up: there is one run, then the
-    /// next period. A call looks at least once every 10 s whether the job has become due.
+    /// midnight, and they move later by the time that a begin takes, some milliseconds. A run that takes longer than
+    /// the period delays the next one. Periods in which no process was there are not caught up: there is one run, then
+    /// the next period. A call looks at least once every 10 s whether the job has become due.
     ///
     /// # Errors
     /// As [`run_if_due`](Self::run_if_due). While the servers give no answer the call ends with
@@ -334,7 +334,7 @@ impl Job {
         match self.ran.holder().await {
             Ok(Some(holder)) => Ok(Mark::Kept(holder.remaining)),
             Ok(None) => Ok(Mark::Free),
-            Err(InspectError::Transport(_)) => Ok(Mark::Free), // the acquire asks again, and says why there is no answer
+            Err(InspectError::Transport(_)) => Ok(Mark::Free), // the acquire asks again, and gives the error
             Err(InspectError::Invalid(invalid)) => Err(AcquireError::Invalid(invalid)),
             Err(InspectError::ShuttingDown) => Err(AcquireError::ShuttingDown),
         }

@@ -13,10 +13,10 @@ use crate::{Lease, Lock, LossReason, RunError};
 /// [`run`](Self::run) campaigns and leads.
 ///
 /// Each term is one lease, of which the work gets a [view](LeaseView): its [fencing token](LeaseView::fencing_token) is
-/// the number of the term, higher than that of every earlier term, and [`remaining`](LeaseView::remaining) says how much
-/// time is certain. When the lease
-/// is lost, the work is dropped and the candidate campaigns again. A leader that cannot reach the server drops its work
-/// before another candidate can lead. The [guide](crate::guide::leader) says what other losses mean.
+/// the number of the term, higher than that of every earlier term, and [`remaining`](LeaseView::remaining) says how
+/// much time is certain. When the lease is lost, the work is dropped and the candidate campaigns again. A leader that
+/// cannot reach the server drops its work before another candidate can lead. The [guide](crate::guide::leader) says
+/// what other losses mean.
 ///
 /// # Examples
 /// ```
@@ -55,7 +55,8 @@ enum End<T> {
 
 impl Leader {
     /// A candidate for the leadership that this lock stands for. The ttl, the class, `max_hold` and the kind are those
-    /// of the handle. The ttl decides how soon a leader that has died is followed: within the ttl. 5 s to 10 s are usual.
+    /// of the handle. The ttl decides how soon a leader that has died is followed: within the ttl. 5 s to 10 s are
+    /// usual.
     ///
     /// The handle must exclude all other callers: the read side of a read/write lock and a handle with a re-entry scope
     /// are refused when the candidate runs. A [`wait`](Lock::wait) of the handle has no effect: the candidate waits
@@ -107,12 +108,12 @@ impl Leader {
     /// - The lease is lost, or another task [resigns](LeaderWatch::resign): the future of the work is dropped, *then*
     ///   the lock is released. The candidate campaigns again after a pause: up to 1 s, doubled with each further term
     ///   of less than 60 s, up to 30 s. So a process that fails again and again leaves the leadership to the others.
-    /// - The work returns: the lock is released, and `run` returns the result. To lead again after an error of the work,
-    ///   make a new candidate.
+    /// - The work returns: the lock is released, and `run` returns the result. To lead again after an error of the
+    ///   work, make a new candidate.
     /// - The servers give no answer: the candidate tries again until they do.
     ///
-    /// `work` is called once for each term. It returns a future that owns what it needs, so that the future of `run` can
-    /// be spawned.
+    /// `work` is called once for each term. It returns a future that owns what it needs, so that the future of `run`
+    /// can be spawned.
     ///
     /// Tasks that the work has spawned, and code that blocks, are not stopped by a loss. Such code has to check
     /// [`LeaseView::ensure_held`], or the resource has to check the [fencing token](crate::guide::fencing).
@@ -121,8 +122,9 @@ impl Leader {
     /// [`RunError::Acquire`]: the candidate cannot lead: the lock cannot be used
     /// ([`AcquireError::Invalid`](crate::AcquireError::Invalid)), the server refuses the request
     /// ([`AcquireError::Refused`](crate::AcquireError::Refused)), or the engine is shutting down.
-    /// [`RunError::Work`]: the work failed. [`RunError::Lost`]: the engine was shut down during a term; other losses are
-    /// no error. [`RunError::Release`]: the work is done, and it is not certain that this candidate led until the end.
+    /// [`RunError::Work`]: the work failed. [`RunError::Lost`]: the engine was shut down during a term; other losses
+    /// are no error. [`RunError::Release`]: the work is done, and it is not certain that this candidate led until the
+    /// end.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, then releases the lock. This is how a candidacy ends.

@@ -14,8 +14,8 @@ pub enum LeaderState {
     Idle,
     /// The candidate campaigns, and does not lead.
     Following,
-    /// The candidate campaigns, and the servers have given no definite answer for `unavailable_after` (default 10 s). It
-    /// is not known whether another process leads.
+    /// The candidate campaigns, and the servers have given no definite answer for `unavailable_after` (default 10 s).
+    /// It is not known whether another process leads.
     Unavailable,
     /// The candidate leads.
     Leading {
@@ -92,8 +92,8 @@ impl Status {
 }
 
 impl LeaderWatch {
-    /// What the candidate does now. If it leads, the call reads the clock and compares it with the deadline of the term,
-    /// so the answer is right also if the candidate's task is blocked.
+    /// What the candidate does now. If it leads, the call reads the clock and compares it with the deadline of the
+    /// term, so the answer is right also if the candidate's task is blocked.
     ///
     /// # Examples
     /// ```
@@ -142,8 +142,8 @@ impl LeaderWatch {
         matches!(self.state(), LeaderState::Leading { .. })
     }
 
-    /// Waits for the next change of the state, and returns the state. Changes that follow each other quickly are told as
-    /// one. `None`: the candidate has ended.
+    /// Waits for the next change of the state, and returns the state. Changes that follow each other quickly are told
+    /// as one. `None`: the candidate has ended.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: a change that was not told is told by the next call.

@@ -1,5 +1,6 @@
-//! Recipes: work that needs a lock in a certain way. [`Leader`] runs work in one process at a time, [`Job`] once per period.
-//! They stand on the public [`Lock`](crate::Lock) and [`Lease`](crate::Lease): a transport sees plain locks, and no recipe.
+//! Recipes: work that needs a lock in a certain way. [`Leader`] runs work in one process at a time, [`Job`] once per
+//! period. They stand on the public [`Lock`](crate::Lock) and [`Lease`](crate::Lease): a transport sees plain locks,
+//! and no recipe.
 //!
 //! | file | what |
 //! |---|---|

@@ -49,8 +49,8 @@ pub(crate) fn release(
     }
 }
 
-/// Ends one hold and sends no release: the server keeps the lock until its ttl is over, whatever becomes of this engine.
-/// Callers of this engine that wait for the lock ask again. The lease counts as dropped.
+/// Ends one hold and sends no release: the server keeps the lock until its ttl is over, whatever becomes of this
+/// engine. Callers of this engine that wait for the lock ask again. The lease counts as dropped.
 pub(crate) fn leave_to_expire(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
     let HoldEnd::Ended(mut under_way) = hold::end_hold(inner, lease, side) else { return };
     handle_end(inner, lease);
