@@ -165,6 +165,46 @@ fn a_fair_lock_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
+fn at_most_as_many_threads_are_inside_as_a_semaphore_has_permits() {
+    let (engine, inside) = (engine(), AtomicU32::new(0));
+    let permits = engine.semaphore("a").wait(LONG);
+    assert!(permits.try_set(2).unwrap());
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    permits.acquire(1).unwrap();
+                    assert!(inside.fetch_add(1, Ordering::SeqCst) < 2, "more threads than permits");
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    permits.release(1).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(permits.available().unwrap(), 2);
+    assert!(!permits.try_acquire(3).unwrap());
+}
+
+#[test]
+fn a_latch_lets_threads_go_on_when_all_have_counted_down() {
+    let (engine, counted) = (engine(), AtomicU32::new(0));
+    let ready = engine.latch("a").wait(LONG);
+    assert!(ready.try_set(4).unwrap());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                ready.count_down().unwrap();
+                ready.opened().unwrap();
+                assert_eq!(counted.load(Ordering::SeqCst), 4);
+            });
+        }
+    });
+    assert_eq!(ready.count().unwrap(), 0);
+}
+
+#[test]
 fn a_shutdown_answers_threads_that_wait() {
     let engine = engine();
     let _held = engine.lock("a").acquire().unwrap();

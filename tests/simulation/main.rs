@@ -44,6 +44,7 @@ mod quorum_random;
 mod random;
 mod read_write;
 mod read_write_waits;
+mod recipes_random;
 mod redisson_issues;
 mod reentry;
 mod releasing_again;

@@ -20,10 +20,8 @@ use std::{
 /// use leasehold_memory::MemoryTransport;
 ///
 /// let engine = blocking::block_on(Engine::builder(MemoryTransport::new()).build())?;
-/// let slots = engine.semaphore("exports");
-/// blocking::block_on(slots.try_set(3))?;
-/// blocking::block_on(slots.acquire(1))?;
-/// blocking::block_on(slots.release(1))?;
+/// let leases = blocking::block_on(engine.acquire_all(["a", "b", "c"]));
+/// assert!(leases.iter().all(|outcome| outcome.is_ok()));
 /// # Ok(())
 /// # }
 /// ```

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{block_on, lock::Lock, rw_lock::RwLock};
+use super::{block_on, latch::Latch, lock::Lock, rw_lock::RwLock, semaphore::Semaphore};
 use crate::{BuildError, EngineBuilder, Invalid, ReentryScope, ShutdownReport, clock::Clock};
 
 /// An engine for threads. A clone is a cheap handle of the same engine. [`Engine::build`] makes it, or
@@ -199,6 +199,44 @@ impl Engine {
     /// ```
     pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::of(self.engine.rw_lock(name))
+    }
+
+    /// The semaphore with this name. As [`leasehold::Engine::semaphore`](crate::Engine::semaphore).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::{Engine, blocking};
+    /// # use leasehold_memory::MemoryTransport;
+    /// # let engine = blocking::Engine::build(Engine::builder(MemoryTransport::new()))?;
+    /// let exports = engine.semaphore("exports");
+    /// exports.try_set(3)?;
+    /// exports.acquire(1)?;
+    /// exports.release(1)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::of(self.engine.semaphore(name))
+    }
+
+    /// The latch with this name. As [`leasehold::Engine::latch`](crate::Engine::latch).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::{Engine, blocking};
+    /// # use leasehold_memory::MemoryTransport;
+    /// # let engine = blocking::Engine::build(Engine::builder(MemoryTransport::new()))?;
+    /// let ready = engine.latch("workers-ready");
+    /// ready.try_set(1)?;
+    /// ready.count_down()?;
+    /// ready.opened()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::of(self.engine.latch(name))
     }
 
     /// Makes a new re-entry scope: one for each thread makes locks re-entrant as a thread's mutex is. As

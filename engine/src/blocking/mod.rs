@@ -25,12 +25,16 @@
 
 mod block_on;
 mod engine;
+mod latch;
 mod lease;
 mod lock;
 mod rw_lock;
+mod semaphore;
 
 pub use block_on::block_on;
 pub use engine::Engine;
+pub use latch::Latch;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use rw_lock::RwLock;
+pub use semaphore::Semaphore;
