@@ -6,15 +6,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold::{AcquireError, Engine, EngineBuilder, Job, JobOutcome, NotHeld, RunError};
+use leasehold::{AcquireError, Engine, EngineBuilder, Job, JobOutcome, NotHeld, RunError, clock::Clock};
 use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 /// One process: each time it is its turn, it runs the job.
 async fn work(engine: Engine, name: &'static str, runs: Arc<watch::Sender<u32>>) -> Result<(), Trouble> {
@@ -42,12 +38,12 @@ async fn work(engine: Engine, name: &'static str, runs: Arc<watch::Sender<u32>>)
 #[tokio::main]
 async fn main() -> Result<(), Trouble> {
     let (mut fleet, (runs, mut seen)) = (JoinSet::new(), watch::channel(0));
-    let (runs, begun) = (Arc::new(runs), Instant::now());
+    let (runs, begun) = (Arc::new(runs), Clock::Boot.now());
     for name in ["ada", "ben", "cleo"] {
         fleet.spawn(work(process()?.build().await?, name, runs.clone()));
     }
     seen.wait_for(|count| *count == 4).await?;
-    println!("4 runs began at least 3 periods apart: {}", begun.elapsed() >= PERIOD * 3);
+    println!("4 runs began at least 3 periods apart: {}", Clock::Boot.now() - begun >= PERIOD * 3);
     let operator = process()?.build().await?;
     let tried = Job::new(&operator, JOB, PERIOD).run_if_due(async |_lease| Ok::<_, NotHeld>(()));
     println!("one more try: {}", if tried.await? == JobOutcome::Ran(()) { "ran" } else { "not due" });

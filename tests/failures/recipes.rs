@@ -23,9 +23,15 @@ async fn engine_of(server: &RedisServer) -> Engine {
     Engine::builder(RedisTransport::new(config)).build().await.expect("an engine")
 }
 
-/// Each term in which work was done: its token, its begin and its end.
+/// A term in which work was done: its token, its begin and its end.
+type Term = (FencingToken, Instant, Option<Instant>);
+
+/// The terms of all candidates.
 #[derive(Clone, Default)]
-struct Terms(Arc<Mutex<Vec<(FencingToken, Instant, Option<Instant>)>>>);
+struct Terms(Arc<Mutex<Vec<Term>>>);
+
+/// A candidate, as its process sees it.
+type Candidate = (LeaderWatch, JoinHandle<Result<(), RunError<()>>>);
 
 /// Notes the end of a term when the work is dropped.
 struct Working(Terms, usize);
@@ -56,7 +62,7 @@ impl Drop for Working {
     }
 }
 
-fn candidate(engine: &Engine, terms: &Terms) -> (LeaderWatch, JoinHandle<Result<(), RunError<()>>>) {
+fn candidate(engine: &Engine, terms: &Terms) -> Candidate {
     let leader = Leader::of(engine.fenced_lock("leader").ttl(2 * SECOND));
     let (watch, terms) = (leader.watch(), terms.clone());
     let running = tokio::spawn(leader.run(move |term| {
@@ -69,7 +75,7 @@ fn candidate(engine: &Engine, terms: &Terms) -> (LeaderWatch, JoinHandle<Result<
     (watch, running)
 }
 
-async fn leads_within(candidates: &[(LeaderWatch, JoinHandle<Result<(), RunError<()>>>)]) -> usize {
+async fn leads_within(candidates: &[Candidate]) -> usize {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(place) = candidates.iter().position(|(watch, _)| watch.is_leading()) {
@@ -145,7 +151,10 @@ async fn a_loop_of_three_processes_keeps_the_period() {
         let (job, begins) = (Job::new(&engine_of(&server).await, "tick", SECOND), begins.clone());
         fleet.push(tokio::spawn(async move {
             loop {
-                let begun = async |_| Ok::<_, ()>(begins.lock().expect("no panic").push(Instant::now()));
+                let begun = async |_| {
+                    begins.lock().expect("no panic").push(Instant::now());
+                    Ok::<_, ()>(())
+                };
                 job.run_when_due(begun).await.expect("runs");
             }
         }));

@@ -18,9 +18,12 @@ use crate::fixture::{
 
 type Outcome = Result<u8, RunError<&'static str>>;
 
-/// Each term that work was done in: token, begin and end.
+/// A term in which work was done: its token, its begin and its end.
+type Term = (FencingToken, Instant, Option<Instant>);
+
+/// The terms of all candidates.
 #[derive(Clone, Default)]
-struct Terms(Arc<Mutex<Vec<(FencingToken, Instant, Option<Instant>)>>>);
+struct Terms(Arc<Mutex<Vec<Term>>>);
 
 /// Notes the end of a term when the work is dropped.
 struct Working(Terms, usize);
@@ -32,7 +35,7 @@ impl Terms {
         Working(self.clone(), terms.len() - 1)
     }
 
-    fn all(&self) -> Vec<(FencingToken, Instant, Option<Instant>)> {
+    fn all(&self) -> Vec<Term> {
         self.0.lock().unwrap().clone()
     }
 

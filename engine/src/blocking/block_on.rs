@@ -26,9 +26,9 @@ use std::{
 /// # }
 /// ```
 #[track_caller]
-pub fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     refuse_in_async_code();
-    let mut future = pin!(future);
+    let mut future = pin!(future.into_future());
     let waker = Arc::new(Sleeper(thread::current())).into();
     let mut context = Context::from_waker(&waker);
     loop {

@@ -56,7 +56,9 @@ mod tests {
     #[test]
     fn a_long_term_ends_the_doubling() {
         let mut pauses = Pauses::default();
-        (0..5).for_each(|_| drop(pauses.after_term(TERM, 0)));
+        for _ in 0..5 {
+            pauses.after_term(TERM, 0);
+        }
         assert_eq!(pauses.after_term(LONG_TERM, 0), SHORTEST / 2);
         assert_eq!(pauses.after_term(TERM, 0), SHORTEST);
     }
