@@ -267,6 +267,8 @@ async fn a_shutdown_ends_the_wait_of_a_job() {
     });
     pass(seconds(25)).await;
     engine.shutdown(seconds(1)).await;
-    let told = waiting.await.unwrap();
+    let (told, took) = timed(waiting).await;
+    let told = told.unwrap();
+    assert!(took <= millis(20), "{took:?}");
     assert!(matches!(told, Err(RunError::Acquire(AcquireError::ShuttingDown))), "{told:?}");
 }

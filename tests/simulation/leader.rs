@@ -3,6 +3,7 @@
 use std::{
     future::pending,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use leasehold::{
@@ -13,7 +14,7 @@ use leasehold_memory::{Cut, MemoryTransport};
 use tokio::task::JoinHandle;
 
 use crate::fixture::{
-    Traffic, What, breathe, builder, engine, fixture, millis, now, pass, seconds, settles_within,
+    Traffic, What, breathe, builder, engine, fixture, millis, now, pass, seconds, settles_within, timed,
 };
 
 type Outcome = Result<u8, RunError<&'static str>>;
@@ -238,6 +239,33 @@ async fn a_shutdown_ends_leader_and_follower() {
     let ended = leading.await.unwrap();
     assert!(matches!(ended, Err(RunError::Lost(LossReason::Shutdown))), "{ended:?}");
     terms.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_pause_after_a_term() {
+    let (memory, terms) = (MemoryTransport::new(), Terms::default());
+    let engine = engine(&memory).await;
+    let (watch, running) = candidate(&engine, &terms);
+    breathe().await;
+    watch.resign();
+    breathe().await;
+    engine.shutdown(seconds(1)).await;
+    let (ended, took) = timed(running).await;
+    assert!(took <= millis(20), "{took:?}");
+    assert!(matches!(ended.unwrap(), Err(RunError::Acquire(AcquireError::ShuttingDown))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_the_handle_neither_ends_a_campaign_nor_makes_it_ask_without_pause() {
+    let traffic = Traffic::new(MemoryTransport::new());
+    let (one, two) = (engine(&traffic).await, engine(&traffic).await);
+    let held = one.lock("leader").acquire().await.unwrap();
+    let leader = Leader::of(two.lock("leader").wait(Duration::ZERO));
+    let running = tokio::spawn(leader.run(|_| async { Ok::<_, ()>(7) }));
+    pass(seconds(60)).await;
+    assert!(traffic.hand.count(What::Acquire) < 100, "{}", traffic.hand.count(What::Acquire));
+    held.release().await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap(), 7);
 }
 
 #[tokio::test(start_paused = true)]

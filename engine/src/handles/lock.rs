@@ -568,6 +568,12 @@ impl Lock {
         if shares { Err(Invalid::new("lock", format_args!("{self:?}"), remedy)) } else { Ok(()) }
     }
 
+    /// The same handle, whose callers wait without a limit.
+    pub(crate) fn without_wait(mut self) -> Self {
+        self.wait = None;
+        self
+    }
+
     /// The wait that the handle sets.
     pub(crate) fn wait_limit(&self) -> Option<Duration> {
         self.wait

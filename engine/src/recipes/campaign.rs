@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{
     leader_watch::{Standing, Status},
     pauses::Pauses,
+    sleep::sleep,
 };
-use crate::{AcquireError, Lease, Lock, clock::Instant, compose::timer};
+use crate::{AcquireError, Lease, Lock, clock::Instant};
 
 /// One candidate's campaigns and terms.
 pub(super) struct Campaign {
@@ -17,7 +18,7 @@ pub(super) struct Campaign {
 
 impl Campaign {
     pub(super) fn new(lock: Lock, status: Status) -> Self {
-        Self { lock, status, pauses: Pauses::default() }
+        Self { lock: lock.without_wait(), status, pauses: Pauses::default() }
     }
 
     pub(super) fn status(&self) -> &Status {
@@ -39,7 +40,7 @@ impl Campaign {
         loop {
             match self.ask(is_known_held).await {
                 Ok(Some(lease)) => return Ok(lease),
-                Ok(None) | Err(AcquireError::TimedOut { .. }) => {
+                Ok(None) => {
                     is_known_held = true;
                     self.status.set(Standing::Following);
                 }
@@ -80,6 +81,6 @@ impl Campaign {
     }
 
     async fn sleep(&self, time: Duration) {
-        timer::sleep(std::slice::from_ref(self.lock.engine()), time).await;
+        sleep(self.lock.engine(), time).await;
     }
 }

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use super::{job_outcome::JobOutcome, lease_view::LeaseView};
-use crate::{AcquireError, Engine, InspectError, Invalid, Lease, Lock, LossReason, RunError, compose::timer};
+use super::{job_outcome::JobOutcome, lease_view::LeaseView, sleep::sleep};
+use crate::{AcquireError, Engine, InspectError, Invalid, Lease, Lock, LossReason, RunError};
 
 /// Work that a fleet does once per period: each process tries, and at most one of them runs it. [`Job::new`] makes it.
 ///
@@ -378,7 +378,7 @@ impl Job {
     }
 
     async fn sleep(&self, time: Duration) {
-        timer::sleep(std::slice::from_ref(self.running.engine()), time).await;
+        sleep(self.running.engine(), time).await;
     }
 
     fn check(&self) -> Result<(), Invalid> {

@@ -11,6 +11,7 @@
 //! | `lease_view` | what the work sees of its lease |
 //! | `leader_watch` | whether the candidate leads, for other tasks; resignation |
 //! | `pauses` (pure) | how long a candidate waits before it campaigns again |
+//! | `sleep` | a sleep that ends with the engine |
 
 mod campaign;
 mod job;
@@ -19,6 +20,7 @@ mod leader;
 mod leader_watch;
 mod lease_view;
 mod pauses;
+mod sleep;
 
 pub use job::Job;
 pub use job_outcome::JobOutcome;
