@@ -1,49 +1,55 @@
-//! Leader election: whoever holds the lock leads; who loses it stops and stands again.
+//! Leader election: three candidates, of which one leads at a time, and another one follows at once.
 //! `cargo example leader [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
-//! Three candidates, each with an engine of its own as three processes would have. An operator deposes the first leader;
-//! from then on leaders retire after three steps, and the program ends when all have.
+//! Each candidate has an engine of its own, as three processes would have. An operator deposes the first leader; from
+//! then on leaders retire after three steps, and the program ends when all have.
 
 use std::time::Duration;
 
-use leasehold::{Engine, EngineBuilder, Lease, LossEvent, Losses};
+use leasehold::{
+    Engine, EngineBuilder, Leader, LeaderState, LeaderWatch, LeaseView, LossEvent, Losses, NotHeld,
+};
 use leasehold_examples::{Servers, Trouble, servers};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
-/// The election.
-async fn stand(engine: Engine, name: &str, retire: watch::Receiver<bool>) -> Result<(), Trouble> {
-    // Who hangs or dies is followed after this time. Services take more: 5 s, or the default of 30 s.
-    let office = engine.lock(OFFICE).ttl(Duration::from_secs(1));
-    loop {
-        let lease = office.acquire().await?;
-        println!("{name} leads, term {}", lease.fencing_token());
-        tokio::select! {
-            reason = lease.lost() => println!("{name} stops at once: {reason}"),
-            () = lead(name, &lease, &retire) => match lease.release().await {
-                Ok(()) => break,
-                Err(error) => println!("{name} did not lead to the end: {error}"),
-            },
-        }
-    }
+/// One process: it campaigns, leads, campaigns again if it loses the lease, and ends when its work is done.
+async fn stand(engine: Engine, name: &'static str, retire: watch::Receiver<bool>) -> Result<(), Trouble> {
+    // Another candidate follows a leader that dies after this time. Services take 5 s to 10 s.
+    let leader = Leader::of(engine.lock(OFFICE).ttl(Duration::from_secs(1)));
+    tokio::spawn(health(name, leader.watch()));
+    leader.run(|term| lead(name, term, retire.clone())).await?;
     println!("{name} has retired");
     Ok(())
 }
 
-/// What only the leader does. A leader that is deposed hears of it at its next renewal, within a third of the ttl: the
-/// term goes along with each step, so that whoever is asked can refuse the older one.
-async fn lead(name: &str, lease: &Lease, retire: &watch::Receiver<bool>) {
+/// What only the leader does. It is dropped when the lease is lost. A leader that is deposed learns of it at its next
+/// renewal, within a third of the ttl. So the token goes along with each step, and what is asked can refuse an older
+/// one.
+async fn lead(name: &str, term: LeaseView, retire: watch::Receiver<bool>) -> Result<(), NotHeld> {
     for step in 1.. {
-        println!("{name} does step {step} of term {}", lease.fencing_token());
+        term.ensure_held()?;
+        println!("{name} does step {step} of term {}", term.fencing_token());
         sleep(Duration::from_millis(200)).await;
         if step >= 3 && *retire.borrow() {
-            return;
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a health page would show.
+async fn health(name: &str, mut watch: LeaderWatch) {
+    while let Some(state) = watch.changed().await {
+        match state {
+            LeaderState::Leading { token } => println!("{name} leads, term {token}"),
+            other => println!("{name}: {other:?}"),
         }
     }
 }
 
-/// Every loss of one process in one place, whoever held the lease.
+/// Every loss of one process in one place.
 async fn log(name: &str, mut losses: Losses, retire: watch::Sender<bool>) {
     while let Some(LossEvent::Lost(loss)) = losses.next().await {
         println!("{name}'s log: lost {:?}, term {}: {}", loss.name, loss.fencing_token, loss.reason);

@@ -8,13 +8,15 @@
 //!   [fencing](guide::fencing), [losing a lease](guide::losing), [re-entry](guide::reentry), [waiting and
 //!   fairness](guide::waiting), [readers and writers](guide::sharing), [semaphores, permits and
 //!   latches](guide::counting), [many locks at once](guide::many), [all of several locks](guide::multi), [a quorum of
-//!   servers](guide::quorum), [shutdown](guide::shutdown), [services](guide::services),
+//!   servers](guide::quorum), [one leader](guide::leader), [a job per period](guide::job), [threads without a
+//!   runtime](guide::blocking), [shutdown](guide::shutdown), [services](guide::services),
 //!   [configuration](guide::configuration), [testing](guide::testing), [metrics](guide::metrics).
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 compile_error!("leasehold needs Linux: its clock must go on while the machine is suspended (CLOCK_BOOTTIME)");
 
 mod acquire;
+pub mod blocking;
 pub mod clock;
 mod compose;
 mod config;
@@ -40,6 +42,7 @@ pub mod metrics;
 pub mod owner;
 mod pending_tasks;
 mod permit_id;
+mod recipes;
 mod release;
 mod renewal;
 pub mod routing;
@@ -66,4 +69,5 @@ pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{
     ContendedLock, Event, LockClass, LockKind, Metrics, Recorder, ReleaseOutcome, RenewalOutcome,
 };
+pub use recipes::{Job, JobOutcome, Leader, LeaderState, LeaderWatch, LeaseView};
 pub use transport::{AuditLevel, Finding, LockMode, PermitCount};

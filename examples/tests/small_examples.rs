@@ -69,6 +69,12 @@ fn leader() {
 }
 
 #[test]
+fn job() {
+    let said = ["goes away", "4 runs began at least 3 periods apart: true", "one more try: not due"];
+    in_memory_and_on_redis(env!("CARGO_BIN_EXE_job"), &said);
+}
+
+#[test]
 fn transfer() {
     let said = [
         "50 transfers from acct:ada to acct:ben",

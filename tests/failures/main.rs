@@ -27,6 +27,7 @@ mod many_leases;
 mod many_locks;
 mod permits;
 mod quorums;
+mod recipes;
 mod renewal_batches;
 mod replies;
 mod server_clocks;

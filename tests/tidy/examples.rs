@@ -3,7 +3,7 @@
 use crate::sources;
 
 /// What users hold.
-const HANDLES: [&str; 13] = [
+const HANDLES: [&str; 17] = [
     "Engine",
     "EngineBuilder",
     "Lock",
@@ -17,10 +17,14 @@ const HANDLES: [&str; 13] = [
     "Quorum",
     "QuorumLock",
     "QuorumLease",
+    "Job",
+    "Leader",
+    "LeaderWatch",
+    "LeaseView",
 ];
 
 /// Methods that need none: they return a fact, or are as those of another type.
-const PLAIN: [&str; 15] = [
+const PLAIN: [&str; 21] = [
     "AcquireAll::class",
     "AcquireAll::max_hold",
     "AcquireAll::no_renewal",
@@ -30,6 +34,12 @@ const PLAIN: [&str; 15] = [
     "EngineBuilder::restart_grace",
     "Lease::hold_count",
     "Lease::name",
+    "LeaseView::fencing_token",
+    "LeaseView::is_held",
+    "LeaseView::lost",
+    "LeaseView::name",
+    "LeaseView::remaining",
+    "LeaseView::state",
     "QuorumLease::name",
     "QuorumLock::class",
     "QuorumLock::max_hold",

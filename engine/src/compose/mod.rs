@@ -35,7 +35,7 @@ mod quorum_lock;
 mod race;
 mod round;
 mod tend;
-mod timer;
+pub(crate) mod timer;
 
 pub use arithmetic::Tally;
 pub use holding::MemberLease;

@@ -11,7 +11,7 @@ use crate::inner::Inner;
 ///
 /// # Cancel safety
 /// Dropping the future ends the timer.
-pub(super) async fn sleep(engines: &[Arc<Inner>], time: Duration) {
+pub(crate) async fn sleep(engines: &[Arc<Inner>], time: Duration) {
     let Some(first) = engines.first() else { return };
     let end = first.clock.now() + time;
     loop {

@@ -13,6 +13,9 @@
 //! | [`many`] | How are many locks acquired in one call? |
 //! | [`multi`] | How are several locks held all together? |
 //! | [`quorum`] | How does a lock survive the loss of a server? |
+//! | [`leader`] | How does exactly one process of many do some work? |
+//! | [`job`] | How does a fleet do some work once per period? |
+//! | [`blocking`] | How do threads without a runtime use locks? |
 //! | [`shutdown`] | How does a service end without leaving locks behind? |
 //! | [`services`] | How does a request handler use a lock, and what does it answer? |
 //! | [`configuration`] | Where do settings come from, and which of them matter? |
@@ -66,6 +69,15 @@ pub mod multi {}
 pub mod quorum {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("leader.md")]
+pub mod leader {}
+
+#[doc = include_str!("job.md")]
+pub mod job {}
+
+#[doc = include_str!("blocking.md")]
+pub mod blocking {}
+
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
 

@@ -375,6 +375,13 @@ impl Lease {
         }
     }
 
+    /// Ends the lease and sends no release: the server keeps the lock until its ttl is over.
+    pub(crate) fn leave_to_expire(mut self) {
+        if let Some(handle) = self.handle.take() {
+            end::leave_to_expire(handle.inner(), &self.core, self.side);
+        }
+    }
+
     /// Ends all leases at once. The future returns the results of their releases, in the order of the leases. The
     /// releases of the engine that `handle` belongs to are sent in turn.
     pub(crate) fn release_all(

@@ -558,6 +558,22 @@ impl Lock {
         self.checked_key()
     }
 
+    /// Checks that no two callers with this handle hold the lock at the same time.
+    ///
+    /// # Errors
+    /// The handle reads, or has a re-entry scope.
+    pub(crate) fn check_excludes(&self) -> Result<(), Invalid> {
+        let remedy = "lets several callers hold the lock at once; use a handle of an exclusive lock";
+        let shares = self.kind == HoldKind::Read || self.scope.is_some();
+        if shares { Err(Invalid::new("lock", format_args!("{self:?}"), remedy)) } else { Ok(()) }
+    }
+
+    /// The same handle, whose callers wait without a limit.
+    pub(crate) fn without_wait(mut self) -> Self {
+        self.wait = None;
+        self
+    }
+
     /// The wait that the handle sets.
     pub(crate) fn wait_limit(&self) -> Option<Duration> {
         self.wait

@@ -16,7 +16,7 @@ use crate::{
     error::ReleaseError,
     inner::Inner,
     lease::shared::LeaseCore,
-    metrics::EngineEvent,
+    metrics::{EngineEvent, ReleaseOutcome},
     renewal::inbox::Order,
     transport::HoldKind,
 };
@@ -49,6 +49,15 @@ pub(crate) fn release(
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => send_release(inner, lease, under_way.given_back(how)),
     }
+}
+
+/// Ends one hold and sends no release: the server keeps the lock until its ttl is over, whatever becomes of this
+/// engine. Callers of this engine that wait for the lock ask again. The lease counts as dropped.
+pub(crate) fn leave_to_expire(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
+    let HoldEnd::Ended(mut under_way) = hold::end_hold(inner, lease, side) else { return };
+    handle_end(inner, lease);
+    under_way.end(|slot| slot.poke());
+    under_way.tell(ReleaseOutcome::Dropped);
 }
 
 /// Gives back one hold of each lease. All holds end at once. The releases are sent as the nodes have permits, the lease

@@ -1,0 +1,86 @@
+//! A campaign: the candidate asks for the lock until it is granted, or refused for good.
+
+use std::time::Duration;
+
+use super::{
+    leader_watch::{Standing, Status},
+    pauses::Pauses,
+    sleep::sleep,
+};
+use crate::{AcquireError, Lease, Lock, clock::Instant};
+
+/// One candidate's campaigns and terms.
+pub(super) struct Campaign {
+    lock: Lock,
+    status: Status,
+    pauses: Pauses,
+}
+
+impl Campaign {
+    pub(super) fn new(lock: Lock, status: Status) -> Self {
+        Self { lock: lock.without_wait(), status, pauses: Pauses::default() }
+    }
+
+    pub(super) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// Campaigns until the lock is granted.
+    ///
+    /// # Errors
+    /// What does not go away by itself: `Invalid`, `Refused`, `Unsupported`, `ShuttingDown` and so on. Without an
+    /// answer the candidate tries again.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub(super) async fn win(&self) -> Result<Lease, AcquireError> {
+        self.lock.check_excludes()?;
+        self.status.set(Standing::Following);
+        let mut is_known_held = false;
+        loop {
+            match self.ask(is_known_held).await {
+                Ok(Some(lease)) => return Ok(lease),
+                Ok(None) => {
+                    is_known_held = true;
+                    self.status.set(Standing::Following);
+                }
+                Err(AcquireError::Unavailable { .. } | AcquireError::LimitReached { .. }) => {
+                    is_known_held = false;
+                    self.status.set(Standing::Unavailable);
+                    self.sleep(Pauses::after_no_answer(self.jitter())).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    // The first definite answer decides whether the candidate follows. A waiting call would tell only a grant.
+    async fn ask(&self, is_known_held: bool) -> Result<Option<Lease>, AcquireError> {
+        if is_known_held { self.lock.acquire().await.map(Some) } else { self.lock.try_acquire().await }
+    }
+
+    pub(super) fn begin_term(&self, lease: &Lease) {
+        self.status.set(Standing::Leading(lease.core().clone(), lease.engine().clock));
+    }
+
+    /// The term is over, and the candidate campaigns again after a pause.
+    pub(super) async fn pause_after(&mut self, began: Instant) {
+        let term = self.now() - began;
+        let pause = self.pauses.after_term(term, self.jitter());
+        self.sleep(pause).await;
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.lock.engine().clock.now()
+    }
+
+    // The id of the client is random: candidates that lose together come back at different times.
+    fn jitter(&self) -> u8 {
+        let engine = self.lock.engine();
+        engine.mint.client().as_bytes()[0].wrapping_add(engine.jitter() as u8)
+    }
+
+    async fn sleep(&self, time: Duration) {
+        sleep(self.lock.engine(), time).await;
+    }
+}
