@@ -126,7 +126,7 @@ impl fmt::Display for CountError {
 
 impl Error for CountError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.last_error().map(|last_error| last_error as &(dyn Error + 'static))
+        self.last_error()?.source() // the text has that of `last_error`
     }
 }
 

@@ -11,6 +11,7 @@
 //!   servers](guide::quorum), [shutdown](guide::shutdown), [testing](guide::testing), [metrics](guide::metrics).
 
 mod acquire;
+mod boxed_error;
 pub mod clock;
 mod compose;
 mod config;
@@ -44,6 +45,7 @@ mod supervisor;
 mod threads;
 pub mod transport;
 
+pub use boxed_error::BoxedError;
 pub use compose::{MemberLease, MultiError, MultiLease, MultiLock, Quorum, QuorumLease, QuorumLock, Tally};
 pub use config::EngineConfig;
 pub use count_error::CountError;

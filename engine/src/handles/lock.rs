@@ -326,7 +326,8 @@ impl Lock {
     ///
     /// # Errors
     /// The first of these that applies: [`RunError::Acquire`], [`RunError::Work`], [`RunError::Lost`],
-    /// [`RunError::Release`].
+    /// [`RunError::Release`]. If the work fails with an `anyhow::Error` or a `Box<dyn Error + Send + Sync>`,
+    /// `.map_err(RunError::boxed)?` passes the error on.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, then releases the lease.
