@@ -39,10 +39,12 @@ mod permit_id;
 mod release;
 mod renewal;
 pub mod routing;
+mod serialized;
 mod shared_threads;
 mod span;
 mod supervisor;
 mod threads;
+mod token_number;
 pub mod transport;
 
 pub use boxed_error::BoxedError;

@@ -2,6 +2,8 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use serde::Serialize;
+
 use super::{
     alive::Handle,
     audit::{self, AuditReport},
@@ -23,6 +25,7 @@ use crate::{
     losses::Losses,
     metrics::{ContendedLock, Metrics},
     release::in_progress::ReleasedBy,
+    serialized::millis_if_known,
     transport::HoldKind,
 };
 
@@ -56,8 +59,9 @@ pub struct Engine {
     handle: Handle,
 }
 
-/// The state of an engine at one moment, and its counters since it was built. [`Engine::snapshot`] reads it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of an engine at one moment, and its counters since it was built. [`Engine::snapshot`] reads it. With serde the
+/// key of a time ends in `_ms`: whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Leases that are held now.
@@ -72,6 +76,7 @@ pub struct Snapshot {
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
     /// How long the longest waiting caller has waited. `None`: no caller waits.
+    #[serde(rename = "oldest_waiting_ms", serialize_with = "millis_if_known")]
     pub oldest_waiting: Option<Duration>,
     /// Leases returned to callers. A further lease on a hold of a re-entry scope is not counted.
     pub granted: u64,

@@ -101,6 +101,26 @@ impl Lock {
         Self { handle, key, kind, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
+    /// The lock's name, without the engine's `name_prefix`, also if it cannot be used.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// assert_eq!(engine.lock("orders:42").name(), "orders:42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(&self) -> &str {
+        match &self.key {
+            Ok(key) => key.name(),
+            Err((name, _)) => name,
+        }
+    }
+
     /// Sets the class that the lock counts as in metrics. An engine has at most 64 classes, and makes a class when it
     /// is first used. Default: the class that [`EngineConfig::classes`](crate::EngineConfig::classes) gives to the
     /// name, else `default`. Every further class counts as `_other`. The class of a lease is that of its caller.

@@ -15,6 +15,7 @@ mod permits;
 mod rw_lock;
 mod semaphore;
 mod shutdown;
+mod wall_clock;
 
 pub use audit::AuditReport;
 pub use builder::EngineBuilder;
