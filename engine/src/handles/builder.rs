@@ -122,6 +122,50 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how long a call waits that names no wait. See [`EngineConfig::wait_ms`]. Default: no limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::{AcquireError, Engine};
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).wait(Duration::from_millis(50)).build().await?;
+    /// let held = engine.lock("report").acquire().await?;
+    /// assert!(matches!(engine.lock("report").acquire().await, Err(AcquireError::TimedOut { .. })));
+    /// # drop(held);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.config.wait_ms = Some(millis(time));
+        self
+    }
+
+    /// Sets for how long a lease is renewed whose call names no `max_hold`. See [`EngineConfig::max_hold_ms`]. Default: no
+    /// limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// // No holder of a lock of this engine that hangs holds it for longer than an hour and a ttl.
+    /// let engine = Engine::builder(MemoryTransport::new()).max_hold(Duration::from_secs(3_600)).build().await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        self.config.max_hold_ms = Some(millis(time));
+        self
+    }
+
     /// Sets after which time without a definite answer a caller gets `Unavailable`. Default 10 s.
     ///
     /// # Examples

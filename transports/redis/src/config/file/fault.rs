@@ -20,6 +20,8 @@ pub(super) struct Fault {
 pub(super) struct Subject {
     /// The offset of its first byte in the file.
     pub(super) offset: usize,
+    /// The environment variable that gives the value, if the file does not.
+    pub(super) variable: Option<Box<str>>,
     pub(super) key: Option<Box<str>>,
     pub(super) value: Option<Box<str>>,
 }
@@ -28,6 +30,7 @@ pub(super) struct Subject {
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) offset: Option<usize>,
+    pub(super) variable: Option<Box<str>>,
     pub(super) key: Box<str>,
     pub(super) value: Box<str>,
 }
@@ -59,15 +62,18 @@ impl Fault {
     }
 
     pub(super) fn in_file(self, name: &str, text: &str) -> ConfigFileError {
-        let nowhere = Subject { offset: 0, key: None, value: None };
-        let Subject { offset, key, value } = self.subject.clone().unwrap_or(nowhere);
-        let against = self.against.as_ref().map(|other| match other.offset {
-            Some(offset) => format!("`{}` is {} in line {}", other.key, other.value, spot(text, offset).0),
-            None => format!("`{}` is {}", other.key, other.value),
+        let nowhere = Subject { offset: 0, variable: None, key: None, value: None };
+        let Subject { offset, variable, key, value } = self.subject.clone().unwrap_or(nowhere);
+        let against = self.against.as_ref().map(|other| match (&other.variable, other.offset) {
+            (Some(variable), _) => format!("`{}` is {} by {variable}", other.key, other.value),
+            (None, Some(offset)) => {
+                format!("`{}` is {} in line {}", other.key, other.value, spot(text, offset).0)
+            }
+            (None, None) => format!("`{}` is {}", other.key, other.value),
         });
         ConfigFileError {
-            file: name.into(),
-            spot: Some(spot(text, offset)),
+            spot: variable.is_none().then(|| spot(text, offset)),
+            file: variable.unwrap_or(name.into()),
             key,
             value,
             against: against.map(Into::into),
