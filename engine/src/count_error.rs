@@ -109,7 +109,7 @@ impl fmt::Display for CountError {
                 f.write_str("not answered; it may have counted, so do not call again")?;
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
             }
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Unsupported { kind, transport } => {
                 write!(
                     f,

@@ -290,7 +290,7 @@ impl fmt::Display for AcquireError {
                 write!(f, "no definite answer for {after:?}: {last_error}")
             }
             Self::Unavailable { after, last_error: None } => write!(f, "no definite answer for {after:?}"),
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Lost(reason) => {
                 write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
             }
@@ -331,7 +331,7 @@ impl fmt::Display for BuildError {
             Self::Unavailable { after, last_error } => {
                 write!(f, "no server was ready within {after:?}: {last_error}")
             }
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),
         }
     }

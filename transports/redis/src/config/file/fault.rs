@@ -124,8 +124,11 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns the known key that was probably meant: the nearest one, if few letters differ.
+/// Returns the known key that was probably meant: the one with a unit, or the nearest one, if few letters differ.
 pub(super) fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+    if let Some(with_unit) = known.iter().find(|key| key.strip_suffix("_ms") == Some(name)) {
+        return Some(with_unit);
+    }
     let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
     let nearest = known.iter().min_by_key(wrong_letters)?;
     (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)

@@ -11,6 +11,7 @@ mod reading;
 #[cfg(feature = "redisson-yaml")]
 mod redisson;
 mod spot;
+mod syntax;
 
 use std::{ffi::OsString, path::Path};
 

@@ -13,6 +13,7 @@ use super::{
     fault::{Fault, Subject},
     keys,
     spot::line_of,
+    syntax,
 };
 
 /// A value with its place.
@@ -246,9 +247,7 @@ fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
     let offset = error.span().map_or(0, |span| span.start);
     let before_equals = line_of(text, offset).split('=').next().unwrap_or_default().trim();
     let key = Some(before_equals).filter(|key| keys::is_known(key)).map(Into::into);
-    let remedy =
-        format!("{}; correct the syntax: key = value, text in \"quotes\", [section]", error.message());
-    Subject { offset, variable: None, key, value: None }.refused(remedy)
+    Subject { offset, variable: None, key, value: None }.refused(syntax::remedy(error.message()))
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -69,6 +69,13 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.content {
+            Content::Table(_) => self.deserialize_any(visitor),
+            _ => Err(self.refused("give a table of texts: { \"...\" = \"...\" }")),
+        }
+    }
+
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -101,7 +108,7 @@ impl<'de> Deserializer<'de> for &Node {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct map
+        i8 i16 i32 i64 i128 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
         identifier ignored_any
     }
 }
