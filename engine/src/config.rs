@@ -4,7 +4,13 @@ use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Invalid, fencing::FencingMode, lease::state::TTL_MIN, transport::Capabilities};
+use crate::{
+    error::Invalid,
+    fencing::FencingMode,
+    label::{EngineLabel, LabelFault},
+    lease::state::TTL_MIN,
+    transport::Capabilities,
+};
 
 /// The settings of an engine. Every field has a default. A field whose name ends in `_ms` is a time in milliseconds.
 ///
@@ -48,6 +54,10 @@ pub struct EngineConfig {
     /// A name of the servers of this engine, the same in every process. [`MultiLock`](crate::MultiLock) orders members
     /// with equal names by it, and needs it as soon as two engines take part. Default: empty, no name.
     pub id: String,
+    /// What an operator calls this engine: in log lines, in the names of its connections, in
+    /// [`Snapshot::label`](crate::Snapshot::label). At most [`LABEL_BYTES_MAX`](crate::LABEL_BYTES_MAX) printable ASCII
+    /// characters without spaces. Default: empty, which is `service@host`: the names of program and host.
+    pub label: String,
     /// For how long a server remembers the last operation of this engine on a semaphore or a latch, so that an operation
     /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
     /// 300,000 ms; at least 120,000 ms.
@@ -112,6 +122,7 @@ impl Default for EngineConfig {
             command_timeout_ms: 1_000,
             restart_grace_ms: None,
             id: String::new(),
+            label: String::new(),
             counter_memory_ms: 300_000,
             shards: 8,
             batches_in_flight_max: 4,
@@ -204,6 +215,7 @@ impl EngineConfig {
     pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
         self.check_limits_of_calls()?;
+        self.own_label()?;
         let positive = [
             ("unavailable_after_ms", self.unavailable_after_ms),
             ("command_timeout_ms", self.command_timeout_ms),
@@ -250,6 +262,13 @@ impl EngineConfig {
             return Err(Invalid::new("restart_grace_ms", self.restart_grace().as_millis(), remedy));
         }
         Ok(())
+    }
+
+    /// The label, if the settings have one.
+    pub(crate) fn own_label(&self) -> Result<Option<EngineLabel>, Invalid> {
+        let refused =
+            |fault: LabelFault| Invalid::new("label", format_args!("{:?}", self.label), fault.to_string());
+        (!self.label.is_empty()).then(|| EngineLabel::new(&self.label).map_err(refused)).transpose()
     }
 
     fn check_limits_of_calls(&self) -> Result<(), Invalid> {
@@ -354,6 +373,8 @@ mod tests {
         assert!(refused(|config| config.fair_places_max = 10_001).contains("at most 10000"));
         assert!(refused(|config| config.group_commit_max = 0).starts_with("group_commit_max = 0"));
         assert!(refused(|config| config.group_commit_max = 1_001).contains("at most 1000"));
+        let label = refused(|config| config.label = "a b".into());
+        assert!(label.starts_with("label = \"a b\": has ' '; write printable"), "{label}");
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
     }
 

@@ -28,6 +28,7 @@ pub mod guide;
 mod handles;
 mod inner;
 pub mod key;
+mod label;
 mod lane_slot;
 mod lease;
 pub mod log;
@@ -36,6 +37,7 @@ pub mod metrics;
 pub mod owner;
 mod pending_tasks;
 mod permit_id;
+mod process_name;
 mod release;
 mod renewal;
 pub mod routing;
@@ -60,6 +62,7 @@ pub use handles::{
     LatchDescription, Lease, Lock, Permit, Permits, PermitsDescription, Place, ReentryScope, RwLock,
     Semaphore, SemaphoreDescription, ShutdownReport, Snapshot,
 };
+pub use label::{EngineLabel, LABEL_BYTES_MAX, LabelFault};
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{

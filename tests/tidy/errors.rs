@@ -3,8 +3,9 @@
 use std::{error::Error, io};
 
 use leasehold::{
-    AcquireError, BoxedError, BuildError, CountError, DowngradeError, InspectError, Invalid, LossReason,
-    MultiError, NotHeld, ReleaseError, RenewError, RunError, key::NameFault, transport::TransportError,
+    AcquireError, BoxedError, BuildError, CountError, DowngradeError, InspectError, Invalid, LabelFault,
+    LossReason, MultiError, NotHeld, ReleaseError, RenewError, RunError, key::NameFault,
+    transport::TransportError,
 };
 use leasehold_redis::{ConfigError, ConfigFileError};
 
@@ -31,6 +32,7 @@ fn all() -> Vec<&'static str> {
         an_error::<DowngradeError>(),
         an_error::<InspectError>(),
         an_error::<Invalid>(),
+        an_error::<LabelFault>(),
         an_error::<LossReason>(),
         an_error::<MultiError>(),
         an_error::<NameFault>(),

@@ -17,10 +17,13 @@ fn written(report: impl serde::Serialize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_written_with_its_times_in_milliseconds() {
     let engine = engine().await;
+    let (program, host) = engine.label().split_once('@').unwrap();
+    assert!(program.starts_with("user_code") && !host.is_empty(), "{}", engine.label());
     let _held = engine.lock("a").acquire().await.unwrap();
     let waiting = tokio::spawn(engine.lock("a").acquire());
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let snapshot = written(engine.snapshot());
+    assert_eq!(snapshot["label"], json!(engine.label()));
     assert_eq!((&snapshot["held"], &snapshot["waiting"]), (&json!(1), &json!(1)));
     assert!(snapshot["oldest_waiting_ms"].as_u64().is_some_and(|waited| (1_400..1_600).contains(&waited)));
     assert_eq!(snapshot["connected"], json!(true));

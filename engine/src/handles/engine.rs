@@ -21,6 +21,7 @@ use crate::{
     clock::Instant,
     error::ReleaseError,
     inner::Inner,
+    label::EngineLabel,
     log,
     losses::Losses,
     metrics::{ContendedLock, Metrics},
@@ -64,6 +65,8 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
+    /// The label of the engine, as [`Engine::label`].
+    pub label: EngineLabel,
     /// Leases that are held now.
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
@@ -447,6 +450,7 @@ impl Engine {
         let (totals, now) = (&inner.events.totals, inner.clock.now());
         let seen = Seen::of(inner, now);
         Snapshot {
+            label: inner.label,
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),

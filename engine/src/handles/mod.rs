@@ -8,6 +8,7 @@ mod bulk;
 mod counter;
 mod description;
 mod engine;
+mod identity;
 mod latch;
 mod lease;
 mod lock;
