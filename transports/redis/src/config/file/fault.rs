@@ -11,7 +11,8 @@ use super::{error::ConfigFileError, spot::spot};
 pub(super) struct Fault {
     /// Unknown at first if serde's derived code finds the problem.
     pub(super) subject: Option<Subject>,
-    pub(super) against: Option<Other>,
+    // Boxed, because a fault is returned through many functions.
+    pub(super) against: Option<Box<Other>>,
     pub(super) what: What,
 }
 

@@ -18,7 +18,7 @@ impl Fault {
             },
             None => Other { offset: None, variable: None, key: key.into(), value: value.into() },
         });
-        Fault { against, ..self }
+        Fault { against: against.map(Box::new), ..self }
     }
 
     /// Sets the place, for a problem that was found while this value was parsed.
