@@ -76,7 +76,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t = Acquired::Exclusive)]
     pub(crate) kind: Acquired,
 
-    /// How long to wait for the lock. 0: try once. Default: no limit.
+    /// How long to wait for the lock. 0: try once. Default: `wait_ms` of the configuration, else no limit.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 

@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 }
 
 impl Owners {
-    /// The owners in the report, each with those of the connections whose name ends with its client.
+    /// The owners in the report, each with those of the connections whose name has its client.
     pub(crate) fn new(report: Report, connections: Result<Vec<Connection>, String>) -> Self {
         let (connections, unknown) = match connections {
             Ok(connections) => (connections, None),
@@ -74,12 +74,18 @@ impl Owners {
 
 impl Connection {
     fn is_of(&self, client: &str) -> bool {
-        self.name.split_once(':').is_some_and(|(_, named)| named == client)
+        self.name.split(':').nth(1) == Some(client)
+    }
+
+    /// The label of the engine, if its name has one: `purpose:client:label`.
+    fn label(&self) -> Option<&str> {
+        self.name.splitn(3, ':').nth(2)
     }
 
     fn json(&self) -> Value {
         let Self { server, address, name, age } = self;
-        json!({ "address": address, "server": server, "name": name, "age_ms": millis(*age) })
+        let label = self.label();
+        json!({ "address": address, "server": server, "name": name, "label": label, "age_ms": millis(*age) })
     }
 }
 
@@ -119,7 +125,8 @@ impl fmt::Display for Owner {
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let purpose = self.name.split(':').next().unwrap_or_default();
-        write!(f, "from {} to {}, {purpose}, open for {}", self.address, self.server, shown(self.age))
+        write!(f, "from {} to {}, {purpose}, open for {}", self.address, self.server, shown(self.age))?;
+        self.label().iter().try_for_each(|label| write!(f, ", {label}"))
     }
 }
 
@@ -165,6 +172,15 @@ mod tests {
                     from c:1 to s:6379, leasehold-calls, open for 60.0s\n  in line c-10:1\n    \
                     from c:1 to s:6379, leasehold-calls, open for 60.0s";
         assert_eq!(owners.to_string(), text);
+    }
+
+    #[test]
+    fn the_label_of_the_process_is_told() {
+        let all = vec![connection("leasehold-calls:c-1:orders@web:7")];
+        let owners = Owners::new(report(&["c-1:7"], &[]), Ok(all));
+        assert!(owners.to_string().ends_with("leasehold-calls, open for 60.0s, orders@web:7"), "{owners}");
+        assert_eq!(owners.json()["owners"][0]["connections"][0]["label"], json!("orders@web:7"));
+        assert_eq!(connection("leasehold-calls:c-1").json()["label"], Value::Null);
     }
 
     #[test]

@@ -21,7 +21,13 @@ fn the_connections_of_the_holder_are_shown() {
         assert!(
             connections.iter().all(|one| one["address"].as_str().expect("text").starts_with("127.0.0.1:"))
         );
+        let label = connections[0]["label"].as_str().expect("a label");
+        assert!(
+            label.starts_with("leasehold@") && connections.iter().all(|one| one["label"] == label),
+            "{owners}"
+        );
         let text = leasehold(url, &["who", "who:held"]).expect_code(0).stdout;
+        assert!(text.contains(&format!(", {label}")), "{text}");
         assert!(text.contains("held by") && text.contains("leasehold-renewals, open for"), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
     fmt,
     ops::{Add, Sub},
     sync::LazyLock,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A moment on the engine's own clock, in nanoseconds. Moments of different machines cannot be compared.
@@ -89,6 +89,17 @@ impl Clock {
         (wall.tv_sec * 1_000_000 + wall.tv_nsec / 1_000).saturating_sub(ours)
     }
 
+    /// The wall-clock time of a moment, by the difference of the two clocks now.
+    pub(crate) fn system_time(self, moment: Instant) -> SystemTime {
+        let since_boot = Duration::from_nanos(moment.as_nanos());
+        let ahead = self.wall_ahead_micros();
+        let boot = match ahead.is_negative() {
+            false => UNIX_EPOCH + Duration::from_micros(ahead.unsigned_abs()),
+            true => UNIX_EPOCH - Duration::from_micros(ahead.unsigned_abs()),
+        };
+        boot.checked_add(since_boot).unwrap_or(boot)
+    }
+
     /// Sleeps until `moment`; returns at once if it has passed. Needs a tokio runtime with timers.
     ///
     /// # Cancel safety
@@ -145,6 +156,17 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3)).await;
         assert_eq!(Clock::Tokio.now() - before, Duration::from_secs(3));
         assert!(tokio_clock_is_paused());
+    }
+
+    #[test]
+    fn the_wall_clock_time_of_now_is_now_and_of_later_is_later() {
+        let now = Clock::Boot.now();
+        let shown = Clock::Boot.system_time(now);
+        let apart = shown.elapsed().unwrap_or_else(|ahead| ahead.duration());
+        assert!(apart < Duration::from_secs(60), "{apart:?}");
+        let later = Clock::Boot.system_time(now + Duration::from_secs(3_600));
+        assert!(later.duration_since(shown).unwrap() > Duration::from_secs(3_500));
+        assert!(Clock::Boot.system_time(Instant::from_nanos(u64::MAX)) > later);
     }
 
     #[tokio::test]

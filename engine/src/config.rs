@@ -4,7 +4,13 @@ use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Invalid, fencing::FencingMode, lease::state::TTL_MIN, transport::Capabilities};
+use crate::{
+    error::Invalid,
+    fencing::FencingMode,
+    label::{EngineLabel, LabelFault},
+    lease::state::TTL_MIN,
+    transport::Capabilities,
+};
 
 /// The settings of an engine. Every field has a default. A field whose name ends in `_ms` is a time in milliseconds.
 ///
@@ -29,6 +35,12 @@ pub struct EngineConfig {
     pub name_prefix: String,
     /// How long the server keeps a lock unless it is renewed. Default 30,000 ms; at least 1,000 ms.
     pub ttl_ms: u64,
+    /// How long a call waits that names no wait: for a lock, permits, a semaphore or a latch. At most ten years. Default:
+    /// not set, no limit. A call that must not have this limit names a wait of its own.
+    pub wait_ms: Option<u64>,
+    /// For how long a lease is renewed whose call names no `max_hold`. Default: not set, no limit. Readers of a
+    /// [read/write lock](crate::Engine::rw_lock) share no lease of this engine where it is set.
+    pub max_hold_ms: Option<u64>,
     /// After which time without a definite answer a caller gets `Unavailable`. Default 10,000 ms.
     pub unavailable_after_ms: u64,
     /// The longest time that one command may stay unanswered. A command of a lease whose ttl is less than six times
@@ -42,6 +54,10 @@ pub struct EngineConfig {
     /// A name of the servers of this engine, the same in every process. [`MultiLock`](crate::MultiLock) orders members
     /// with equal names by it, and needs it as soon as two engines take part. Default: empty, no name.
     pub id: String,
+    /// What an operator calls this engine: in log lines, in the names of its connections, in
+    /// [`Snapshot::label`](crate::Snapshot::label). At most [`LABEL_BYTES_MAX`](crate::LABEL_BYTES_MAX) printable ASCII
+    /// characters without spaces. Default: empty, which is `service@host`: the names of program and host.
+    pub label: String,
     /// For how long a server remembers the last operation of this engine on a semaphore or a latch, so that an operation
     /// whose answer was lost is repeated without counting twice. It costs one short key for each counter. Default
     /// 300,000 ms; at least 120,000 ms.
@@ -100,10 +116,13 @@ impl Default for EngineConfig {
         Self {
             name_prefix: String::new(),
             ttl_ms: 30_000,
+            wait_ms: None,
+            max_hold_ms: None,
             unavailable_after_ms: 10_000,
             command_timeout_ms: 1_000,
             restart_grace_ms: None,
             id: String::new(),
+            label: String::new(),
             counter_memory_ms: 300_000,
             shards: 8,
             batches_in_flight_max: 4,
@@ -124,6 +143,16 @@ impl EngineConfig {
     /// The default ttl: `ttl_ms` as a duration.
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
+    }
+
+    /// `wait_ms` as a duration; `None`: no limit.
+    pub fn wait(&self) -> Option<Duration> {
+        self.wait_ms.map(Duration::from_millis)
+    }
+
+    /// `max_hold_ms` as a duration; `None`: no limit.
+    pub fn max_hold(&self) -> Option<Duration> {
+        self.max_hold_ms.map(Duration::from_millis)
     }
 
     /// `unavailable_after_ms` as a duration.
@@ -185,6 +214,8 @@ impl EngineConfig {
     /// ```
     pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
+        self.check_limits_of_calls()?;
+        self.own_label()?;
         let positive = [
             ("unavailable_after_ms", self.unavailable_after_ms),
             ("command_timeout_ms", self.command_timeout_ms),
@@ -233,6 +264,25 @@ impl EngineConfig {
         Ok(())
     }
 
+    /// The label, if the settings have one.
+    pub(crate) fn own_label(&self) -> Result<Option<EngineLabel>, Invalid> {
+        let refused =
+            |fault: LabelFault| Invalid::new("label", format_args!("{:?}", self.label), fault.to_string());
+        (!self.label.is_empty()).then(|| EngineLabel::new(&self.label).map_err(refused)).transpose()
+    }
+
+    fn check_limits_of_calls(&self) -> Result<(), Invalid> {
+        let most = u64::try_from(WAIT_MAX.as_millis()).unwrap_or(u64::MAX);
+        if let Some(wait) = self.wait_ms.filter(|wait| *wait > most) {
+            let remedy = format!("must be at most {most}, ten years; leave it out to wait without limit");
+            return Err(Invalid::new("wait_ms", wait, remedy));
+        }
+        if self.max_hold_ms == Some(0) {
+            return Err(Invalid::new("max_hold_ms", 0, "must be longer; leave it out for no limit"));
+        }
+        Ok(())
+    }
+
     fn check_fair(&self) -> Result<(), Invalid> {
         if !FAIR_WAIT_MS.contains(&self.fair_wait_ms) {
             let remedy = format!("must be {} to {}, a day", FAIR_WAIT_MS.start(), FAIR_WAIT_MS.end());
@@ -277,6 +327,8 @@ impl EngineConfig {
     }
 }
 
+/// Ten years. A longer wait is a mistake: a call without a wait has no limit.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 const SHARDS_MAX: usize = 16_384;
 /// A script for more locks would keep the server from other clients for milliseconds.
 const GROUP_COMMIT_MAX: usize = 1_000;
@@ -311,10 +363,18 @@ mod tests {
         assert!(
             refused(|config| config.fair_wait_ms = 9_999).starts_with("fair_wait_ms = 9999: must be 10000")
         );
+        assert!(
+            refused(|config| config.wait_ms = Some(u64::MAX)).ends_with("leave it out to wait without limit")
+        );
+        assert!(
+            refused(|config| config.max_hold_ms = Some(0)).starts_with("max_hold_ms = 0: must be longer")
+        );
         assert!(refused(|config| config.fair_places_max = 0).starts_with("fair_places_max = 0"));
         assert!(refused(|config| config.fair_places_max = 10_001).contains("at most 10000"));
         assert!(refused(|config| config.group_commit_max = 0).starts_with("group_commit_max = 0"));
         assert!(refused(|config| config.group_commit_max = 1_001).contains("at most 1000"));
+        let label = refused(|config| config.label = "a b".into());
+        assert!(label.starts_with("label = \"a b\": has ' '; write printable"), "{label}");
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));
     }
 

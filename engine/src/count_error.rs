@@ -109,7 +109,7 @@ impl fmt::Display for CountError {
                 f.write_str("not answered; it may have counted, so do not call again")?;
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
             }
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Unsupported { kind, transport } => {
                 write!(
                     f,
@@ -126,7 +126,7 @@ impl fmt::Display for CountError {
 
 impl Error for CountError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.last_error().map(|last_error| last_error as &(dyn Error + 'static))
+        self.last_error()?.source() // the text has that of `last_error`
     }
 }
 

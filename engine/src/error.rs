@@ -48,7 +48,9 @@ pub enum AcquireError {
     /// A value of the call cannot be used. Nothing was sent.
     Invalid(Invalid),
     /// The caller's wait is over, and the lock was known to be held since the call: a server answered that it is held,
-    /// or a lease of this engine held it. Try later, or wait longer.
+    /// or a lease of this engine held it. Try later, or wait longer. The error does not name
+    /// the owner: the answer "held" says for how long, not by whom, because reading the owner would cost the server one
+    /// command more for each such answer. [`Lock::holder`](crate::Lock::holder) asks for it.
     TimedOut {
         /// How long the caller waited: its wait, and at most one command timeout more.
         waited: Duration,
@@ -288,7 +290,7 @@ impl fmt::Display for AcquireError {
                 write!(f, "no definite answer for {after:?}: {last_error}")
             }
             Self::Unavailable { after, last_error: None } => write!(f, "no definite answer for {after:?}"),
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Lost(reason) => {
                 write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
             }
@@ -329,7 +331,7 @@ impl fmt::Display for BuildError {
             Self::Unavailable { after, last_error } => {
                 write!(f, "no server was ready within {after:?}: {last_error}")
             }
-            Self::Refused(last_error) => write!(f, "refused: {last_error}"),
+            Self::Refused(last_error) => last_error.fmt(f),
             Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),
         }
     }
@@ -382,6 +384,7 @@ impl fmt::Display for InspectError {
 
 impl Error for Invalid {}
 impl Error for NotHeld {}
+impl Error for LossReason {}
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.last_error()?.source()

@@ -29,7 +29,10 @@ use serde::{Deserialize, Serialize};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// With serde a token is its number. A token of [`Engine::lock`](crate::Engine::lock) is above 2^53: JavaScript rounds
+/// such a number when it reads JSON, so send it to a browser as a text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct FencingToken(i64);
 
 impl FencingToken {

@@ -156,6 +156,8 @@ impl fmt::Debug for LockKey {
     }
 }
 
+impl std::error::Error for NameFault {}
+
 impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,6 +17,7 @@ compile_error!("leasehold needs Linux: its clock must go on while the machine is
 
 mod acquire;
 pub mod blocking;
+mod boxed_error;
 pub mod clock;
 mod compose;
 mod config;
@@ -34,6 +35,7 @@ pub mod guide;
 mod handles;
 mod inner;
 pub mod key;
+mod label;
 mod lane_slot;
 mod lease;
 pub mod log;
@@ -42,16 +44,20 @@ pub mod metrics;
 pub mod owner;
 mod pending_tasks;
 mod permit_id;
+mod process_name;
 mod recipes;
 mod release;
 mod renewal;
 pub mod routing;
+mod serialized;
 mod shared_threads;
 mod span;
 mod supervisor;
 mod threads;
+mod token_number;
 pub mod transport;
 
+pub use boxed_error::BoxedError;
 pub use compose::{MemberLease, MultiError, MultiLease, MultiLock, Quorum, QuorumLease, QuorumLock, Tally};
 pub use config::EngineConfig;
 pub use count_error::CountError;
@@ -64,6 +70,7 @@ pub use handles::{
     LatchDescription, Lease, Lock, Permit, Permits, PermitsDescription, Place, ReentryScope, RwLock,
     Semaphore, SemaphoreDescription, ShutdownReport, Snapshot,
 };
+pub use label::{EngineLabel, LABEL_BYTES_MAX, LabelFault};
 pub use lease::state::{LeaseState, LossReason, TTL_MIN, margin};
 pub use losses::{LOSS_NAME_BYTES_KEPT, LOSSES_KEPT, Loss, LossEvent, Losses};
 pub use metrics::{

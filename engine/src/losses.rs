@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason};
+use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason, serialized};
 
 /// How many losses an engine keeps for its slowest reader.
 pub const LOSSES_KEPT: usize = 1 << 17;
@@ -19,26 +20,32 @@ pub const LOSSES_KEPT: usize = 1 << 17;
 pub const LOSS_NAME_BYTES_KEPT: usize = 64 << 20;
 const SPARE_LOSSES: usize = 64;
 
-/// One lost lease.
-#[derive(Clone, Debug)]
+/// One lost lease. Serde leaves out `at` and `deadline`, which other processes cannot read;
+/// [`Engine::system_time`](crate::Engine::system_time) turns them into wall-clock times.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Loss {
     /// The lock's name, without the engine's `name_prefix`.
+    #[serde(serialize_with = "serialized::text")]
     pub name: Arc<str>,
     /// The token of the lost lease.
     pub fencing_token: FencingToken,
     /// Why the lease was lost.
     pub reason: LossReason,
     /// When the loss was reported, on the engine's clock.
+    #[serde(skip)]
     pub at: Instant,
     /// The deadline of the lease: the lease was not held after it.
+    #[serde(skip)]
     pub deadline: Instant,
     /// How long the lease had been held.
+    #[serde(rename = "held_ms", serialize_with = "serialized::millis")]
     pub held: Duration,
 }
 
 /// An item of the stream of losses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossEvent {
     /// A lease was lost.

@@ -6,6 +6,7 @@ mod lanes;
 mod tour;
 
 mod access;
+mod bad_starts;
 mod batches;
 mod connecting;
 mod encryption;

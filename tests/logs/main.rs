@@ -6,3 +6,4 @@ mod capture;
 mod contention;
 mod secrets;
 mod spans;
+mod start;

@@ -56,7 +56,7 @@ async fn ttls_below_the_least_and_above_the_most() {
 async fn a_wait_that_overflows() {
     let fixture = fixture().await;
     let lock = fixture.engine.lock("a").wait(Duration::MAX);
-    says(&refused(&fixture, lock).await, "wait", "18446744073709551615", "leave wait out");
+    says(&refused(&fixture, lock).await, "wait", "18446744073709551615", "ten years; shorten it");
 }
 
 #[tokio::test(start_paused = true)]

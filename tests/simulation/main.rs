@@ -9,6 +9,7 @@ mod fixture;
 mod acquiring;
 mod bad_input;
 mod building;
+mod call_defaults;
 mod clock_steps;
 mod closing;
 mod conservation;

@@ -43,7 +43,7 @@ fn is_marked(before: &[&str]) -> bool {
 }
 
 /// Path and text of each source file of the published crates.
-fn published() -> impl Iterator<Item = (String, String)> {
+pub(crate) fn published() -> impl Iterator<Item = (String, String)> {
     let files = sources::all().into_iter().map(|source| {
         let path = source.path.strip_prefix(sources::root()).expect("in the checkout").to_string_lossy();
         (path.into_owned(), source.text)

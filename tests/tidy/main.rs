@@ -2,6 +2,7 @@
 
 mod arrows;
 mod compatibility;
+mod errors;
 mod examples;
 mod first_build;
 mod first_screen;

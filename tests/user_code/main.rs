@@ -5,5 +5,6 @@
 //! (`subscriber.rs`).
 
 mod recorders;
+mod reports;
 mod subscribers;
 mod wakers;

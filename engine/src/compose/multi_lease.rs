@@ -154,7 +154,7 @@ impl MultiLease {
     /// # use leasehold::MultiLock;
     /// let lease = MultiLock::of([engine.lock("a"), engine.lock("b")]).acquire().await?;
     /// tokio::select! {
-    ///     reason = lease.lost() => return Err(reason.to_string().into()),
+    ///     reason = lease.lost() => return Err(reason.into()),
     ///     () = async { /* the work */ } => {}
     /// }
     /// lease.release().await?;

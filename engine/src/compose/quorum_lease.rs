@@ -176,7 +176,7 @@ impl QuorumLease {
     /// # }
     /// let lease = Quorum::over(engines)?.lock("orders:42").acquire().await?;
     /// tokio::select! {
-    ///     reason = lease.lost() => return Err(reason.to_string().into()),
+    ///     reason = lease.lost() => return Err(reason.into()),
     ///     () = async { /* the work */ } => {}
     /// }
     /// # Ok(())

@@ -21,7 +21,7 @@ use super::{
     timer,
 };
 use crate::{
-    AcquireError, Engine, Lock, RunError,
+    AcquireError, Engine, EngineConfig, Lock, RunError,
     clock::Instant,
     error::Invalid,
     inner::Inner,
@@ -67,7 +67,11 @@ pub struct QuorumLock {
 impl QuorumLock {
     pub(super) fn new(engines: Arc<[Engine]>, name: &str) -> Self {
         let name = name.into();
-        Self { engines, name, class: None, wait: None, ttl: None, no_renewal: false, max_hold: None }
+        let shortest = |of: fn(&EngineConfig) -> Option<Duration>| {
+            engines.iter().filter_map(|engine| of(&engine.inner().config)).min()
+        };
+        let (wait, max_hold) = (shortest(EngineConfig::wait), shortest(EngineConfig::max_hold));
+        Self { engines, name, class: None, wait, ttl: None, no_renewal: false, max_hold }
     }
 
     /// Sets the class that the members count as in metrics. See [`Lock::class`].
@@ -76,7 +80,8 @@ impl QuorumLock {
         self
     }
 
-    /// Sets how long [`acquire`](Self::acquire) waits, counted from the call. Default: no limit. The call returns
+    /// Sets how long [`acquire`](Self::acquire) waits, counted from the call. Default: the shortest `wait_ms` of its engines,
+    /// which is no limit. The call returns
     /// within this time and one command timeout (default 1 s). A wait of zero makes one attempt.
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = Some(time);

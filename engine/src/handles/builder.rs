@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::Level;
 
 use super::{alive::Handle, engine::Engine};
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
     error::{BuildError, Invalid},
     fencing::FencingMode,
     inner::Inner,
+    log,
     metrics::{Classes, Events, Numbers, Recorder},
     threads::Threads,
     transport::{LanePurpose, OpenLane, Transport, TransportError},
@@ -122,6 +124,50 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how long a call waits that names no wait. See [`EngineConfig::wait_ms`]. Default: no limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::{AcquireError, Engine};
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// let engine = Engine::builder(MemoryTransport::new()).wait(Duration::from_millis(50)).build().await?;
+    /// let held = engine.lock("report").acquire().await?;
+    /// assert!(matches!(engine.lock("report").acquire().await, Err(AcquireError::TimedOut { .. })));
+    /// # drop(held);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.config.wait_ms = Some(millis(time));
+        self
+    }
+
+    /// Sets for how long a lease is renewed whose call names no `max_hold`. See [`EngineConfig::max_hold_ms`]. Default: no
+    /// limit.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// use std::time::Duration;
+    ///
+    /// // No holder of a lock of this engine that hangs holds it for longer than an hour and a ttl.
+    /// let engine = Engine::builder(MemoryTransport::new()).max_hold(Duration::from_secs(3_600)).build().await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        self.config.max_hold_ms = Some(millis(time));
+        self
+    }
+
     /// Sets after which time without a definite answer a caller gets `Unavailable`. Default 10 s.
     ///
     /// # Examples
@@ -194,6 +240,26 @@ impl EngineBuilder {
     /// ```
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.config.id = id.into();
+        self
+    }
+
+    /// Sets what an operator calls this engine, in log lines, in the names of its connections and in snapshots. At most
+    /// [`LABEL_BYTES_MAX`](crate::LABEL_BYTES_MAX) printable ASCII characters without spaces. Default: `service@host`, the
+    /// names of program and host.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// let engine = Engine::builder(MemoryTransport::new()).label("orders@web-7").build().await?;
+    /// assert_eq!(engine.label(), "orders@web-7");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.config.label = label.into();
         self
     }
 
@@ -409,6 +475,7 @@ impl EngineBuilder {
         ));
         let engine = Engine::of(Handle::new(inner.clone()));
         threads.start(&inner)?;
+        log_start(&inner);
         Ok((engine, renewal))
     }
 }
@@ -417,6 +484,12 @@ impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EngineBuilder({}, {:?})", self.transport.capabilities().name, self.config)
     }
+}
+
+/// An operator who sees an owner on a server finds its client here, and with it the process.
+fn log_start(inner: &Inner) {
+    let (label, client, transport) = (inner.label, inner.mint.client(), inner.capabilities.name);
+    log::line(Level::INFO, move || tracing::info!(%label, %client, transport, "the engine starts"));
 }
 
 fn shared_threads(engine: &Engine) -> Result<Threads, BuildError> {
@@ -446,6 +519,7 @@ fn open(
 ) -> impl Future<Output = Result<(), TransportError>> + use<> {
     let how =
         OpenLane::new(purpose, inner.clock, inner.config.command_timeout()).with_client(inner.mint.client());
+    let how = how.with_label(inner.label);
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     drop(runtime.spawn(async move {

@@ -294,7 +294,7 @@ impl BulkAcquire {
         let inner = self.handle.inner();
         inner.check_open()?;
         Ok((
-            lock::checked_wait(wait)?,
+            lock::checked_wait(inner, wait)?,
             lock::checked_terms(inner, crate::transport::HoldKind::Exclusive, asked, ClassId::DEFAULT)?,
         ))
     }

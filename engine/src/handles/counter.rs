@@ -77,7 +77,7 @@ impl CounterHandle {
         inner.check_open().map_err(|_| CountError::ShuttingDown)?;
         self.check_supported(inner)?;
         let joined = inner.clock.now();
-        let wait = checked_wait(self.wait)?.map(|time| joined + time);
+        let wait = checked_wait(inner, self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         Ok(Call { key: self.checked_key()?, counter: self.counter, work, patience, joined })
     }

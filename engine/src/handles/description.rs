@@ -2,8 +2,11 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
+use serde::Serialize;
+
 use crate::{
     fencing::FencingToken,
+    serialized::millis_if_known,
     transport::{Hold, Inspection, LockMode, Remaining},
 };
 
@@ -11,7 +14,7 @@ use crate::{
 /// [`Lock::describe`](crate::Lock::describe) reads it.
 ///
 /// `Display` writes one line for the lock, and an indented line for each holder and each place in the line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Description {
     /// The name of the lock, without the prefix of the engine.
@@ -22,6 +25,7 @@ pub struct Description {
     pub holders: Vec<Holder>,
     /// How long until the last hold runs out unless it is renewed. `None`: the lock is free, a hold has no expiry, or the
     /// expiry is not known.
+    #[serde(rename = "remaining_ms", serialize_with = "millis_if_known")]
     pub remaining: Option<Duration>,
     /// The places in the line of a fair lock, the head first, at most 1,000. Empty for locks that keep no line on the
     /// server.
@@ -32,7 +36,7 @@ pub struct Description {
 
 /// A holder of a lock, as any client sees it on the server. [`Lock::holder`](crate::Lock::holder) and
 /// [`Lock::describe`](crate::Lock::describe) read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Holder {
     /// Opaque text that names the owner on the server. The owners of other clients have their own format.
@@ -41,6 +45,7 @@ pub struct Holder {
     pub hold_count: u64,
     /// How long until the hold runs out unless it is renewed. `None`: the hold has no expiry, or its expiry is not
     /// known.
+    #[serde(rename = "remaining_ms", serialize_with = "millis_if_known")]
     pub remaining: Option<Duration>,
     /// How the owner holds the lock.
     pub mode: LockMode,
@@ -55,7 +60,7 @@ pub struct Holder {
 }
 
 /// A place in the line of a fair lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Place {
     /// Opaque text that names the owner of the place on the server.
@@ -66,7 +71,7 @@ pub struct Place {
 
 /// A semaphore at one moment. [`Semaphore::describe`](crate::Semaphore::describe) reads it. The server does not know
 /// which clients have permits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SemaphoreDescription {
     /// The name of the semaphore, without the prefix of the engine.
@@ -79,7 +84,7 @@ pub struct SemaphoreDescription {
 }
 
 /// A semaphore whose permits expire, at one moment. [`Permits::describe`](crate::Permits::describe) reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PermitsDescription {
     /// The name of the semaphore, without the prefix of the engine.
@@ -93,13 +98,14 @@ pub struct PermitsDescription {
     pub held_here: u64,
     /// How long until the last permit that is held expires unless it is renewed. `None`: no permit is held, or a
     /// client holds one without expiry.
+    #[serde(rename = "remaining_ms", serialize_with = "millis_if_known")]
     pub remaining: Option<Duration>,
     /// The callers of this engine that wait for permits.
     pub waiting: u64,
 }
 
 /// A latch at one moment. [`Latch::describe`](crate::Latch::describe) reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LatchDescription {
     /// The name of the latch, without the prefix of the engine.

@@ -2,6 +2,8 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use serde::Serialize;
+
 use super::{
     alive::Handle,
     audit::{self, AuditReport},
@@ -19,10 +21,12 @@ use crate::{
     clock::Instant,
     error::ReleaseError,
     inner::Inner,
+    label::EngineLabel,
     log,
     losses::Losses,
     metrics::{ContendedLock, Metrics},
     release::in_progress::ReleasedBy,
+    serialized::millis_if_known,
     transport::HoldKind,
 };
 
@@ -56,10 +60,13 @@ pub struct Engine {
     handle: Handle,
 }
 
-/// The state of an engine at one moment, and its counters since it was built. [`Engine::snapshot`] reads it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of an engine at one moment, and its counters since it was built. [`Engine::snapshot`] reads it. With serde the
+/// key of a time ends in `_ms`: whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
+    /// The label of the engine, as [`Engine::label`].
+    pub label: EngineLabel,
     /// Leases that are held now.
     pub held: u64,
     /// Leases among `held` that are in jeopardy: a renewal was not confirmed.
@@ -72,6 +79,7 @@ pub struct Snapshot {
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
     /// How long the longest waiting caller has waited. `None`: no caller waits.
+    #[serde(rename = "oldest_waiting_ms", serialize_with = "millis_if_known")]
     pub oldest_waiting: Option<Duration>,
     /// Leases returned to callers. A further lease on a hold of a re-entry scope is not counted.
     pub granted: u64,
@@ -442,6 +450,7 @@ impl Engine {
         let (totals, now) = (&inner.events.totals, inner.clock.now());
         let seen = Seen::of(inner, now);
         Snapshot {
+            label: inner.label,
             held: totals.held.value(),
             jeopardy: seen.jeopardy,
             waiting: totals.callers.value(),

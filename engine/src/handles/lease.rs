@@ -179,7 +179,7 @@ impl Lease {
     /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
     /// let lease = engine.lock("orders:42").acquire().await?;
     /// tokio::select! {
-    ///     reason = lease.lost() => return Err(reason.to_string().into()),
+    ///     reason = lease.lost() => return Err(reason.into()),
     ///     () = async { /* the work */ } => {}
     /// }
     /// lease.release().await?;

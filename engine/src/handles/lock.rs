@@ -17,6 +17,7 @@ use crate::{
         wait::Wait,
     },
     clock::Instant,
+    config::WAIT_MAX,
     error::{AcquireError, InspectError, Invalid, RunError},
     inner::Inner,
     key::{LockKey, NameFault},
@@ -101,6 +102,26 @@ impl Lock {
         Self { handle, key, kind, class, wait: None, asked: ExplicitTerms::default(), scope: None }
     }
 
+    /// The lock's name, without the engine's `name_prefix`, also if it cannot be used.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::Engine;
+    /// # use leasehold_memory::MemoryTransport;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
+    /// assert_eq!(engine.lock("orders:42").name(), "orders:42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(&self) -> &str {
+        match &self.key {
+            Ok(key) => key.name(),
+            Err((name, _)) => name,
+        }
+    }
+
     /// Sets the class that the lock counts as in metrics. An engine has at most 64 classes, and makes a class when it
     /// is first used. Default: the class that [`EngineConfig::classes`](crate::EngineConfig::classes) gives to the
     /// name, else `default`. Every further class counts as `_other`. The class of a lease is that of its caller.
@@ -123,7 +144,7 @@ impl Lock {
     }
 
     /// Sets how long [`acquire`](Self::acquire) waits for a lock that is held, counted from the call. At most ten
-    /// years. Default: no limit.
+    /// years. Default: that of the engine's settings, [`wait_ms`](crate::EngineConfig::wait_ms), which is no limit.
     ///
     /// The call returns within this time and one command timeout (default 1 s). The extra time is for an acquire
     /// command that was sent and is not answered yet; the call does not wait for it if the lock is known to be held. So
@@ -196,7 +217,8 @@ impl Lock {
 
     /// Sets for how long the lease is renewed, counted from the moment the caller takes the lease. After that the lease
     /// is lost at its deadline, with [`LossReason::MaxHold`](crate::LossReason::MaxHold). So a holder that hangs does
-    /// not hold the lock for ever. Default: no limit.
+    /// not hold the lock for ever. Default: that of the engine's settings,
+    /// [`max_hold_ms`](crate::EngineConfig::max_hold_ms), which is no limit. `Duration::MAX` is no limit too.
     ///
     /// # Examples
     /// ```
@@ -326,7 +348,8 @@ impl Lock {
     ///
     /// # Errors
     /// The first of these that applies: [`RunError::Acquire`], [`RunError::Work`], [`RunError::Lost`],
-    /// [`RunError::Release`].
+    /// [`RunError::Release`]. If the work fails with an `anyhow::Error` or a `Box<dyn Error + Send + Sync>`,
+    /// `.map_err(RunError::boxed)?` passes the error on.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, then releases the lease.
@@ -587,7 +610,7 @@ impl Lock {
         let inner = self.handle.inner();
         inner.check_open()?;
         let joined = inner.clock.now();
-        let wait = checked_wait(self.wait)?.map(|time| joined + time);
+        let wait = checked_wait(inner, self.wait)?.map(|time| joined + time);
         let patience = if only_try { Patience::Try } else { Patience::Wait(wait) };
         let key = self.checked_key::<AcquireError>()?;
         let terms = checked_terms(inner, self.kind, self.asked, self.class)?;
@@ -676,13 +699,15 @@ pub(super) fn bad_name(name: &str, remedy: &str) -> Invalid {
     Invalid::new("name", format_args!("{shown:?}"), remedy)
 }
 
-pub(super) fn checked_wait(wait: Option<Duration>) -> Result<Option<Duration>, Invalid> {
+/// The wait of a call: its own, or that of the engine's settings, which have been checked.
+pub(super) fn checked_wait(inner: &Inner, wait: Option<Duration>) -> Result<Option<Duration>, Invalid> {
     match wait {
+        None => Ok(inner.config.wait()),
         Some(time) if time > WAIT_MAX => {
-            let remedy = format!("must be at most {WAIT_MAX:?}; leave wait out to wait without limit");
+            let remedy = format!("must be at most {WAIT_MAX:?}, ten years; shorten it");
             Err(Invalid::new("wait", format_args!("{time:?}"), remedy))
         }
-        wait => Ok(wait),
+        Some(time) => Ok(Some(time)),
     }
 }
 
@@ -693,13 +718,16 @@ pub(super) fn checked_terms(
     class: ClassId,
 ) -> Result<Terms, AcquireError> {
     inner.check_kind(kind.needs())?;
-    let ttl = asked.ttl.unwrap_or(inner.config.ttl());
-    inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max)?;
+    if let Some(ttl) = asked.ttl {
+        inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max)?;
+    }
     if asked.max_hold == Some(Duration::ZERO) {
         return Err(Invalid::new("max_hold", "0s", "must be longer; leave it out for no limit").into());
     }
     let labels = LabelSet::of(kind, class);
-    Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold: asked.max_hold, labels })
+    let ttl = asked.ttl.unwrap_or(inner.config.ttl()); // that of the settings has been checked
+    let max_hold = asked.max_hold.or(inner.config.max_hold());
+    Ok(Terms { kind, ttl, renewed: !asked.no_renewal, max_hold, labels })
 }
 
 /// What the engine knows of its own holds of the key, and of the callers that wait for it.
@@ -756,6 +784,4 @@ impl fmt::Debug for ReentryScope {
     }
 }
 
-/// Ten years. A longer wait is a mistake: a call without a wait has no limit.
-const WAIT_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 const NAME_SHOWN_MAX: usize = 80;

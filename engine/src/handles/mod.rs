@@ -8,6 +8,7 @@ mod bulk;
 mod counter;
 mod description;
 mod engine;
+mod identity;
 mod latch;
 mod lease;
 mod lock;
@@ -15,6 +16,7 @@ mod permits;
 mod rw_lock;
 mod semaphore;
 mod shutdown;
+mod wall_clock;
 
 pub use audit::AuditReport;
 pub use builder::EngineBuilder;

@@ -549,7 +549,7 @@ impl Permit {
     /// downloads.try_set_total(1).await?;
     /// let permit = downloads.acquire(1).await?;
     /// tokio::select! {
-    ///     reason = permit.lost() => return Err(reason.to_string().into()),
+    ///     reason = permit.lost() => return Err(reason.into()),
     ///     () = async { /* the work */ } => {}
     /// }
     /// permit.release().await?;

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// The result of [`Engine::shutdown`](crate::Engine::shutdown).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// The number of leases whose release was confirmed.

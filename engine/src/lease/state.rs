@@ -6,6 +6,8 @@
 
 use std::{fmt, time::Duration};
 
+use serde::Serialize;
+
 use crate::{clock::Instant, transport::HoldKind};
 
 /// The shortest ttl that a caller can ask for. A shorter ttl has no room for the margin, a renewal and a retry.
@@ -41,7 +43,8 @@ pub(crate) fn renew_at(sent: Instant, ttl: Duration) -> Instant {
 }
 
 /// The state of a lease. [`Lease::state`](crate::Lease::state) reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeaseState {
     /// The lease is held, and its last renewal was confirmed.
@@ -61,7 +64,8 @@ pub enum LeaseState {
 ///
 /// assert_eq!(LossReason::NotOurs.as_str(), "not_ours"); // the label of the metrics
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossReason {
     /// No renewal was confirmed before the deadline.

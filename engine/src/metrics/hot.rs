@@ -12,19 +12,23 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use tracing::Level;
 
-use crate::{clock::Clock, key::LockKey, log};
+use crate::{clock::Clock, key::LockKey, log, serialized};
 
 /// A lock that callers of this engine waited for. [`Engine::most_contended`](crate::Engine::most_contended) lists them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ContendedLock {
     /// The lock's name, without the engine's `name_prefix`.
+    #[serde(serialize_with = "serialized::text")]
     pub name: Arc<str>,
     /// How long all callers together waited for the lock.
+    #[serde(rename = "waited_ms", serialize_with = "serialized::millis")]
     pub waited: Duration,
     /// How much of `waited` may have been for another lock.
+    #[serde(rename = "error_ms", serialize_with = "serialized::millis")]
     pub error: Duration,
     /// How many callers waited.
     pub waits: u64,

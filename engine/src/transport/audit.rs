@@ -1,5 +1,7 @@
 use std::{fmt, time::Duration};
 
+use serde::Serialize;
+
 use crate::lease::state::margin;
 
 /// What an audit of the servers needs to know about the engine.
@@ -17,7 +19,8 @@ pub struct AuditContext {
 }
 
 /// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditLevel {
     /// Good to know; nothing to do.
@@ -29,7 +32,7 @@ pub enum AuditLevel {
 }
 
 /// One line of an audit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
     /// How serious the finding is.

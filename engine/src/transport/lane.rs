@@ -10,6 +10,7 @@ use super::{
 use crate::{
     clock::Clock,
     key::LockKey,
+    label::EngineLabel,
     owner::Owner,
     routing::topology::{NodeId, Topology},
 };
@@ -119,6 +120,8 @@ pub struct OpenLane {
     pub command_timeout: Duration,
     /// The part that names the engine in all its owners, for what an operator sees of a connection. `None`: not known.
     pub client: Option<Uuid>,
+    /// The label of the engine, for the same. `None`: not known.
+    pub label: Option<EngineLabel>,
 }
 
 /// Fixed facts about a transport.
@@ -144,12 +147,17 @@ pub struct Capabilities {
 impl OpenLane {
     /// A lane for this purpose, on this clock.
     pub fn new(purpose: LanePurpose, clock: Clock, command_timeout: Duration) -> Self {
-        Self { purpose, clock, command_timeout, client: None }
+        Self { purpose, clock, command_timeout, client: None, label: None }
     }
 
     /// Sets the part that names the engine in all its owners.
     pub fn with_client(self, client: Uuid) -> Self {
         Self { client: Some(client), ..self }
+    }
+
+    /// Sets the label of the engine.
+    pub fn with_label(self, label: EngineLabel) -> Self {
+        Self { label: Some(label), ..self }
     }
 }
 

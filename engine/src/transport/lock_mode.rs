@@ -1,7 +1,10 @@
 use std::fmt;
 
+use serde::Serialize;
+
 /// How a lock is held. `Display` writes one lower-case word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LockMode {
     /// No owner holds the lock.

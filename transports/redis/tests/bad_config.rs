@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use leasehold_redis::{ConfigFile, ConfigFileError};
+use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig};
 
 fn wrong_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad_config");
@@ -94,4 +94,45 @@ fn no_words_are_left_without_their_file() {
     for path in words.filter(|path| path.extension().is_some_and(|end| end == "txt")) {
         assert!(path.with_extension("toml").exists(), "{path:?}");
     }
+}
+
+/// URLs that cannot be used, and what is said to them.
+const URLS: &[(&str, &str)] = &[
+    ("http://cache", SCHEMES),
+    ("cache:6379", SCHEMES),
+    ("unix:///tmp/redis.sock", SCHEMES),
+    ("redis-ring://cache", SCHEMES),
+    ("redis:/cache", SPELLING),
+    ("redis://cache-1,cache-2", SPELLING),
+    ("redis://cache/name", SPELLING),
+    ("redis://cache?db=3", "leave the query out: one server has no options in its URL"),
+    ("redis-cluster://cache?db=3", "only node=host:port is allowed after the ?"),
+];
+const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, \
+                       rediss-sentinel:// or rediss-cluster://";
+const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
+
+#[test]
+fn each_wrong_url_is_refused_word_for_word() {
+    for (url, remedy) in URLS {
+        let error = RedisConfig::from_url(url).expect_err(url).to_string();
+        let (before, said) = error.split_once(": ").expect("a value and a remedy");
+        let shown = before.strip_prefix("`url` is ").expect("the value");
+        assert!(shown.starts_with(url.split('?').next().unwrap_or(url)) || shown.ends_with("***"), "{error}");
+        assert!(error.ends_with(remedy) && said.len() >= remedy.len(), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_word_for_word() {
+    let said = |path: &Path| ConfigFile::read(path).expect_err("refused").to_string();
+    let remedy = "correct the path, its rights, or its encoding (UTF-8)";
+    let missing = Path::new("/nowhere/leasehold.toml");
+    let expected =
+        format!("/nowhere/leasehold.toml: cannot be read: No such file or directory (os error 2); {remedy}");
+    assert_eq!(said(missing), expected);
+    let folder = tempfile::tempdir().expect("a folder");
+    let expected =
+        format!("{}: cannot be read: Is a directory (os error 21); {remedy}", folder.path().display());
+    assert_eq!(said(folder.path()), expected);
 }

@@ -19,7 +19,7 @@ pub struct ClientConnection {
     /// The address of the client, as the server sees it: that of a proxy, if there is one between.
     pub address: String,
     /// The name that the client has given to the connection. Empty: none. An engine of Leasehold names the connection's
-    /// purpose and the client id of its owners: `leasehold-calls:30c9b6e8-...`.
+    /// purpose, the client id of its owners, and its label: `leasehold-calls:30c9b6e8-...:orders@web-7`.
     pub name: String,
     /// Since when the connection is open.
     pub age: Duration,

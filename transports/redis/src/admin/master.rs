@@ -37,7 +37,7 @@ impl Master {
         let (config, step) = (&deployment.config, lane.command_timeout);
         let target = Target { config, address: &server.address, login: Login::Server };
         let link = CommandLink::open(target, lane.clock, step).await?;
-        let name = client_list::connection_name("admin", None);
+        let name = client_list::connection_name("admin", None, None);
         match check(&link, &name, &server.name, config.topology, lane.clock, step).await {
             Ok(_) => Ok(Self { server, link }),
             Err(Unfit::NotMaster(error) | Unfit::Other(error)) => Err(error),

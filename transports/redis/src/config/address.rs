@@ -46,8 +46,9 @@ impl Address {
     /// Whether the host can be valid. A URL or credentials are not.
     pub(crate) fn has_a_host(&self) -> bool {
         let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
-        let reads_as_a_name =
-            !self.host.contains(|c: char| c.is_whitespace() || c.is_control() || ":/@?#[]\\\"'".contains(c));
+        let reads_as_a_name = !self
+            .host
+            .contains(|c: char| c.is_whitespace() || c.is_control() || ":/@?#[]\\\"',;".contains(c));
         !self.host.is_empty() && (reads_as_a_name || is_ipv6())
     }
 }
@@ -117,7 +118,18 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>(), Ok(Address::new(host, port)), "{text}");
         }
-        for wrong in ["", ":6379", "cache:0", "cache:port", "cache:70000", "a b:1", "a:b:c", "cache/0"] {
+        for wrong in [
+            "",
+            ":6379",
+            "cache:0",
+            "cache:port",
+            "cache:70000",
+            "a b:1",
+            "a:b:c",
+            "cache/0",
+            "a,b",
+            "a:1,b:1",
+        ] {
             assert!(wrong.parse::<Address>().unwrap_err().to_string().contains("host:port"), "{wrong}");
         }
         assert_eq!(Address::new("::1", 7).to_string(), "[::1]:7");

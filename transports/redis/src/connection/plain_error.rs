@@ -11,6 +11,11 @@ pub(super) fn plain(details: &str) -> String {
     if let (Some((code, _)), Some((message, _))) = (code(), message()) {
         return format!("{message} (os error {code})");
     }
+    if let Some((_, why)) =
+        details.trim_end_matches("\" }").split_once("failed to lookup address information: ")
+    {
+        return format!("the host name is not known ({why})");
+    }
     let custom = details.strip_prefix("Custom { kind: ").and_then(|rest| rest.split_once("error: "));
     custom.map_or(details, |(_, inner)| inner.trim_end_matches(" }").trim_matches('"')).to_owned()
 }
@@ -28,7 +33,7 @@ mod tests {
             ),
             (
                 "Custom { kind: Uncategorized, error: \"failed to lookup address information: Name or service not known\" }",
-                "failed to lookup address information: Name or service not known",
+                "the host name is not known (Name or service not known)",
             ),
             (
                 "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }",

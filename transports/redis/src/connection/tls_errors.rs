@@ -7,18 +7,36 @@
 
 use leasehold::transport::ErrorKind;
 
-use crate::wire::error_reply::ErrorReply;
+use crate::wire::{error_reply::ErrorReply, shown};
 
 /// Looks up fred's error text. `None`: the failure is not final.
 pub(crate) fn refusal(details: &str) -> Option<ErrorReply> {
-    let &(code, kind, remedy) = TABLE.iter().find(|row| details.contains(row.0))?;
+    let (&(code, kind, _), (_, remedy)) = row(details)?;
     Some(ErrorReply { code, kind, remedy })
 }
 
-/// Returns the rustls message, without the text that the operating system's error type adds.
-pub(crate) fn shown(details: &str) -> &str {
-    let inner = details.split_once("error: ").map_or(details, |(_, inner)| inner);
-    inner.strip_suffix(" }").unwrap_or(inner)
+/// Returns what has happened, in plain words, and not in those of rustls.
+pub(crate) fn shown(details: &str) -> String {
+    match (row(details), names(details)) {
+        (Some((_, (fact, _))), Some(names)) => format!("{fact}: it names {names}"),
+        (Some((_, (fact, _))), None) => fact.to_owned(),
+        (None, _) => details.to_owned(),
+    }
+}
+
+/// The row of the table, and its text in two: what has happened, and what to do.
+fn row(details: &str) -> Option<(&'static Row, (&'static str, &'static str))> {
+    let row = TABLE.iter().find(|row| details.contains(row.0))?;
+    Some((row, row.2.split_once("; ").unwrap_or((row.2, ""))))
+}
+
+/// The names in a certificate that is for another name, from `presented: ["IpAddress(127.0.0.1)", "DnsName(\"a\")"]`.
+fn names(details: &str) -> Option<String> {
+    let (_, presented) = details.split_once("presented: [")?;
+    let (presented, _) = presented.split_once(']')?;
+    let name = |name: &str| Some(name.split_once('(')?.1.split_once(')')?.0.replace(['\\', '"'], ""));
+    let names: Vec<_> = presented.split("\", \"").filter_map(name).collect();
+    (!names.is_empty()).then(|| shown::shown(&names.join(", ")))
 }
 
 /// Returns a hint about the possible cause of a failure that proves nothing.
@@ -38,9 +56,12 @@ pub(crate) fn hint(details: &str, timed_out: bool, tls: bool) -> &'static str {
     }
 }
 
+/// A part of the text, the kind, and what has happened; what to do.
+type Row = (&'static str, ErrorKind, &'static str);
+
 /// Keyed by a part of the text; the first match counts. `Misconfigured`: our side refuses the server. `Denied`: the
 /// server refuses us.
-const TABLE: &[(&str, ErrorKind, &str)] = &[
+const TABLE: &[Row] = &[
     (
         "InvalidCertificate(Expired",
         ErrorKind::Misconfigured,
@@ -117,9 +138,9 @@ mod tests {
         let details = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
         let refused = refusal(details).expect("in the table");
         assert!(refused.kind.is_final() && refused.remedy.contains("tls.ca"));
-        assert_eq!(shown(details), "InvalidCertificate(UnknownIssuer)");
-        for row in TABLE {
-            assert!(row.1.is_final(), "{}", row.0);
+        assert_eq!(shown(details), "no trusted authority has signed the server's certificate");
+        for (code, kind, text) in TABLE {
+            assert!(kind.is_final() && text.contains("; "), "{code}");
         }
         for passing in [
             "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
@@ -129,6 +150,17 @@ mod tests {
             assert_eq!(refusal(passing), None, "{passing}");
         }
         assert_eq!(shown("closed"), "closed");
+    }
+
+    #[test]
+    fn a_certificate_for_another_name_is_shown_with_its_names() {
+        let details = "Custom { kind: InvalidData, error: InvalidCertificate(NotValidForNameContext { expected: \
+                       DnsName(\"other.example\"), presented: [\"IpAddress(127.0.0.1)\", \"IpAddress(0::1)\", \
+                       \"DnsName(\\\"localhost\\\")\"] }) }";
+        let expected = "the server's certificate is for another name: it names 127.0.0.1, 0::1, localhost";
+        assert_eq!(shown(details), expected);
+        let without = "InvalidCertificate(NotValidForName)";
+        assert_eq!(shown(without), "the server's certificate is for another name");
     }
 
     #[test]

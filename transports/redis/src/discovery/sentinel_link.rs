@@ -85,7 +85,8 @@ pub(super) fn explain(sentinel: &Address, service: &str, failure: Failure) -> Tr
             None if text.contains("No such master") => (
                 ErrorKind::Misconfigured,
                 format!(
-                    "sentinel {sentinel} knows no master `service_name` = {service:?}; see SENTINEL MASTERS"
+                    "sentinel {sentinel} knows no master `service_name` = {service:?}; write a name that its \
+                     SENTINEL MASTERS shows"
                 ),
             ),
             None => (

@@ -194,5 +194,6 @@ fn connection_name(kind: LinkKind, lane: OpenLane) -> String {
         (LinkKind::Commands, LanePurpose::Calls) => "calls",
         (LinkKind::Commands, LanePurpose::Renewals) => "renewals",
     };
-    client_list::connection_name(purpose, lane.client.as_ref().map(|client| client as &dyn Display))
+    let client = lane.client.as_ref().map(|client| client as &dyn Display);
+    client_list::connection_name(purpose, client, lane.label.as_ref().map(|label| label.as_str()))
 }

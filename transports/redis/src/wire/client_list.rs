@@ -3,11 +3,17 @@
 /// The prefix of the name of every connection of a Leasehold engine.
 pub(crate) const NAME_PREFIX: &str = "leasehold-";
 
-/// Returns the name of a connection: its purpose, and the client id of its engine, if the engine has told it.
-pub(crate) fn connection_name(purpose: &str, client: Option<&dyn std::fmt::Display>) -> String {
-    match client {
-        Some(client) => format!("{NAME_PREFIX}{purpose}:{client}"),
-        None => format!("{NAME_PREFIX}{purpose}"),
+/// Returns the name of a connection: its purpose, and the client id and the label of its engine, if the engine has told
+/// them. A label may have a colon, so it is last.
+pub(crate) fn connection_name(
+    purpose: &str,
+    client: Option<&dyn std::fmt::Display>,
+    label: Option<&str>,
+) -> String {
+    match (client, label) {
+        (Some(client), Some(label)) => format!("{NAME_PREFIX}{purpose}:{client}:{label}"),
+        (Some(client), None) => format!("{NAME_PREFIX}{purpose}:{client}"),
+        (None, _) => format!("{NAME_PREFIX}{purpose}"),
     }
 }
 
@@ -43,7 +49,8 @@ mod tests {
 
     #[test]
     fn the_name_has_the_client_if_it_is_known() {
-        assert_eq!(connection_name("calls", None), "leasehold-calls");
-        assert_eq!(connection_name("calls", Some(&"c-1")), "leasehold-calls:c-1");
+        assert_eq!(connection_name("calls", None, Some("a@b")), "leasehold-calls");
+        assert_eq!(connection_name("calls", Some(&"c-1"), None), "leasehold-calls:c-1");
+        assert_eq!(connection_name("calls", Some(&"c-1"), Some("a@b:2")), "leasehold-calls:c-1:a@b:2");
     }
 }

@@ -23,12 +23,12 @@ impl ConfigFileError {
         Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
     }
 
-    /// Returns the line, from 1. `None`: the file could not be read.
+    /// Returns the line, from 1. `None`: the file could not be read, or an environment variable gives the value.
     pub fn line(&self) -> Option<usize> {
         self.spot.map(|(line, _)| line)
     }
 
-    /// Returns the column, in characters from 1. `None`: the file could not be read.
+    /// Returns the column, in characters from 1. `None`: as with [`line`](Self::line).
     pub fn column(&self) -> Option<usize> {
         self.spot.map(|(_, column)| column)
     }

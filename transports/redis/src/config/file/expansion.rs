@@ -13,7 +13,8 @@ pub(super) struct Expanded {
     pub(super) from_variables: bool,
 }
 
-/// Substitutes the variables. `$${` becomes `${`.
+/// Substitutes the variables. `$${` becomes `${`. `${NAME:-default}` is the default, as it stands, if the variable is not
+/// set or empty.
 ///
 /// # Errors
 /// A text that says what to do. It names the variable, never a value.
@@ -26,19 +27,32 @@ pub(super) fn expand(text: &str, variables: Variables<'_>) -> Result<Expanded, S
             rest = behind;
             continue;
         }
-        let (name, behind) =
+        let (inside, behind) =
             behind.split_once('}').ok_or("close the variable with }, or write $${ for ${ itself")?;
-        if !is_name(name) {
-            return Err("name one variable between ${ and }, or write $${ for ${ itself".into());
-        }
-        let value =
-            variables(name).ok_or_else(|| format!("the variable {name} is not set (or no UTF-8); set it"))?;
-        expanded.text.extend([before, &value]);
+        expanded.text.extend([before, &value_of(inside, variables)?]);
         expanded.from_variables = true;
         rest = behind;
     }
     expanded.text.push_str(rest);
     Ok(expanded)
+}
+
+fn value_of(inside: &str, variables: Variables<'_>) -> Result<String, String> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    if !is_name(name) {
+        return Err("name one variable between ${ and }, or write $${ for ${ itself".into());
+    }
+    match (variables(name), default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(format!(
+            "the variable {name} is not set (or no UTF-8); set it, or write ${{{name}:-default}}"
+        )),
+    }
 }
 
 // Other characters are not valid in a shell variable. Such a text may be anything, even a password.
@@ -54,6 +68,7 @@ mod tests {
     fn expanded(text: &str) -> Result<(String, bool), String> {
         let variables = |name: &str| match name {
             "HOST" => Some("cache".to_owned()),
+            "EMPTY" => Some(String::new()),
             "ODD" => Some("${HOST}\"\n[engine]".to_owned()),
             _ => None,
         };
@@ -69,6 +84,10 @@ mod tests {
             ("a$$${HOST}", "a$${HOST}", false),
             ("$${x}-${HOST}", "${x}-cache", true),
             ("${ODD}", "${HOST}\"\n[engine]", true),
+            ("${HOST:-x}:${PORT:-6379}", "cache:6379", true),
+            ("${EMPTY:-x}${EMPTY}", "x", true),
+            ("${NONE:-}", "", true),
+            ("${NONE:-a:-b $${c} d", "a:-b $${c d", true),
             ("", "", false),
         ] {
             assert_eq!(expanded(text), Ok((expected.to_owned(), from_variables)), "{text}");
@@ -78,7 +97,7 @@ mod tests {
     #[test]
     fn what_cannot_be_put_in_is_an_error_that_names_the_variable_only() {
         assert!(expanded("${NOT_HERE}").unwrap_err().contains("NOT_HERE is not set"));
-        for wrong in ["${HOST", "${}", "${hunter2!}", "${1A}", "${HOST:-x}"] {
+        for wrong in ["${HOST", "${}", "${hunter2!}", "${1A}", "${:-x}", "${HOST:-x"] {
             let said = expanded(wrong).unwrap_err();
             assert!(said.contains("$${") && !said.contains("hunter2"), "{said}");
         }

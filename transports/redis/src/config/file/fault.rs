@@ -11,7 +11,8 @@ use super::{error::ConfigFileError, spot::spot};
 pub(super) struct Fault {
     /// Unknown at first if serde's derived code finds the problem.
     pub(super) subject: Option<Subject>,
-    pub(super) against: Option<Other>,
+    // Boxed, because a fault is returned through many functions.
+    pub(super) against: Option<Box<Other>>,
     pub(super) what: What,
 }
 
@@ -20,6 +21,8 @@ pub(super) struct Fault {
 pub(super) struct Subject {
     /// The offset of its first byte in the file.
     pub(super) offset: usize,
+    /// The environment variable that gives the value, if the file does not.
+    pub(super) variable: Option<Box<str>>,
     pub(super) key: Option<Box<str>>,
     pub(super) value: Option<Box<str>>,
 }
@@ -28,6 +31,7 @@ pub(super) struct Subject {
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) offset: Option<usize>,
+    pub(super) variable: Option<Box<str>>,
     pub(super) key: Box<str>,
     pub(super) value: Box<str>,
 }
@@ -59,15 +63,18 @@ impl Fault {
     }
 
     pub(super) fn in_file(self, name: &str, text: &str) -> ConfigFileError {
-        let nowhere = Subject { offset: 0, key: None, value: None };
-        let Subject { offset, key, value } = self.subject.clone().unwrap_or(nowhere);
-        let against = self.against.as_ref().map(|other| match other.offset {
-            Some(offset) => format!("`{}` is {} in line {}", other.key, other.value, spot(text, offset).0),
-            None => format!("`{}` is {}", other.key, other.value),
+        let nowhere = Subject { offset: 0, variable: None, key: None, value: None };
+        let Subject { offset, variable, key, value } = self.subject.clone().unwrap_or(nowhere);
+        let against = self.against.as_ref().map(|other| match (&other.variable, other.offset) {
+            (Some(variable), _) => format!("`{}` is {} by {variable}", other.key, other.value),
+            (None, Some(offset)) => {
+                format!("`{}` is {} in line {}", other.key, other.value, spot(text, offset).0)
+            }
+            (None, None) => format!("`{}` is {}", other.key, other.value),
         });
         ConfigFileError {
-            file: name.into(),
-            spot: Some(spot(text, offset)),
+            spot: variable.is_none().then(|| spot(text, offset)),
+            file: variable.unwrap_or(name.into()),
             key,
             value,
             against: against.map(Into::into),
@@ -118,8 +125,11 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns the known key that was probably meant: the nearest one, if few letters differ.
+/// Returns the known key that was probably meant: the one with a unit, or the nearest one, if few letters differ.
 pub(super) fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+    if let Some(with_unit) = known.iter().find(|key| key.strip_suffix("_ms") == Some(name)) {
+        return Some(with_unit);
+    }
     let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
     let nearest = known.iter().min_by_key(wrong_letters)?;
     (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)

@@ -10,10 +10,15 @@ impl Fault {
     /// Adds the other key of a contradiction, with its default value.
     pub(super) fn but(self, root: &Node, other: Option<(String, String)>) -> Self {
         let against = other.map(|(key, value)| match root.find(&key) {
-            Some(node) => Other { offset: Some(node.offset), key: key.into(), value: node.shown().into() },
-            None => Other { offset: None, key: key.into(), value: value.into() },
+            Some(node) => Other {
+                offset: Some(node.offset),
+                variable: node.variable.clone(),
+                key: key.into(),
+                value: node.shown().into(),
+            },
+            None => Other { offset: None, variable: None, key: key.into(), value: value.into() },
         });
-        Fault { against, ..self }
+        Fault { against: against.map(Box::new), ..self }
     }
 
     /// Sets the place, for a problem that was found while this value was parsed.
@@ -22,6 +27,7 @@ impl Fault {
             (Some(_), _) => self,
             (None, What::Missing(name)) => Subject {
                 offset: node.offset,
+                variable: node.variable.clone(),
                 key: Some(node.key_of(name).into()),
                 value: Some("not set".into()),
             }

@@ -1,5 +1,7 @@
 //! A value of the file, with its place, its key, and how it may be shown. Pure.
 
+use std::path::Path;
+
 use toml::{
     Spanned,
     de::{DeArray, DeTable, DeValue},
@@ -11,6 +13,7 @@ use super::{
     fault::{Fault, Subject},
     keys,
     spot::line_of,
+    syntax,
 };
 
 /// A value with its place.
@@ -24,6 +27,8 @@ pub(super) struct Node {
     pub(super) key_offset: usize,
     /// The offset of the first byte of the value.
     pub(super) offset: usize,
+    /// The environment variable that gives the value, if the file does not.
+    pub(super) variable: Option<Box<str>>,
     /// The text of the value in the file.
     written: String,
     pub(super) content: Content,
@@ -75,7 +80,7 @@ impl Node {
     pub(super) fn itself(&self) -> Subject {
         let key = Some(self.path.as_str()).filter(|path| !path.is_empty());
         let value = key.map(|_| self.shown().into());
-        Subject { offset: self.offset, key: key.map(Into::into), value }
+        Subject { offset: self.offset, variable: self.variable.clone(), key: key.map(Into::into), value }
     }
 
     pub(super) fn refused(&self, remedy: impl Into<Box<str>>) -> Fault {
@@ -90,7 +95,59 @@ impl Node {
         }
         let section = path.rsplit_once('.').and_then(|(section, _)| self.find(section));
         let offset = section.map_or(0, |section| section.offset);
-        Subject { offset, key: Some(path.into()), value: Some(value.into()) }
+        Subject { offset, variable: None, key: Some(path.into()), value: Some(value.into()) }
+    }
+
+    /// Returns the member of this table with this name, whose value the variable gives. A value that is no table becomes
+    /// one.
+    pub(super) fn overridden(&mut self, name: &str, variable: &str) -> &mut Node {
+        if !matches!(self.content, Content::Table(_)) {
+            self.content = Content::Table(Vec::new());
+        }
+        let path = self.key_of(name);
+        let Content::Table(members) = &mut self.content else { unreachable!("it was made a table") };
+        let at = members.iter().position(|member| member.name == name).unwrap_or(members.len());
+        if at == members.len() {
+            members.push(Node { path, name: name.to_owned(), ..Node::default() });
+        }
+        let member = &mut members[at];
+        member.variable = Some(variable.into());
+        member
+    }
+
+    /// Whether this is the setting with this full key, or a part of it.
+    pub(super) fn is_at_or_below(&self, path: &str) -> bool {
+        self.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// Sets the text of the value as errors show it.
+    pub(super) fn write(&mut self, written: String) {
+        self.written = written;
+    }
+
+    /// Returns a node with the same place and without a value.
+    pub(super) fn sibling(&self) -> Node {
+        let (path, name, variable) = (self.path.clone(), self.name.clone(), self.variable.clone());
+        Node { path, name, variable, key_offset: self.key_offset, offset: self.offset, ..Node::default() }
+    }
+
+    /// Makes the relative paths of files in this value begin at the folder.
+    pub(super) fn begin_paths_at(&mut self, folder: &Path) {
+        let is_path = self.is_path();
+        match &mut self.content {
+            Content::Text { text, .. } if is_path && !text.is_empty() => {
+                *text = folder.join(&*text).to_string_lossy().into_owned();
+            }
+            Content::Table(members) => members.iter_mut().for_each(|member| member.begin_paths_at(folder)),
+            _ => {}
+        }
+    }
+
+    fn is_path(&self) -> bool {
+        let is_in_tls =
+            ["redis.tls", "redis.sentinel_tls"].iter().any(|section| self.is_at_or_below(section));
+        is_in_tls && ["ca", "cert", "key"].contains(&self.name())
+            || is_secret(&self.path) && self.name == "file"
     }
 
     fn entry(&self, entry: Option<usize>) -> &Node {
@@ -190,9 +247,7 @@ fn syntax_fault(text: &str, error: &toml::de::Error) -> Fault {
     let offset = error.span().map_or(0, |span| span.start);
     let before_equals = line_of(text, offset).split('=').next().unwrap_or_default().trim();
     let key = Some(before_equals).filter(|key| keys::is_known(key)).map(Into::into);
-    let remedy =
-        format!("{}; correct the syntax: key = value, text in \"quotes\", [section]", error.message());
-    Subject { offset, key, value: None }.refused(remedy)
+    Subject { offset, variable: None, key, value: None }.refused(syntax::remedy(error.message()))
 }
 
 fn join(path: &str, name: &str) -> String {

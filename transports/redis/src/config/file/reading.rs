@@ -28,6 +28,15 @@ impl<'de> Deserializer<'de> for &Node {
         .map_err(|fault| fault.at(self))
     }
 
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.content {
+            Content::Text { text, from_variables: true } if text == "true" => visitor.visit_bool(true),
+            Content::Text { text, from_variables: true } if text == "false" => visitor.visit_bool(false),
+            Content::Boolean(value) => visitor.visit_bool(*value),
+            _ => Err(self.refused("give true or false, without quotes (a text only to hold a ${NAME})")),
+        }
+    }
+
     fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         visitor.visit_u64(self.number(u8::MAX.into())?)
     }
@@ -57,6 +66,13 @@ impl<'de> Deserializer<'de> for &Node {
         match &self.content {
             Content::List(_) => self.deserialize_any(visitor),
             _ => Err(self.refused("give a list of texts: [\"...\"]")),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match &self.content {
+            Content::Table(_) => self.deserialize_any(visitor),
+            _ => Err(self.refused("give a table of texts: { \"...\" = \"...\" }")),
         }
     }
 
@@ -92,7 +108,7 @@ impl<'de> Deserializer<'de> for &Node {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct map
+        i8 i16 i32 i64 i128 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct
         identifier ignored_any
     }
 }

@@ -14,7 +14,8 @@ fn variables(name: &str) -> Option<String> {
 }
 
 fn parse(text: &str) -> Result<ConfigFile, String> {
-    ConfigFile::parse_with(text, "leasehold.toml", &variables).map_err(|error| {
+    let environment = Environment { variables: &variables, all: Vec::new() };
+    ConfigFile::parse_with(text, "leasehold.toml", None, &environment).map_err(|error| {
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         error.to_string()
     })

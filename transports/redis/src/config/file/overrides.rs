@@ -1,0 +1,98 @@
+//! Settings in environment variables, which override those of the file. Pure.
+//!
+//! `LEASEHOLD_<SECTION>__<KEY>`, in upper case: `LEASEHOLD_ENGINE__TTL_MS` is `ttl_ms` of `[engine]`, and
+//! `LEASEHOLD_REDIS__TLS__CA` is `ca` of `[redis.tls]`. Every variable whose name begins with `LEASEHOLD_` and has `__` in
+//! it is such a setting, so a misspelt one is refused. An empty one is as one that is not set.
+
+use std::ffi::OsString;
+
+use super::{
+    fault::Fault,
+    node::{Content, Node},
+};
+
+/// A variable that sets one setting.
+#[derive(Debug)]
+pub(super) struct Override {
+    variable: Box<str>,
+    keys: Vec<String>,
+    /// `None`: it is not UTF-8.
+    value: Option<String>,
+}
+
+/// The overrides in an environment, sections before their keys.
+pub(super) fn of(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<Override> {
+    let mut found: Vec<_> = environment.into_iter().filter_map(Override::of).collect();
+    found.sort_by(|a, b| a.variable.cmp(&b.variable));
+    found
+}
+
+/// The variable of a full key.
+pub(super) fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_ascii_uppercase().replace('.', BETWEEN))
+}
+
+impl Override {
+    fn of((variable, value): (OsString, OsString)) -> Option<Self> {
+        let variable = variable.into_string().ok()?;
+        let name = variable.strip_prefix(PREFIX).filter(|name| name.contains(BETWEEN))?;
+        let keys = name.split(BETWEEN).map(str::to_ascii_lowercase).collect();
+        let value = value.into_string().ok();
+        let is_set = value.as_ref().is_none_or(|value| !value.is_empty());
+        is_set.then(|| Self { variable: variable.into(), keys, value })
+    }
+
+    /// Puts the value in the place of that of the file.
+    ///
+    /// # Errors
+    /// The value is not UTF-8, or the key cannot be set so.
+    pub(super) fn apply(self, root: &mut Node) -> Result<(), Fault> {
+        let Self { variable, keys, value } = self;
+        let node = keys.iter().fold(root, |node, key| node.overridden(key, &variable));
+        let Some(value) = value else { return Err(node.refused("it is not UTF-8; correct the variable")) };
+        let has_free_keys = FREE.iter().any(|free| node.is_at_or_below(free));
+        node.fill(&value);
+        if has_free_keys {
+            return Err(
+                node.refused("no variable can set it, because its keys are free texts; set it in the file")
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    // The text is put in as it is: no quotes, no ${NAME}.
+    fn fill(&mut self, value: &str) {
+        self.write(format!("{value:?}"));
+        self.content = match value {
+            EMPTY_SECTION => Content::Table(Vec::new()),
+            _ if self.is_at_or_below(LIST) => Content::List(self.entries(value)),
+            _ => text(value),
+        };
+    }
+
+    fn entries(&self, value: &str) -> Vec<Node> {
+        let entry = |entry: &str| {
+            let mut node = self.sibling();
+            node.write(format!("{entry:?}"));
+            node.content = text(entry);
+            node
+        };
+        value.split(',').map(str::trim).map(entry).collect()
+    }
+}
+
+// A number is given as a text too.
+fn text(value: &str) -> Content {
+    Content::Text { text: value.to_owned(), from_variables: true }
+}
+
+const PREFIX: &str = "LEASEHOLD_";
+const BETWEEN: &str = "__";
+/// Turns a section on that needs no key, as `[redis.tls]`.
+const EMPTY_SECTION: &str = "{}";
+/// The setting that is a list: texts with commas between them.
+const LIST: &str = "redis.addresses";
+/// The settings whose keys are free texts, in which upper and lower case differ.
+const FREE: [&str; 2] = ["engine.classes", "redis.address_map"];
