@@ -6,7 +6,7 @@
 use std::{future::poll_fn, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
 use leasehold::{Engine, Lease, MultiLock, Quorum};
-use leasehold_memory::{Cut, Fault, Operation};
+use leasehold_memory::{Cut, Fault, Faulty, MemoryTransport, Operation};
 use leasehold_tests::conservation::{Numbers, assert_ends_balanced_within};
 
 use crate::fixture::{Fixture, PATIENCE, Stage, block_on, on_every_ground};
@@ -139,12 +139,18 @@ fn multi_release<G: Fixture>() {
     });
 }
 
-/// Over the servers of the stage and two of memory.
+/// Over the servers of the stage and two of memory, of which one answers late: two that answer at once would be a
+/// majority, and no call would wait.
 async fn quorum<G: Fixture>(stage: &Stage<G>) -> Quorum {
-    let mut engines = vec![stage.builder().restart_grace(Duration::ZERO).build().await.expect("an engine")];
-    for _server in 0..2 {
-        let builder = Engine::builder(leasehold_memory::MemoryTransport::new()).restart_grace(Duration::ZERO);
-        engines.push(builder.build().await.expect("an engine"));
+    let memory = || Faulty::new(MemoryTransport::new());
+    let (prompt, late) = (memory(), memory());
+    for operation in OPERATIONS {
+        let _stays = late.faults().on(operation).always().inject(Fault::DelayReply(SOON));
+    }
+    let members = [stage.builder(), Engine::builder(prompt), Engine::builder(late)];
+    let mut engines = vec![];
+    for member in members {
+        engines.push(member.restart_grace(Duration::ZERO).build().await.expect("an engine"));
     }
     Quorum::over(engines).expect("a quorum")
 }

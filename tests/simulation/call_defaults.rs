@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, CountError, LossReason, Quorum};
+use leasehold::{AcquireError, CountError, Leader, LossReason, Quorum};
 use leasehold_memory::MemoryTransport;
 
 use crate::fixture::{builder, ground_with, millis, now, seconds};
@@ -77,4 +77,21 @@ async fn a_quorum_has_the_shortest_of_its_engines() {
     assert!((seconds(2)..seconds(4)).contains(&(now() - begun)), "{:?}", now() - begun);
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     assert!((seconds(100)..seconds(160)).contains(&(now() - begun)), "{:?}", now() - begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_waits_and_leads_without_the_limits_of_the_settings() {
+    let memory = MemoryTransport::new();
+    let engine = builder(&memory).wait(seconds(2)).max_hold(seconds(60)).build().await.unwrap();
+    let held = engine.lock("leader").max_hold(Duration::MAX).acquire().await.unwrap();
+    let leader = Leader::of(engine.lock("leader"));
+    let watch = leader.watch();
+    let running = tokio::spawn(leader.run(|term| async move {
+        let lost = tokio::time::timeout(seconds(600), term.lost()).await;
+        Ok::<_, ()>(lost.is_err())
+    }));
+    tokio::time::sleep(seconds(100)).await;
+    assert!(!running.is_finished() && !watch.is_leading());
+    held.release().await.unwrap();
+    assert!(running.await.unwrap().unwrap(), "it led for ten minutes");
 }

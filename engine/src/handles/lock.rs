@@ -591,9 +591,11 @@ impl Lock {
         if shares { Err(Invalid::new("lock", format_args!("{self:?}"), remedy)) } else { Ok(()) }
     }
 
-    /// The same handle, whose callers wait without a limit.
-    pub(crate) fn without_wait(mut self) -> Self {
-        self.wait = None;
+    /// The same handle, whose callers wait without a limit, and hold without one if the handle sets none: the engine's
+    /// defaults are for callers that are requests.
+    pub(crate) fn without_limits(mut self) -> Self {
+        self.wait = Some(WAIT_MAX);
+        self.asked.max_hold.get_or_insert(Duration::MAX);
         self
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Campaign {
 
 impl Campaign {
     pub(super) fn new(lock: Lock, status: Status) -> Self {
-        Self { lock: lock.without_wait(), status, pauses: Pauses::default() }
+        Self { lock: lock.without_limits(), status, pauses: Pauses::default() }
     }
 
     pub(super) fn status(&self) -> &Status {
