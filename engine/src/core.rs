@@ -16,7 +16,7 @@ use crate::{
     clock::{Clock, Instant},
     config::EngineConfig,
     error::AcquireError,
-    first_poll, guard,
+    guard,
     key::LockKey,
     label::EngineLabel,
     lane_slot::LaneSlot,
@@ -89,14 +89,6 @@ impl Core {
     /// Runs a task on the calls thread until it is done or the engine has ended.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.calls_runtime.spawn(task));
-    }
-
-    /// Begins a task on this thread, with one poll, and runs the rest of it on the calls thread.
-    pub(crate) fn begin(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if self.life.load(Ordering::Acquire) >= GONE {
-            return self.spawn(task); // the calls thread, and its timers, may have ended: the task is dropped
-        }
-        first_poll::begin(&self.calls_runtime, task);
     }
 
     /// The runtime of the calls thread.
@@ -184,7 +176,6 @@ impl Core {
 
     /// The last releases are answered, or their time is over: nothing is sent any more.
     pub(crate) fn leave(&self) {
-        self.life.fetch_max(GONE, Ordering::AcqRel);
         self.gone.send_replace(true);
     }
 
@@ -197,7 +188,7 @@ impl Core {
 
     /// Whether both lanes are open and every slot is served by a connected node. Never after the end.
     pub(crate) fn is_connected(&self) -> bool {
-        let has_ended = self.life.load(Ordering::Acquire) >= ENDED;
+        let has_ended = self.life.load(Ordering::Acquire) == ENDED;
         !has_ended
             && [self.calls.topology(), self.renewals.topology()]
                 .into_iter()
@@ -300,4 +291,3 @@ fn is_set(flag: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + use<>
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const ENDED: u8 = 2;
-const GONE: u8 = 3;

@@ -29,7 +29,6 @@ mod error;
 #[cfg(leasehold_fault)]
 mod faults;
 pub mod fencing;
-mod first_poll;
 mod guard;
 pub mod guide;
 mod handles;

@@ -216,7 +216,7 @@ async fn a_server_busy_with_a_script_refuses() {
     .await;
 }
 
-/// Each right that an acquire needs, and each pair of them; then those of a renewal. S9 for what is left.
+/// Each right that an acquire of a free lock needs, and each pair of them; then those of a renewal. S9 for what is left.
 #[tokio::test]
 async fn s9_a_missing_right_inside_a_script_is_told_and_leaves_nothing() {
     on_each_version(async |version| {
@@ -246,8 +246,7 @@ async fn s9_a_missing_right_inside_a_script_is_told_and_leaves_nothing() {
     .await;
 }
 
-const RIGHTS: [&str; 8] =
-    ["-evalsha", "-time", "-hexists", "-pttl", "-hset", "-pexpire", "-hdel", "resetkeys"];
+const RIGHTS: [&str; 7] = ["-evalsha", "-time", "-pttl", "-hset", "-pexpire", "-hdel", "resetkeys"];
 
 #[tokio::test]
 async fn s10_data_of_another_type_is_refused() {

@@ -75,11 +75,11 @@ fn unpack(mut list: &[u8]) -> Vec<String> {
 }
 
 fn is_client(argument: &[u8]) -> bool {
-    argument.len() == 37 && is_owner(argument)
+    argument.len() == 37 && argument.ends_with(b":")
 }
 
 fn is_owner(argument: &[u8]) -> bool {
-    argument.get(36) == Some(&b':')
+    argument.len() > 37 && argument[36] == b':'
 }
 
 fn text(argument: &[u8]) -> Option<&str> {

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
     inner.events.totals.served.add(1);
     inner.contended_keys.join(key.slot());
-    inner.begin(drive(DrainGuard { inner: inner.clone(), key: key.clone(), armed: true }, permit));
+    inner.spawn(drive(DrainGuard { inner: inner.clone(), key: key.clone(), armed: true }, permit));
 }
 
 async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>) {

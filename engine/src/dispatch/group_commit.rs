@@ -141,7 +141,7 @@ impl GroupCommit {
                 Ready::Together(group) => {
                     let unanswered = self.unanswered(core, node, Some(group.len()));
                     core.events.record_engine(EngineEvent::GroupCommit { calls: group.len() });
-                    core.begin(send_group(unanswered, group));
+                    core.spawn(send_group(unanswered, group));
                 }
             }
         }

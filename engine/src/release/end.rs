@@ -31,9 +31,7 @@ pub(crate) enum Receipt {
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
     match hold::end_hold(inner, lease, side) {
         HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
-        HoldEnd::Ended(under_way) => {
-            drop(send_release(inner, lease, under_way.given_back(ReleasedBy::ByDrop)));
-        }
+        HoldEnd::Ended(under_way) => drop(send_release(inner, lease, under_way)),
     }
 }
 
@@ -98,13 +96,8 @@ fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
 fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseInProgress) -> Receipt {
     handle_end(inner, lease);
     let (sender, receiver) = oneshot::channel();
-    let (ended, how) = (lease.clone(), under_way.how);
-    let release = async move { drop(sender.send(send::send(under_way, &ended).await)) };
-    match how {
-        ReleasedBy::ByCall => inner.begin(release),
-        // A lease may be dropped anywhere: while its thread unwinds or ends, nothing but a queue is to be touched.
-        ReleasedBy::ByDrop => inner.spawn(release),
-    }
+    let ended = lease.clone();
+    inner.spawn(async move { drop(sender.send(send::send(under_way, &ended).await)) });
     // The ask of the next caller follows the release on the same connection.
     inner.table.poke(&lease.key);
     Receipt::Pending(receiver)

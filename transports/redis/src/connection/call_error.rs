@@ -1,10 +1,17 @@
 //! Why a request got no reply, and what that says about its effect.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use leasehold::transport::{ErrorKind, TransportError};
 
-use super::{deadline::Limit, link::Failure, node_connection::Connection};
+use super::{
+    deadline::Limit,
+    link::{Failure, Kill},
+    node_connection::Connection,
+};
 use crate::wire::{
     error_reply::{refusal, refused},
     redirect::Redirect,
@@ -68,9 +75,17 @@ impl Connection {
         }
     }
 
+    // What is sent is answered first, usually with the same refusal: a request without a reply may have had an effect.
     fn end_because(&self, cause: &AtomicBool) {
-        cause.store(true, Ordering::SeqCst);
-        self.kill();
+        if cause.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.in_flight.close();
+        let link = self.link.clone();
+        tokio::spawn(async move {
+            link.answered(ANSWERED_WITHIN).await;
+            link.kill();
+        });
     }
 
     /// Handles a reply in an unexpected format. It closes the connection, because its replies may not belong to
@@ -95,6 +110,9 @@ impl Connection {
         error.of_node(self.terms.clock_id.node)
     }
 }
+
+/// Replies that are on their way are here by then, unless the server is far away.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(100);
 
 pub(super) fn without_any_effect(call_error: CallError) -> CallError {
     match call_error {

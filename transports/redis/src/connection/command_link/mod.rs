@@ -138,6 +138,16 @@ impl CommandLink {
         }
     }
 
+    /// Waits until every request is answered or given up, at most `longest`.
+    pub(crate) async fn answered(&self, longest: Duration) {
+        let answered = async {
+            while self.exchange.traffic.is_waiting() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(longest, answered).await;
+    }
+
     async fn reply(
         &self,
         put: Result<oneshot::Receiver<Frame>, Lost>,
@@ -155,6 +165,9 @@ impl CommandLink {
         }
     }
 }
+
+/// How often it is looked whether all requests are answered.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Kill for CommandLink {
     fn kill(&self) {
