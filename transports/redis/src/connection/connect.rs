@@ -177,6 +177,7 @@ impl Target<'_> {
     }
 
     /// Returns the name that the server's certificate must have.
+    #[cfg(feature = "tls")]
     fn server_name(&self) -> String {
         let named = self.tls().and_then(|tls| tls.server_name);
         named.unwrap_or_else(|| self.address.host.clone())

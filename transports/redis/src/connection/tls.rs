@@ -1,9 +1,6 @@
-//! TLS on the socket to the server. fred has no part in it: the relay gives fred a local socket.
+//! TLS on the socket to the server. fred has no part in it: where it is used, the relay gives it a local socket.
 
 use std::time::Duration;
-
-use fred::error::Error as FredError;
-use tokio::net::TcpStream;
 
 use crate::config::TlsConfig;
 
@@ -16,8 +13,9 @@ pub(super) use self::left_out::Tls;
 mod by_rustls {
     use std::sync::Arc;
 
-    use fred::error::ErrorKind as FredKind;
+    use fred::error::{Error as FredError, ErrorKind as FredKind};
     use rustls::{ClientConfig, pki_types::ServerName};
+    use tokio::net::TcpStream;
     use tokio_rustls::{TlsConnector, client::TlsStream};
 
     use super::*;
@@ -70,14 +68,6 @@ mod left_out {
             _step: Duration,
         ) -> Result<Option<Self>, String> {
             tls.map_or(Ok(None), |_| Err(format!("`tls` is set: {WITHOUT_TLS}")))
-        }
-
-        pub(in crate::connection) async fn handshake(
-            self,
-            _server_name: String,
-            _socket: TcpStream,
-        ) -> Result<TcpStream, FredError> {
-            match self {}
         }
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Direct {
 
 impl Direct {
     /// No direct writes: everything is written by the task.
+    #[cfg(any(feature = "tls", test))]
     pub(super) fn none() -> Self {
         Self { socket: Mutex::default(), process: 0 }
     }

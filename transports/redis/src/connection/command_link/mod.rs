@@ -6,6 +6,8 @@
 
 mod direct;
 mod exchange;
+#[cfg(test)]
+mod hostile_tests;
 mod login;
 mod requests;
 #[cfg(test)]
