@@ -1,8 +1,7 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
-//! All requests that came since the last write go out in one write. So a busy connection needs few system calls. While
-//! few requests are unanswered, whoever adds one writes it: so an idle connection sends without waking the task. Not over
-//! TLS, which has one state for both directions: the task may be in the middle of a read.
+//! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
+//! idle one sends at once.
 
 use std::{
     io,
@@ -16,11 +15,7 @@ use tokio::{
     sync::{Notify, oneshot, watch},
 };
 
-use super::{
-    super::lost::Lost,
-    direct::Direct,
-    requests::{Added, Requests},
-};
+use super::{super::lost::Lost, requests::Requests};
 use crate::{connection::traffic::Traffic, wire::depth::Depth};
 
 /// Gets the reply to one request.
@@ -31,14 +26,13 @@ pub(super) struct Exchange {
     requests: Mutex<Requests<ReplyTo>>,
     unwritten: Notify,
     dead: watch::Sender<bool>,
-    direct: Direct,
     pub(super) traffic: Arc<Traffic>,
 }
 
 impl Exchange {
-    pub(super) fn new(traffic: Arc<Traffic>, direct: Direct) -> Self {
+    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
         let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), dead, direct, traffic }
+        Self { requests, unwritten: Notify::new(), dead, traffic }
     }
 
     /// Adds requests with this function, all behind each other, and has them written.
@@ -47,33 +41,19 @@ impl Exchange {
     /// As the function.
     pub(super) fn put(
         &self,
-        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<Added, Lost>,
+        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<bool, Lost>,
     ) -> Result<(), Lost> {
-        let added = put(&mut self.lock())?; // unlocked before the write
-        match added {
-            Added::MayBeWritten => self.write_directly(),
-            Added::WakesTask => self.unwritten.notify_one(),
-            Added::GoesWithOthers => {}
-        }
-        Ok(())
-    }
-
-    // What cannot be written now is left to the task, and an error too: the task meets the same one.
-    fn write_directly(&self) {
-        let Some(socket) = self.direct.socket() else { return self.unwritten.notify_one() };
-        let Some(bytes) = self.lock().begin_write() else { return };
-        let written = socket.try_write(&bytes).unwrap_or(0);
-        let has_more = self.lock().end_write(bytes, written);
-        if has_more {
+        let wakes_task = put(&mut self.lock())?;
+        if wakes_task {
             self.unwritten.notify_one();
         }
+        Ok(())
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
     pub(super) fn end(&self, why: Lost) {
         let waiting = self.lock().end(why);
         drop(waiting); // wakes tasks, so not under the lock
-        self.direct.close();
         self.dead.send_replace(true);
     }
 

@@ -25,7 +25,7 @@ async fn linked() -> (Arc<CommandLink>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let socket = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
     let (server, _) = listener.accept().await.expect("a connection");
-    (Arc::new(CommandLink::over_tcp(Arc::new(socket), Clock::Boot)), server)
+    (Arc::new(CommandLink::over(socket, Clock::Boot)), server)
 }
 
 /// Says these bytes over and over, until the link closes. Returns how many MiB it has said.

@@ -11,8 +11,6 @@ use crate::wire::{arg::Arg, encode::push_command};
 #[derive(Debug)]
 pub(super) struct Requests<W> {
     unwritten: Vec<u8>,
-    /// Whether the task has got the first request, for which it waits before it reads.
-    has_begun: bool,
     is_writing: bool,
     waiting: VecDeque<W>,
     end: Option<Lost>,
@@ -20,22 +18,10 @@ pub(super) struct Requests<W> {
     spare: Vec<u8>,
 }
 
-/// What is to be done for a request that was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Added {
-    /// The task does not write, and few requests are unanswered: whoever has added it may write it.
-    MayBeWritten,
-    /// The task must be woken, and writes it.
-    WakesTask,
-    /// It goes with others, of which the task knows.
-    GoesWithOthers,
-}
-
 impl<W> Default for Requests<W> {
     fn default() -> Self {
         Self {
             unwritten: Vec::new(),
-            has_begun: false,
             is_writing: false,
             waiting: VecDeque::new(),
             end: None,
@@ -45,24 +31,18 @@ impl<W> Default for Requests<W> {
 }
 
 impl<W> Requests<W> {
-    /// Adds a request.
+    /// Adds a request. Returns whether the task must be woken to write it: it does not write, and knows of no other.
     ///
     /// # Errors
     /// Why the connection has ended. Then nothing was added.
-    pub(super) fn put(&mut self, command: &str, args: &[Arg], waits: W) -> Result<Added, Lost> {
+    pub(super) fn put(&mut self, command: &str, args: &[Arg], waits: W) -> Result<bool, Lost> {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        let has_begun = std::mem::replace(&mut self.has_begun, true);
         let is_first = self.unwritten.is_empty();
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(waits);
-        Ok(match (is_first, self.is_writing) {
-            (true, false) if has_begun && self.waiting.len() <= FEW => Added::MayBeWritten,
-            (true, false) => Added::WakesTask,
-            // Who writes looks again when the write has ended.
-            (_, true) | (false, _) => Added::GoesWithOthers,
-        })
+        Ok(is_first && !self.is_writing)
     }
 
     /// Begins a write: returns all bytes to write. `None`: there are none, or a write is under way.
@@ -105,9 +85,6 @@ impl<W> Requests<W> {
     }
 }
 
-/// With more unanswered requests than these, the task writes: it finds more to write at once. As many round trips of a
-/// lone caller as it can have unanswered.
-const FEW: usize = 2;
 /// A buffer that has grown beyond this is given back after the write.
 const KEPT_BYTES: usize = 64 * 1024;
 
@@ -115,14 +92,14 @@ const KEPT_BYTES: usize = 64 * 1024;
 mod tests {
     use super::*;
 
-    fn put(requests: &mut Requests<u8>, command: &str, waits: u8) -> Added {
+    fn put(requests: &mut Requests<u8>, command: &str, waits: u8) -> bool {
         requests.put(command, &[], waits).expect("not ended")
     }
 
     fn two() -> Requests<u8> {
         let mut requests = Requests::default();
-        assert_eq!(put(&mut requests, "A", 1), Added::WakesTask, "the first of the connection");
-        assert_eq!(put(&mut requests, "B", 2), Added::GoesWithOthers);
+        assert!(put(&mut requests, "A", 1), "the first wakes the task");
+        assert!(!put(&mut requests, "B", 2));
         requests
     }
 
@@ -139,7 +116,7 @@ mod tests {
     fn what_comes_during_a_write_is_written_behind_it() {
         let mut requests = two();
         let bytes = requests.begin_write().expect("two");
-        assert_eq!(put(&mut requests, "C", 3), Added::GoesWithOthers);
+        assert!(!put(&mut requests, "C", 3));
         assert_eq!(requests.begin_write(), None, "one write at a time");
         assert!(requests.end_write(bytes, 22), "there is more");
         assert_eq!(requests.begin_write().expect("one"), b"*1\r\n$1\r\nC\r\n");
@@ -152,24 +129,6 @@ mod tests {
         put(&mut requests, "C", 3);
         assert!(requests.end_write(bytes, 11));
         assert_eq!(requests.begin_write().expect("two"), b"*1\r\n$1\r\nB\r\n*1\r\n$1\r\nC\r\n");
-    }
-
-    #[test]
-    fn with_few_unanswered_the_caller_writes_otherwise_the_task() {
-        let mut requests = two();
-        let bytes = requests.begin_write().expect("two");
-        assert!(!requests.end_write(bytes, 22));
-        assert_eq!([requests.next(), requests.next()], [Some(1), Some(2)]);
-        for waits in 0..4 {
-            let expected = if usize::from(waits) < FEW { Added::MayBeWritten } else { Added::WakesTask };
-            assert_eq!(put(&mut requests, "A", waits), expected, "{waits}");
-            let bytes = requests.begin_write().expect("one");
-            assert!(!requests.end_write(bytes, 11));
-        }
-        requests.next();
-        requests.next();
-        requests.next();
-        assert_eq!(put(&mut requests, "A", 9), Added::MayBeWritten);
     }
 
     #[test]
