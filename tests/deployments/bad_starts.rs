@@ -105,12 +105,12 @@ const UNAVAILABLE: &[(&str, &str)] = &[
          `addresses`, and whether the server is up, and whether this is a port for TLS: then write [redis.tls], or \
          rediss://",
     ),
-    ("addresses = ['127.0.0.1:1']", NOBODY),
-    ("addresses = ['127.0.0.1:1']\ntopology = 'sentinel'\nservice_name = 'm'", NOBODY),
-    ("addresses = ['127.0.0.1:1']\ntopology = 'cluster'", NOBODY),
+    ("addresses = ['127.0.0.1:1']", NO_SERVER),
+    ("addresses = ['127.0.0.1:1']\ntopology = 'sentinel'\nservice_name = 'm'", NO_SERVER),
+    ("addresses = ['127.0.0.1:1']\ntopology = 'cluster'", NO_SERVER),
 ];
 
-const NOBODY: &str = "no server was ready within 2s: redis 127.0.0.1:1: cannot connect: Connection refused (os error 111); \
+const NO_SERVER: &str = "no server was ready within 2s: redis 127.0.0.1:1: cannot connect: Connection refused (os error 111); \
                       check `addresses`, and whether the server is up";
 
 /// One server of each kind, and files. The names that stand for them, and what they are.

@@ -81,7 +81,7 @@ async fn leads_within(candidates: &[Candidate]) -> usize {
         if let Some(place) = candidates.iter().position(|(watch, _)| watch.is_leading()) {
             return place;
         }
-        assert!(Instant::now() < until, "nobody leads");
+        assert!(Instant::now() < until, "no candidate leads");
         tokio::time::sleep(SECOND / 100).await;
     }
 }

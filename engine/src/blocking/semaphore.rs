@@ -103,7 +103,7 @@ impl Semaphore {
         block_on(self.semaphore.try_acquire(permits))
     }
 
-    /// Adds this many permits. Nobody checks that they were taken before.
+    /// Adds this many permits. Neither the engine nor the server checks that they were taken before.
     ///
     /// # Errors
     /// As [`leasehold::Semaphore::release`](crate::Semaphore::release).

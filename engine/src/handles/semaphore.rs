@@ -130,7 +130,8 @@ impl Semaphore {
         async move { Ok(begun?.await?.is_some()) }
     }
 
-    /// Adds this many permits, and makes the semaphore if it does not exist. Nobody checks that they were taken before.
+    /// Adds this many permits, and makes the semaphore if it does not exist. Neither the engine nor the server checks that
+    /// they were taken before.
     /// Works when the server is out of memory.
     ///
     /// # Errors

@@ -14,6 +14,11 @@ impl Lost {
         Self(details.into())
     }
 
+    /// The cause of a connection that was closed here.
+    pub(super) fn here() -> Self {
+        Self::of_details("connection lost")
+    }
+
     pub(crate) fn of_io(error: &io::Error) -> Self {
         Self(format!("{error:?}").into())
     }

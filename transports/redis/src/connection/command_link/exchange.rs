@@ -60,7 +60,7 @@ impl Exchange {
     /// Why the exchange has ended.
     pub(super) fn ended_by(&self) -> Lost {
         let ended = self.lock().ended_by().cloned();
-        ended.unwrap_or_else(|| Lost::of_details("connection lost"))
+        ended.unwrap_or_else(|| Lost::here())
     }
 
     pub(super) async fn ended(&self) {
@@ -116,17 +116,12 @@ impl Exchange {
     }
 
     async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
+        let mut bytes = Vec::new();
         loop {
             self.unwritten.notified().await;
-            loop {
-                let Some(bytes) = self.lock().begin_write() else { break };
-                if let Err(error) = write_all(&mut socket, &bytes).await {
-                    return Lost::of_io(&error);
-                }
-                let written = bytes.len();
-                if !self.lock().end_write(bytes, written) {
-                    break;
-                }
+            self.lock().take_unwritten(&mut bytes);
+            if let Err(error) = write_all(&mut socket, &bytes).await {
+                return Lost::of_io(&error);
             }
         }
     }
@@ -146,7 +141,7 @@ struct EndOnDrop(Arc<Exchange>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        self.0.end(Lost::of_details("connection lost"));
+        self.0.end(Lost::here());
     }
 }
 

@@ -170,7 +170,7 @@ fn every_request_of_other_threads_is_answered_as_the_links_runtime_ends() {
     }
 }
 
-/// What was not sent, or was cut, belongs to no later connection and leaves nobody waiting.
+/// What was not sent, or was cut, belongs to no later connection and leaves no request waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_request_is_answered_whenever_the_server_goes_away() {
     for requests in 1..40 {

@@ -114,9 +114,9 @@ impl CommandLink {
         let ((asked_to, asked), (reply_to, reply)) = (oneshot::channel(), oneshot::channel());
         // `ASKING` applies to the next command on the connection, so no other command may be put between the two.
         let put = self.exchange.put(|requests| {
-            let added = requests.put("ASKING", &[], asked_to)?;
+            let is_first = requests.put("ASKING", &[], asked_to)?;
             requests.put(command, args, reply_to)?;
-            Ok(added)
+            Ok(is_first)
         });
         let reply = self.reply(put.map(|()| reply), timeout).await;
         match reply {
@@ -158,12 +158,12 @@ impl CommandLink {
     }
 }
 
-/// How often it is looked whether all requests are answered.
+/// The pause between two looks whether all requests are answered.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Kill for CommandLink {
     fn kill(&self) {
-        self.exchange.end(Lost::of_details("connection lost"));
+        self.exchange.end(Lost::here());
         self.task.abort();
     }
 }
