@@ -60,7 +60,7 @@ impl Exchange {
     /// Why the exchange has ended.
     pub(super) fn ended_by(&self) -> Lost {
         let ended = self.lock().ended_by().cloned();
-        ended.unwrap_or_else(|| Lost::here())
+        ended.unwrap_or_else(Lost::here)
     }
 
     pub(super) async fn ended(&self) {
