@@ -8,8 +8,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Capabilities, Counter, CounterCall, CounterReply, Finding, Inspection,
-        Lane, LaneStats, Op, OpenLane, Outcome, Transport, TransportError, Watch,
+        AnswerTo, AuditContext, BoxFuture, Call, Capabilities, Counter, CounterCall, CounterReply, Finding,
+        Inspection, Lane, LaneStats, Op, OpenLane, Outcome, Transport, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -31,6 +31,11 @@ pub trait Hand: Clone + Send + Sync + 'static {
     /// An engine gives a lock back.
     fn release<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
         behind.lane.call_one(request)
+    }
+
+    /// An engine begins an acquire or a release without a future.
+    fn begin(&self, _behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        Some((call, answer_to))
     }
 
     /// An engine counts.
@@ -107,6 +112,10 @@ impl<H: Hand> Lane for InterposedLane<H> {
             Op::Release => self.hand.release(&self.behind, call),
             _ => self.hand.acquire(&self.behind, call),
         }
+    }
+
+    fn begin(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        self.hand.begin(&self.behind, call, answer_to)
     }
 
     // The hand sees each acquire and release by itself, also those that are sent together.

@@ -8,6 +8,7 @@ mod fixture;
 
 mod acquiring;
 mod bad_input;
+mod begun;
 mod building;
 mod call_defaults;
 mod clock_steps;

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use super::{
     bulk_limiter::BulkPermit,
     caller::{Caller, CallerId, Patience, ScopeId},
-    driver,
+    driver::{self, Stepped},
     entry::ScopeView,
-    fair_driver,
+    fair_driver, first_ask,
     pending_grant::PendingGrant,
     reply_to::{Answer, ReplyTo},
     table::Slot,
@@ -104,31 +104,55 @@ pub(crate) fn queue_up(
     ahead: bool,
     permit: Option<BulkPermit>,
 ) -> Result<Next, AcquireError> {
-    let (next, start) = inner.table.with(&call.key, |slot| -> Result<(Next, bool), AcquireError> {
+    let (next, serves) = inner.table.with(&call.key, |slot| -> Result<(Next, Serves), AcquireError> {
         inner.check_open()?;
         let terms = match admit(inner, call, slot)? {
             Admitted::Queue(terms) => terms,
-            Admitted::Share(lease) => return Ok((Next::Share(lease), false)),
-            Admitted::Held => return Ok((Next::Held, false)),
+            Admitted::Share(lease) => return Ok((Next::Share(lease), Serves::Nothing)),
+            Admitted::Held => return Ok((Next::Held, Serves::Nothing)),
         };
         // Checked under the lock: a call dropped concurrently is either never queued, or finds its caller to remove.
         let Some(reply_to) = reply_to.take_if(|reply_to| !reply_to.is_abandoned()) else {
-            return Ok((Next::Gone, false));
+            return Ok((Next::Gone, Serves::Nothing));
         };
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
         let side = call.terms.kind;
         slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead);
         slot.poke();
-        Ok((Next::Wait, !std::mem::replace(&mut slot.driven, true)))
+        Ok((Next::Wait, Serves::of(inner, call, slot, permit.is_some())))
     })?;
-    if start {
-        match call.key.family() {
-            Family::Fair => fair_driver::start(inner, &call.key),
-            _ => driver::start(inner, &call.key, permit),
-        }
+    match serves {
+        Serves::Nothing => {}
+        Serves::FirstAsk(step) => first_ask::begin(inner, &call.key, step),
+        Serves::Driver => driver::start(inner, &call.key, permit),
+        Serves::FairDriver => fair_driver::start(inner, &call.key),
     }
     Ok(next)
+}
+
+/// What serves an entry from now on.
+enum Serves {
+    /// What serves it already.
+    Nothing,
+    FirstAsk(Stepped),
+    Driver,
+    FairDriver,
+}
+
+impl Serves {
+    /// Marks the entry as driven. Behind a release that is not answered, a task asks: the ask of this thread could overtake
+    /// the release of another one.
+    fn of(inner: &Inner, call: &Call, slot: &mut Slot, is_bulk: bool) -> Self {
+        if std::mem::replace(&mut slot.driven, true) {
+            return Self::Nothing;
+        }
+        match call.key.family() {
+            Family::Fair => Self::FairDriver,
+            _ if is_bulk || slot.releases > 0 => Self::Driver,
+            _ => Self::FirstAsk(first_ask::step(inner, &call.key, slot)),
+        }
+    }
 }
 
 /// Removes a caller that no longer waits for its answer from the queue.

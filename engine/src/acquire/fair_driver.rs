@@ -11,7 +11,8 @@ use tokio::{
 };
 
 use super::{
-    driver::{self, close, dismiss, sleep_until},
+    delivery::{self, close, dismiss},
+    driver::sleep_until,
     fair_entry::{Answer, Ask, BEAT, Beat, FairEntry, FairPace, Plan, Verdict},
     turns::Turns,
 };
@@ -105,7 +106,7 @@ impl FairDriver {
             let poke = slot.poke.get_or_insert_default().clone();
             slot.subscribed = is_listening;
             if plan.is_done {
-                (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+                slot.handle_rest();
             }
             (plan, leaving, poke)
         });
@@ -166,18 +167,18 @@ impl FairDriver {
         let entry = &mut self.entry;
         let (verdict, installed) = self.inner.table.with(&self.key, |slot| {
             let mut verdict = entry.handle_answer(slot.entry.queue_mut(), ask.place, answer, now);
-            let installed = verdict.grant.take().map(|grant| driver::install(&self.key, slot, grant));
+            let installed = verdict.grant.take().map(|grant| delivery::install(&self.key, slot, grant));
             (verdict, installed)
         });
         let Verdict { leaving, is_unwanted, no_expiry, .. } = verdict;
         if let Some(installed) = installed {
-            driver::deliver(&self.inner, installed, ask.cause != AskCause::Arrival);
+            delivery::deliver(&self.inner, installed, ask.cause != AskCause::Arrival);
         }
         if is_unwanted {
             self.inner.events.record_engine(EngineEvent::GrantWithoutCaller);
         }
         if no_expiry {
-            driver::warn_no_expiry(&self.inner, &self.key);
+            delivery::warn_no_expiry(&self.inner, &self.key);
         }
         dismiss(&self.inner, leaving);
     }
@@ -301,7 +302,7 @@ impl Drop for FairDriver {
             return;
         }
         let callers = self.inner.table.with(&self.key, |slot| {
-            (slot.driven, slot.subscribed, slot.poke) = (false, false, None);
+            slot.handle_rest();
             slot.entry.depart_all()
         });
         self.entry.abandon().into_iter().for_each(|owner| close(&self.inner, &self.key, Some(owner)));

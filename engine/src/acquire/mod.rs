@@ -1,8 +1,8 @@
 //! Acquires keys: the callers queued for a key, the one attempt to get the key, and fairness towards other processes.
 //!
 //! `entry`, `queue`, `queue_index`, `caller_deadlines`, `fairness`, `attempt` and `caller` are pure. `table` keeps the
-//! entries, `enqueue` adds and removes callers, `driver` serves one entry while it has callers. `bulk_limiter` limits
-//! the number of unanswered calls of `acquire_all` and `release_all` on each node.
+//! entries, `enqueue` adds and removes callers. `first_ask` sends the first ask of a key, and `driver` serves an entry that
+//! needs more. `ask` is one ask with its answer, and `delivery` hands a grant out. `bulk_limiter` limits the number of unanswered calls of `acquire_all` and `release_all` on each node.
 //!
 //! `wait` is one acquire call, `bulk` is one name of a bulk call, and `reply_to` is the destination of the answer of
 //! either. `pending_grant` gives a lease back unless its caller takes it. `watch_cursor` turns the counters of a watch
@@ -10,6 +10,7 @@
 //! locks without expiry that were reported.
 //! how many calls of `acquire_all` and `release_all` are unanswered on one node; `bulk` is one acquire of a list.
 
+mod ask;
 pub(crate) mod attempt;
 pub(crate) mod bulk;
 pub(crate) mod bulk_limiter;
@@ -17,12 +18,14 @@ pub(crate) mod caller;
 mod caller_deadlines;
 mod clarity;
 pub(crate) mod contended_keys;
-pub(crate) mod driver;
+mod delivery;
+mod driver;
 pub(crate) mod enqueue;
 pub(crate) mod entry;
 mod fair_driver;
 pub(crate) mod fair_entry;
 pub(crate) mod fairness;
+mod first_ask;
 mod held_here;
 pub(crate) mod pending_grant;
 mod queue;

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) entry: Entry<ReplyTo>,
-    /// Whether a driver task serves the entry.
+    /// Whether a driver task, or an ask that is not answered, serves the entry.
     pub(crate) driven: bool,
     /// Wakes that driver while it waits.
     pub(crate) poke: Option<Arc<Notify>>,
@@ -70,6 +70,11 @@ impl Slot {
 
     fn is_unserved(&self) -> bool {
         !self.driven && self.releases == 0
+    }
+
+    /// Nothing is left to do for the entry's callers: nothing serves it any more.
+    pub(crate) fn handle_rest(&mut self) {
+        (self.driven, self.subscribed, self.poke) = (false, false, None);
     }
 
     /// Wakes the driver of the entry, if the driver waits.

@@ -8,20 +8,24 @@ use std::{
     panic::resume_unwind,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::oneshot;
 
-use super::node_queue::{NodeQueue, Ready, Window};
+use super::{
+    in_turn,
+    node_queue::{NodeQueue, Ready, Window},
+};
 use crate::{
+    clock::Instant,
     core::Core,
     guard,
     metrics::EngineEvent,
     routing::topology::{Batching, NodeId},
-    transport::{BoxFuture, Call, Capabilities, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
+    transport::{AnswerTo, Call, Capabilities, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
 };
 
 /// Sends the calls of one engine.
@@ -32,58 +36,78 @@ pub(crate) struct GroupCommit {
     /// The low half: how many calls are unanswered or wait. The high half: how many have begun.
     begun: AtomicU64,
     round_trips: RoundTrips,
-    nodes: Mutex<HashMap<NodeId, NodeQueue<Waiting>>>,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    nodes: HashMap<NodeId, NodeQueue<Waiting>>,
+    /// A task ends the calls that wait for too long.
+    has_sweeper: bool,
 }
 
 /// A call in a queue.
 #[derive(Debug)]
 struct Waiting {
     call: Call,
-    place: Arc<Place>,
-    go: oneshot::Sender<Go>,
-}
-
-/// Whether a call still waits: it is sent, or its caller leaves, whichever comes first.
-#[derive(Debug, Default)]
-struct Place(AtomicU8);
-
-/// What a waiting call is told.
-#[derive(Debug)]
-enum Go {
-    /// It is sent alone, by its own task.
-    Alone(Box<Call>, Unanswered),
-    Answered(Outcome),
+    answer_to: AnswerTo,
 }
 
 impl GroupCommit {
     /// `most`: of the settings. A transport without group commit gets each call alone.
     pub(crate) fn new(most: usize, transport: Capabilities) -> Self {
         let most = if transport.group_commit { most } else { 1 };
-        Self { most, begun: AtomicU64::new(0), round_trips: RoundTrips::default(), nodes: Mutex::default() }
+        Self { most, begun: AtomicU64::new(0), round_trips: RoundTrips::default(), queues: Mutex::default() }
     }
 
-    /// Makes one call. Hold [`Begun`] until it is answered.
-    ///
-    /// Dropping the future of a call that is not sent leaves nothing behind; dropping that of a sent one is as dropping
-    /// [`Lane::call_one`].
+    /// Counts a call that is about to begin. Hold the result until the call is answered.
     #[inline]
-    pub(crate) fn call<'a>(
-        self: &'a Arc<Self>,
-        core: &'a Arc<Core>,
-        lane: &'a Arc<dyn Lane>,
+    pub(crate) fn count(self: &Arc<Self>) -> Begun {
+        let before = self.begun.fetch_add(BEGUN + 1, Ordering::Relaxed);
+        Begun { group_commit: self.clone(), number: before / BEGUN, beside: before % BEGUN }
+    }
+
+    /// Makes one call, and waits for its outcome.
+    ///
+    /// # Cancel safety
+    /// A call that was begun goes on if the future is dropped.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
         call: Call,
-    ) -> (Option<Begun<'a>>, BoxFuture<'a, Outcome>) {
-        if self.most <= 1 {
-            return (None, lane.call_one(call));
+        begun: &Begun,
+    ) -> Outcome {
+        if self.goes_alone(&call, begun) {
+            return lane.call_one(call).await;
         }
-        let begun = Begun::count(&self.begun);
-        let goes_alone = begun.beside < FEW || !is_groupable(&call);
-        let answer = if goes_alone {
-            lane.call_one(call)
-        } else {
-            Box::pin(self.call_beside_others(core, lane, call))
-        };
-        (Some(begun), answer)
+        let (sender, receiver) = oneshot::channel();
+        self.put(core, lane, call, AnswerTo::new(move |outcome| drop(sender.send(outcome))));
+        match receiver.await {
+            Ok(outcome) => outcome,
+            // The transport has panicked, or has answered fewer calls than it was given: as if it panicked on this one.
+            Err(_unanswered) => resume_unwind(Box::new("the transport has not answered a call of a group")),
+        }
+    }
+
+    /// Begins one call. Its outcome goes to `answer_to`, perhaps before this returns.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
+        call: Call,
+        goes_alone: bool,
+        answer_to: AnswerTo,
+    ) {
+        match goes_alone {
+            true => begin_alone(core, lane, call, answer_to),
+            false => self.put(core, lane, call, answer_to),
+        }
+    }
+
+    /// Whether the call goes alone, whatever the queue of its node.
+    pub(crate) fn goes_alone(&self, call: &Call, begun: &Begun) -> bool {
+        self.most <= 1 || begun.beside < FEW || !is_groupable(call)
     }
 
     /// Takes in the round trip of a call that was a [sample](Begun::is_sample).
@@ -91,78 +115,113 @@ impl GroupCommit {
         self.round_trips.note(took);
     }
 
-    async fn call_beside_others(
-        self: &Arc<Self>,
-        core: &Arc<Core>,
-        lane: &Arc<dyn Lane>,
-        call: Call,
-    ) -> Outcome {
-        let Some(node) = grouping_node(core, &call) else { return lane.call_one(call).await };
-        let execute_by = call.execute_by;
-        let (place, mut told) = self.put(core, node, call);
-        let leaves = async {
-            core.clock.sleep_until(execute_by).await;
-            place.leave()
-        };
-        let go = tokio::select! {
-            biased;
-            go = &mut told => go,
-            has_left = leaves => if has_left { return not_sent(node) } else { told.await },
-        };
-        match go {
-            Ok(Go::Alone(call, _unanswered)) => lane.call_one(*call).await,
-            Ok(Go::Answered(outcome)) => outcome,
-            // The transport has panicked, or has answered fewer calls than it was given: as if it panicked on this one.
-            Err(_unanswered) => resume_unwind(Box::new("the transport has not answered a call of a group")),
-        }
-    }
-
-    fn put(
-        self: &Arc<Self>,
-        core: &Arc<Core>,
-        node: NodeId,
-        call: Call,
-    ) -> (LeaveOnDrop, oneshot::Receiver<Go>) {
-        let (go, told) = oneshot::channel();
-        let place = Arc::<Place>::default();
-        let waiting = Waiting { call, place: place.clone(), go };
-        self.nodes().entry(node).or_insert_with(NodeQueue::new).put(waiting);
-        self.send_ready(core, node);
-        (LeaveOnDrop(place), told)
+    fn put(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
+        let Some(node) = grouping_node(core, &call) else { return begin_alone(core, lane, call, answer_to) };
+        let mut queues = self.queues();
+        queues.nodes.entry(node).or_insert_with(NodeQueue::new).put(Waiting { call, answer_to });
+        drop(queues);
+        self.send_ready(core, lane, node);
+        self.watch_over_waiting(core);
     }
 
     /// Sends what may be sent now.
-    fn send_ready(self: &Arc<Self>, core: &Arc<Core>, node: NodeId) {
-        while let Some(ready) = self.take_ready(node) {
-            match ready {
-                Ready::Alone(Waiting { call, go, .. }) => {
-                    let _ = go.send(Go::Alone(Box::new(call), self.unanswered(core, node, None)));
-                }
-                Ready::Together(group) => {
-                    let unanswered = self.unanswered(core, node, Some(group.len()));
-                    core.events.record_engine(EngineEvent::GroupCommit { calls: group.len() });
-                    core.spawn(send_group(unanswered, group));
-                }
+    fn send_ready(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, node: NodeId) {
+        let (group_commit, core, lane) = (self.clone(), core.clone(), lane.clone());
+        in_turn::run(move || {
+            while let Some(ready) = group_commit.take_ready(node) {
+                group_commit.send(&core, &lane, node, ready);
+            }
+        });
+    }
+
+    fn send(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, node: NodeId, ready: Ready<Waiting>) {
+        let unanswered = |group| Unanswered {
+            group_commit: self.clone(),
+            core: core.clone(),
+            lane: lane.clone(),
+            node,
+            group,
+        };
+        match ready {
+            Ready::Alone(Waiting { call, answer_to }) => {
+                let unanswered = unanswered(None);
+                let answer_to = AnswerTo::new(move |outcome| {
+                    answer_to.answer(outcome);
+                    drop(unanswered);
+                });
+                begin_alone(core, lane, call, answer_to);
+            }
+            Ready::Together(group) => {
+                let unanswered = unanswered(Some(group.len()));
+                core.events.record_engine(EngineEvent::GroupCommit { calls: group.len() });
+                core.spawn(send_group(unanswered, group));
             }
         }
     }
 
-    fn unanswered(self: &Arc<Self>, core: &Arc<Core>, node: NodeId, group: Option<usize>) -> Unanswered {
-        Unanswered { group_commit: self.clone(), core: core.clone(), node, group }
-    }
-
     fn take_ready(&self, node: NodeId) -> Option<Ready<Waiting>> {
         let window = Window::of_round_trip(self.round_trips.smallest());
-        let mut nodes = self.nodes();
-        let ready = nodes.get_mut(&node)?.take_ready(window, self.most, |waiting| waiting.place.take());
-        if ready.is_none() && nodes.get(&node).is_some_and(NodeQueue::is_idle) {
-            nodes.remove(&node);
+        let mut queues = self.queues();
+        let ready = queues.nodes.get_mut(&node)?.take_ready(window, self.most);
+        if ready.is_none() && queues.nodes.get(&node).is_some_and(NodeQueue::is_idle) {
+            queues.nodes.remove(&node);
         }
         ready
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeId, NodeQueue<Waiting>>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Starts the task that ends calls whose time is over, if calls wait and the task does not run.
+    fn watch_over_waiting(self: &Arc<Self>, core: &Arc<Core>) {
+        let mut queues = self.queues();
+        if !queues.has_sweeper && queues.next_overdue().is_some() {
+            queues.has_sweeper = true;
+            drop(queues);
+            core.spawn(self.clone().sweep(core.clone()));
+        }
+    }
+
+    async fn sweep(self: Arc<Self>, core: Arc<Core>) {
+        while let Some(next) = self.next_overdue() {
+            core.clock.sleep_until(next.max(core.clock.now() + SWEEP_PAUSE)).await;
+            let overdue = self.queues().take_overdue(core.clock.now());
+            for (node, Waiting { answer_to, .. }) in overdue {
+                answer_to.answer(not_sent(node));
+            }
+        }
+    }
+
+    // `None`: nothing waits, and the task ends.
+    fn next_overdue(&self) -> Option<Instant> {
+        let mut queues = self.queues();
+        let next = queues.next_overdue();
+        queues.has_sweeper = next.is_some();
+        next
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queues {
+    fn next_overdue(&self) -> Option<Instant> {
+        self.nodes.values().flat_map(NodeQueue::waiting).map(|waiting| waiting.call.execute_by).min()
+    }
+
+    fn take_overdue(&mut self, now: Instant) -> Vec<(NodeId, Waiting)> {
+        let is_overdue = |waiting: &Waiting| waiting.call.execute_by <= now;
+        let of_node = |(node, queue): (&NodeId, &mut NodeQueue<Waiting>)| {
+            let node = *node;
+            queue.take_waiting(is_overdue).into_iter().map(move |waiting| (node, waiting)).collect::<Vec<_>>()
+        };
+        self.nodes.iter_mut().flat_map(of_node).collect()
+    }
+}
+
+/// Begins a call alone: without a task if the transport can.
+fn begin_alone(core: &Core, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
+    if let Some((call, answer_to)) = lane.begin(call, answer_to) {
+        let lane = lane.clone();
+        core.spawn(async move { answer_to.answer(lane.call_one(call).await) });
     }
 }
 
@@ -170,20 +229,17 @@ impl GroupCommit {
 async fn send_group(unanswered: Unanswered, group: Vec<Waiting>) {
     let size = group.len();
     let (mut told, mut calls) = (Vec::with_capacity(size), Vec::with_capacity(size));
-    for (ticket, Waiting { call, go, .. }) in group.into_iter().enumerate() {
+    for (ticket, Waiting { call, answer_to }) in group.into_iter().enumerate() {
         calls.push(call.with_ticket(ticket as u64));
-        told.push(Some(go));
+        told.push(Some(answer_to));
     }
-    let answered = match unanswered.core.calls.lane() {
-        // A panic is passed on to each caller, which then has no answer.
-        Some(lane) => guard::run(lane.call(unanswered.node, calls)).await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    // A panic is passed on to each caller, which then has no answer.
+    let answered = guard::run(unanswered.lane.call(unanswered.node, calls)).await.unwrap_or_default();
     drop(unanswered);
     for call in answered {
-        let go = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
-        if let Some(go) = go {
-            let _ = go.send(Go::Answered(call.outcome));
+        let answer_to = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
+        if let Some(answer_to) = answer_to {
+            answer_to.answer(call.outcome);
         }
     }
 }
@@ -205,79 +261,37 @@ fn not_sent(node: NodeId) -> Outcome {
     Outcome::Failed(TransportError::without_effect(ErrorKind::NotReady, Some(node), detail))
 }
 
-impl Place {
-    /// The call is sent. `false`: its caller has left.
-    fn take(&self) -> bool {
-        self.0.compare_exchange(WAITS, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// The caller leaves. `false`: the call is sent.
-    fn leave(&self) -> bool {
-        self.0.compare_exchange(WAITS, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
-const WAITS: u8 = 0;
-const SENT: u8 = 1;
-const LEFT: u8 = 2;
-
-/// The place of a caller whose future may be dropped.
-struct LeaveOnDrop(Arc<Place>);
-
-impl LeaveOnDrop {
-    fn leave(&self) -> bool {
-        self.0.leave()
-    }
-}
-
-impl Drop for LeaveOnDrop {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
-}
-
 /// A command that is not answered. Dropping it counts it as answered, and sends what may follow.
 struct Unanswered {
     group_commit: Arc<GroupCommit>,
     core: Arc<Core>,
+    lane: Arc<dyn Lane>,
     node: NodeId,
     /// How many calls it has; `None`: one call alone.
     group: Option<usize>,
 }
 
-impl std::fmt::Debug for Unanswered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unanswered").field("node", &self.node).field("group", &self.group).finish()
-    }
-}
-
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        if let Some(queue) = self.group_commit.nodes().get_mut(&self.node) {
+        if let Some(queue) = self.group_commit.queues().nodes.get_mut(&self.node) {
             match self.group {
                 Some(calls) => queue.handle_group(calls),
                 None => queue.handle_alone(),
             }
         }
-        self.group_commit.send_ready(&self.core, self.node);
+        self.group_commit.send_ready(&self.core, &self.lane, self.node);
     }
 }
 
 /// A call that has begun. Dropping it ends it.
-pub(crate) struct Begun<'a> {
-    begun: &'a AtomicU64,
+pub(crate) struct Begun {
+    group_commit: Arc<GroupCommit>,
     number: u64,
     /// How many others are unanswered or wait.
     beside: u64,
 }
 
-impl<'a> Begun<'a> {
-    #[inline]
-    fn count(begun: &'a AtomicU64) -> Self {
-        let before = begun.fetch_add(BEGUN + 1, Ordering::Relaxed);
-        Self { begun, number: before / BEGUN, beside: before % BEGUN }
-    }
-
+impl Begun {
     /// Whether the call's round trip is to be taken in: nothing was unanswered beside it. Only some calls are samples, because
     /// reading the clock costs more than all the rest of this.
     #[inline]
@@ -286,10 +300,10 @@ impl<'a> Begun<'a> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for Begun {
     #[inline]
     fn drop(&mut self) {
-        self.begun.fetch_sub(1, Ordering::Relaxed);
+        self.group_commit.begun.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -298,6 +312,8 @@ const BEGUN: u64 = 1 << 32;
 const FEW: u64 = 8;
 /// Odd: acquires and releases take turns.
 const SAMPLE_EVERY: u64 = 31;
+/// Calls whose time is over at about the same moment end together.
+const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
 /// The round trips of calls beside which nothing else was unanswered: without a queue at the node. The smallest of the last
 /// four counts.

@@ -2,6 +2,7 @@
 //! background retries are sent per second.
 
 pub(crate) mod group_commit;
+pub(crate) mod in_turn;
 pub(crate) mod node_queue;
 pub(crate) mod per_node_limit;
 pub(crate) mod retry_rate;

@@ -55,39 +55,32 @@ impl<T> NodeQueue<T> {
         self.waiting.push_back(call);
     }
 
-    /// Takes what may be sent now, the longest wait first, and counts it as unanswered. `is_wanted` is asked once for each
-    /// call that is taken; a call that is not wanted any more is dropped. At most `most` calls go together.
-    pub(crate) fn take_ready(
-        &mut self,
-        window: Window,
-        most: usize,
-        is_wanted: impl Fn(&T) -> bool,
-    ) -> Option<Ready<T>> {
+    /// Takes what may be sent now, the longest wait first, and counts it as unanswered. At most `most` calls go together.
+    pub(crate) fn take_ready(&mut self, window: Window, most: usize) -> Option<Ready<T>> {
         if self.unanswered < window.calls {
-            let call = self.take_wanted(1, &is_wanted).pop()?;
+            let call = self.waiting.pop_front()?;
             self.unanswered += 1;
             return Some(Ready::Alone(call));
         }
         if self.waiting.len() < GROUP_MIN.min(most) || self.groups >= window.groups {
             return None;
         }
-        let calls = self.take_wanted(most, &is_wanted);
-        if calls.is_empty() {
-            return None;
-        }
+        let calls: Vec<T> = self.waiting.drain(..most.min(self.waiting.len())).collect();
         self.unanswered += calls.len();
         self.groups += 1;
         Some(Ready::Together(calls))
     }
 
-    fn take_wanted(&mut self, most: usize, is_wanted: &impl Fn(&T) -> bool) -> Vec<T> {
-        let mut taken = Vec::with_capacity(most.min(self.waiting.len()));
-        while taken.len() < most {
-            let Some(call) = self.waiting.pop_front() else { break };
-            if is_wanted(&call) {
-                taken.push(call);
-            }
-        }
+    /// The calls that wait.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &T> {
+        self.waiting.iter()
+    }
+
+    /// Takes the waiting calls for which this is true. They are not sent.
+    pub(crate) fn take_waiting(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<T> {
+        let all = std::mem::take(&mut self.waiting);
+        let (taken, kept) = all.into_iter().partition::<Vec<_>, _>(is_taken);
+        self.waiting = kept.into();
         taken
     }
 
@@ -132,7 +125,7 @@ mod tests {
     }
 
     fn take(queue: &mut NodeQueue<u32>) -> Option<Ready<u32>> {
-        queue.take_ready(WINDOW, 64, |_| true)
+        queue.take_ready(WINDOW, 64)
     }
 
     fn all(queue: &mut NodeQueue<u32>) -> Vec<Ready<u32>> {
@@ -166,15 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_not_wanted_any_more_is_dropped_and_takes_no_place() {
+    fn calls_that_are_taken_back_are_not_sent() {
         let mut queue = queue(20);
-        let odd = |call: &u32| call % 2 == 1;
-        assert_eq!(queue.take_ready(WINDOW, 64, odd), Some(Ready::Alone(1)));
-        assert_eq!(queue.take_ready(WINDOW, 64, odd), Some(Ready::Alone(3)));
-        assert_eq!(
-            queue.take_ready(WINDOW, 64, odd),
-            Some(Ready::Together(vec![5, 7, 9, 11, 13, 15, 17, 19]))
-        );
+        assert_eq!(queue.take_waiting(|call| call % 2 == 0), (0..20).step_by(2).collect::<Vec<_>>());
+        assert!(queue.waiting().eq(&[1, 3, 5, 7, 9, 11, 13, 15, 17, 19]));
+        assert_eq!((take(&mut queue), take(&mut queue)), (Some(Ready::Alone(1)), Some(Ready::Alone(3))));
+        assert_eq!(take(&mut queue), Some(Ready::Together(vec![5, 7, 9, 11, 13, 15, 17, 19])));
         queue.handle_alone();
         queue.handle_alone();
         queue.handle_group(8);
@@ -226,7 +216,7 @@ mod tests {
                     None => {}
                 }
             }
-            while let Some(ready) = queue.take_ready(WINDOW, 6, |_| true) {
+            while let Some(ready) = queue.take_ready(WINDOW, 6) {
                 let calls = match ready {
                     Ready::Alone(call) => vec![call],
                     Ready::Together(calls) => calls,

@@ -36,8 +36,7 @@ impl BulkCall for BulkRelease {
     fn begin(self: Box<Self>, permit: BulkPermit) {
         let Self { under_way, lease, answer_to } = *self;
         let (inner, key) = (under_way.inner.clone(), lease.key.clone());
-        inner.spawn(async move {
-            let result = send::send(under_way, &lease).await;
+        send::send(under_way, &lease, |result| {
             let last_error = match &result {
                 Err(ReleaseError::Unknown { last_error, .. }) => last_error.clone().map(Box::new),
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,

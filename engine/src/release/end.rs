@@ -14,6 +14,7 @@ use crate::{
     acquire::{bulk_limiter::BulkCall, pending_grant::Grants},
     core::Core,
     error::ReleaseError,
+    guard,
     inner::Inner,
     lease::shared::LeaseCore,
     metrics::{EngineEvent, ReleaseOutcome},
@@ -96,8 +97,8 @@ fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
 fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseInProgress) -> Receipt {
     handle_end(inner, lease);
     let (sender, receiver) = oneshot::channel();
-    let ended = lease.clone();
-    inner.spawn(async move { drop(sender.send(send::send(under_way, &ended).await)) });
+    // The waker of the caller may panic.
+    send::send(under_way, lease, |result| drop(guard::call(|| sender.send(result))));
     // The ask of the next caller follows the release on the same connection.
     inner.table.poke(&lease.key);
     Receipt::Pending(receiver)

@@ -13,10 +13,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     clock::Instant,
+    dispatch::group_commit::Begun,
     inner::Inner,
     lease::shared::LeaseCore,
     metrics::{EngineEvent, Operation},
-    transport::{Call, Effect, Op, Outcome, TransportError},
+    transport::{AnswerTo, Call, Effect, Op, Outcome, TransportError},
 };
 
 /// The outcome of all sends of one release.
@@ -29,16 +30,18 @@ pub(crate) struct Told {
 }
 
 /// Sends the release of a lease that has ended, and repeats it until a server has answered, for at most one command
-/// timeout.
-pub(crate) async fn send(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> Told {
+/// timeout. `done` gets the outcome: where the first answer arrives if it is definite, so that most releases need no task.
+pub(crate) fn send(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, done: impl FnOnce(Told) + Send + 'static) {
     let sent = inner.clock.now();
-    let (reply, received) = send_once(inner, lease, sent).await;
-    let told = Told { reply, unsure: false, received };
-    match told.reply {
-        Ok(_) => told,
-        // Boxed: this future is rare, and it would make the task of every release larger.
-        Err(_) => Box::pin(insist(inner, lease, sent + inner.config.command_timeout(), told)).await,
-    }
+    let (sender, released) = (inner.clone(), lease.clone());
+    send_once(inner, lease, sent, move |(reply, received)| {
+        let told = Told { reply, unsure: false, received };
+        if told.reply.is_ok() {
+            return done(told);
+        }
+        let (inner, give_up) = (sender.clone(), sent + sender.config.command_timeout());
+        sender.spawn(async move { done(insist(&inner, &released, give_up, told).await) });
+    });
 }
 
 async fn insist(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant, mut told: Told) -> Told {
@@ -68,8 +71,7 @@ async fn insist(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant, mu
 // owner.
 async fn send_again(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant) -> Option<Answered> {
     let (tell, told) = oneshot::channel();
-    let (sender, lease) = (inner.clone(), lease.clone());
-    inner.spawn(async move { drop(tell.send(send_once(&sender, &lease, sender.clock.now()).await)) });
+    send_once(inner, lease, inner.clock.now(), move |answered| drop(tell.send(answered)));
     tokio::select! {
         biased;
         told = told => told.ok(),
@@ -80,17 +82,30 @@ async fn send_again(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, give_up: Instant
 /// What one send came to, and when.
 type Answered = (Result<Outcome, TransportError>, Instant);
 
-async fn send_once(inner: &Inner, lease: &LeaseCore, sent: Instant) -> Answered {
-    let Some(lane) = inner.calls.lane() else { return (Err(inner.calls.last_error()), sent) };
+fn send_once(
+    inner: &Arc<Inner>,
+    lease: &Arc<LeaseCore>,
+    sent: Instant,
+    done: impl FnOnce(Answered) + Send + 'static,
+) {
+    let Some(lane) = inner.calls.lane() else { return done((Err(inner.calls.last_error()), sent)) };
     #[cfg(leasehold_fault)]
     if crate::faults::Fault::BlindRelease.is_on() {
-        let _ = lane.force_release(&lease.key).await;
+        let (lane, key) = (lane.clone(), lease.key.clone());
+        inner.spawn(async move { drop(lane.force_release(&key).await) });
     }
     let execute_by = sent + inner.config.command_timeout();
     let release = Call::new(lease.key.clone(), lease.kind(), Op::Release, lease.owner, execute_by);
-    let (_begun, answer) = inner.group_commit.call(&inner.core, &lane, release);
-    let reply = answer.await.definite(Op::Release);
-    let received = inner.clock.now();
+    let begun = inner.group_commit.count();
+    let goes_alone = inner.group_commit.goes_alone(&release, &begun);
+    let receiver = inner.clone();
+    let answer_to = AnswerTo::new(move |outcome| done(land(&receiver, sent, outcome, begun)));
+    inner.group_commit.begin(&inner.core, &lane, release, goes_alone, answer_to);
+}
+
+fn land(inner: &Arc<Inner>, sent: Instant, outcome: Outcome, begun: Begun) -> Answered {
+    drop(begun);
+    let (reply, received) = (outcome.definite(Op::Release), inner.clock.now());
     let (operation, took) = (Operation::Release, received - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
     (reply.and_then(|reply| of_present_server(inner, reply)), received)

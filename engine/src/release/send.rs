@@ -17,13 +17,22 @@ use crate::{
     transport::{Outcome, TransportError},
 };
 
-/// Sends the release of a lease that has ended, and passes the outcome to the entry and to the reconciler.
-pub(crate) async fn send(
+/// Sends the release of a lease that has ended, and passes the outcome to the entry, to the reconciler, and to `answer_to`.
+pub(crate) fn send(
+    under_way: ReleaseInProgress,
+    lease: &Arc<LeaseCore>,
+    answer_to: impl FnOnce(Result<(), ReleaseError>) + Send + 'static,
+) {
+    let (inner, released) = (under_way.inner.clone(), lease.clone());
+    retry::send(&inner, lease, move |told| answer_to(handle_told(under_way, &released, told)));
+}
+
+fn handle_told(
     mut under_way: ReleaseInProgress,
     lease: &Arc<LeaseCore>,
+    told: Told,
 ) -> Result<(), ReleaseError> {
     let inner = &under_way.inner.clone();
-    let told = retry::send(inner, lease).await;
     let (reply, now) = (&told.reply, told.received);
     let (published, listeners) = match reply {
         Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),

@@ -4,8 +4,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection, Kinds, LaneStats,
-    Outcome, TransportError, Watch, WatchState,
+    AnswerTo, AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection, Kinds,
+    LaneStats, Outcome, TransportError, Watch, WatchState,
 };
 use crate::{
     clock::Clock,
@@ -40,6 +40,17 @@ pub trait Lane: Send + Sync + 'static {
 
     /// Sends one call to the node that serves its key, and returns the outcome. The call's own outcome is not read.
     fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome>;
+
+    /// Begins one call without a future, if the transport can do so now, and gives its outcome to `answer_to`: on any
+    /// thread, by the call's `execute_by`. Everything else is as for [`call_one`](Self::call_one). It saves a task for each
+    /// call. The outcome of a release may come before this method returns. The outcome of an acquire should not: a caller
+    /// that acquires again and again would leave no turn to other clients.
+    ///
+    /// Returns both if the transport cannot. Nothing was sent then, and the engine makes the call with `call_one`. The
+    /// default never can.
+    fn begin(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        Some((call, answer_to))
+    }
 
     /// Sends many calls to one node. Returns the same calls in any order, each with its outcome, and never fewer. A
     /// call whose key the node does not serve any more goes to the node that does, or fails.

@@ -54,6 +54,7 @@
 //!
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
+mod answer_to;
 mod audit;
 mod call;
 mod counter;
@@ -68,6 +69,7 @@ mod server_time;
 mod stats;
 mod watch;
 
+pub use answer_to::AnswerTo;
 pub use audit::{AuditContext, AuditLevel, Finding};
 pub use call::Call;
 pub use counter::{Counter, CounterCall, CounterOp, CounterReply};

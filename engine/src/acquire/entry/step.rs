@@ -91,6 +91,15 @@ impl<S> Entry<S> {
         (self.last_held.is_some() || self.standing_back) && !self.head_spins()
     }
 
+    /// If no caller is left and nothing is to be closed, stops asking as [`Step::Rest`] does. Returns whether it did.
+    pub(crate) fn rest_if_unwanted(&mut self, now: Instant) -> bool {
+        let rests = self.callers.is_empty() && self.attempt.is_none();
+        if rests {
+            self.rest(now);
+        }
+        rests
+    }
+
     // Without a watch, `last_held` may be stale by the next arrival, so it is forgotten.
     fn rest(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
         if self.last_held.take().is_some() {

@@ -117,8 +117,13 @@ fn messages_of(family: Family) -> &'static [&'static str] {
 
 /// Rounds up, so that the server keeps the lock for at least this long.
 pub(crate) fn millis(ttl: Duration) -> Arg {
+    Arg::Number(millis_of(ttl))
+}
+
+/// As [`millis`].
+pub(crate) fn millis_of(ttl: Duration) -> i64 {
     let millis = ttl.as_nanos().div_ceil(1_000_000).max(1);
-    Arg::Number(i64::try_from(millis).unwrap_or(i64::MAX))
+    i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn micros(micros: u64) -> Arg {

@@ -63,17 +63,22 @@ impl Traffic {
     }
 
     /// Counts a request as waiting until the guard is dropped.
-    pub(crate) fn one_more(&self) -> Outstanding<'_> {
+    pub(crate) fn one_more(self: &Arc<Self>) -> Outstanding {
         self.outstanding.fetch_add(1, Ordering::Relaxed);
-        Outstanding(&self.outstanding)
+        Outstanding(self.clone())
+    }
+
+    /// The clock of these moments.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 }
 
 /// Counts a request while it waits, also if its future is dropped.
-pub(crate) struct Outstanding<'a>(&'a AtomicUsize);
+pub(crate) struct Outstanding(Arc<Traffic>);
 
-impl Drop for Outstanding<'_> {
+impl Drop for Outstanding {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 }

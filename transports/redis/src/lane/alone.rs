@@ -26,6 +26,18 @@ impl Nodes {
             self.must_fit(&call.key)?;
         }
         let mut route = self.route(call.key.slot(), call.execute_by)?;
+        self.call_on(&mut route, call).await
+    }
+
+    /// Makes a call that is neither a renewal nor a beat, from the present node of the route on.
+    ///
+    /// # Errors
+    /// Why there is no outcome.
+    pub(super) async fn call_on(
+        &self,
+        route: &mut Route<'_>,
+        call: &Call,
+    ) -> Result<Outcome, TransportError> {
         let outcome =
             route.run(|connection, asking| async move { connection.call(call, asking).await }).await;
         match outcome {
@@ -33,7 +45,7 @@ impl Nodes {
                 self.release_hold(call, error).await
             }
             Err(error) if is_split(call, &error) => self.release_split(call).await,
-            outcome => Ok(publish_everywhere(outcome?, &route, call).await),
+            outcome => Ok(publish_everywhere(outcome?, route, call).await),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod alone;
 mod beats;
+mod direct;
 mod group_commit;
 mod node;
 pub(crate) mod nodes;
@@ -18,8 +19,8 @@ use leasehold::{
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, HoldKind, Inspection,
-        Lane, LanePurpose, LaneStats, OpenLane, Outcome, TransportError, Watch,
+        AnswerTo, AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, HoldKind,
+        Inspection, Lane, LanePurpose, LaneStats, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -89,6 +90,10 @@ impl Lane for RedisLane {
 
     fn call_one(&self, call: Call) -> BoxFuture<'_, Outcome> {
         Box::pin(async move { self.nodes.call_alone(&call).await.into() })
+    }
+
+    fn begin(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        self.nodes.begin(call, answer_to)
     }
 
     fn call(&self, node: NodeId, batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {

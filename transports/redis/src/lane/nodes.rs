@@ -87,6 +87,11 @@ impl Nodes {
         self.subscriber.as_ref()
     }
 
+    /// The runtime of the nodes' tasks.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     pub(crate) fn deployment(&self) -> &Arc<Deployment> {
         &self.deployment
     }

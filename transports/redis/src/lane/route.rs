@@ -99,16 +99,12 @@ impl Nodes {
     /// # Errors
     /// As [`serving`](Self::serving).
     pub(crate) fn route(&self, slot: Slot, until: Instant) -> Result<Route<'_>, TransportError> {
-        let connection = self.serving(slot)?;
-        Ok(Route {
-            nodes: self,
-            slot,
-            until,
-            hops: 0,
-            redirected_by: None,
-            connection,
-            asking: Asking::Plain,
-        })
+        Ok(self.route_from(self.serving(slot)?, slot, until))
+    }
+
+    /// Starts a route at this node.
+    pub(crate) fn route_from(&self, connection: Arc<Connection>, slot: Slot, until: Instant) -> Route<'_> {
+        Route { nodes: self, slot, until, hops: 0, redirected_by: None, connection, asking: Asking::Plain }
     }
 
     /// Checks that the names on the server that belong to the lock are in the slot of its key. Outside of a cluster every

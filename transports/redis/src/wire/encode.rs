@@ -3,17 +3,42 @@
 
 use super::arg::Arg;
 
-/// Appends one command to `bytes`.
-pub(crate) fn push_command(bytes: &mut Vec<u8>, command: &str, args: &[Arg]) {
-    push_number(bytes, b'*', 1 + args.len());
-    push_bulk(bytes, command.as_bytes());
-    for arg in args {
-        match arg {
+/// One argument, as it is written.
+pub(crate) trait Bulk {
+    fn push(&self, bytes: &mut Vec<u8>);
+}
+
+impl Bulk for Arg {
+    fn push(&self, bytes: &mut Vec<u8>) {
+        match self {
             Arg::Text(text) => push_bulk(bytes, text.as_bytes()),
             Arg::Bytes(value) => push_bulk(bytes, value),
-            Arg::Number(number) => push_bulk(bytes, itoa::Buffer::new().format(*number).as_bytes()),
+            Arg::Number(number) => Part::Number(*number).push(bytes),
         }
     }
+}
+
+/// A borrowed argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+impl Bulk for Part<'_> {
+    fn push(&self, bytes: &mut Vec<u8>) {
+        match *self {
+            Part::Text(text) => push_bulk(bytes, text.as_bytes()),
+            Part::Number(number) => push_bulk(bytes, itoa::Buffer::new().format(number).as_bytes()),
+        }
+    }
+}
+
+/// Appends one command to `bytes`.
+pub(crate) fn push_command(bytes: &mut Vec<u8>, command: &str, args: &[impl Bulk]) {
+    push_number(bytes, b'*', 1 + args.len());
+    push_bulk(bytes, command.as_bytes());
+    args.iter().for_each(|arg| arg.push(bytes));
 }
 
 fn push_bulk(bytes: &mut Vec<u8>, value: &[u8]) {
@@ -45,6 +70,9 @@ mod tests {
     #[test]
     fn a_command_is_an_array_of_bulk_strings() {
         assert_eq!(encoded("PING", &[]), b"*1\r\n$4\r\nPING\r\n");
+        let mut bytes = Vec::new();
+        push_command(&mut bytes, "GET", &[Part::Text("ö"), Part::Number(-7)]);
+        assert_eq!(bytes, "*3\r\n$3\r\nGET\r\n$2\r\nö\r\n$2\r\n-7\r\n".as_bytes());
         let args = [Arg::word("a b"), Arg::Number(-12), Arg::Bytes(vec![0, b'\r', b'\n'].into())];
         assert_eq!(
             encoded("EVALSHA", &args),

@@ -202,6 +202,16 @@ impl SentScripts {
         let bit = 1 << script as u64;
         self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
+
+    /// Whether the script's text was sent.
+    pub(crate) fn has(&self, script: Script) -> bool {
+        self.0.load(Ordering::Relaxed) & (1 << script as u64) != 0
+    }
+
+    /// The server has forgotten the script. The next use sends its text.
+    pub(crate) fn forget(&self, script: Script) {
+        self.0.fetch_and(!(1 << script as u64), Ordering::Relaxed);
+    }
 }
 
 const _: () = assert!(Script::ALL.len() <= 64, "one bit of SentScripts for each script");
@@ -224,5 +234,8 @@ mod tests {
         let sent = SentScripts::default();
         assert!(Script::ALL.into_iter().all(|script| sent.is_first_use(script)));
         assert!(!Script::ALL.into_iter().any(|script| sent.is_first_use(script)));
+        sent.forget(Script::Acquire);
+        assert!(!sent.has(Script::Acquire) && sent.has(Script::Release));
+        assert!(sent.is_first_use(Script::Acquire) && sent.has(Script::Acquire));
     }
 }

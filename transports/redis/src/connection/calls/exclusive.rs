@@ -45,10 +45,15 @@ impl Connection {
     /// Releases a lock with one holder. A fair lock's line is not touched, and none of its waiters is told.
     pub(crate) async fn release(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
         let name = call.key.on_server();
-        let is_told = call.kind.notifies() && call.kind != HoldKind::Fair;
-        let publish = if is_told { self.publish() } else { Arg::word(NOT_PUBLISHED) };
+        let publish = Arg::word(self.publishes_for(call));
         let values = [text(&call.owner.to_string()), text(&lock_channel(name)), publish];
         self.release_by(Script::Release, call, (&[text(name)], &values), asking).await
+    }
+
+    /// How the release of this hold tells its end.
+    pub(in crate::connection) fn publishes_for(&self, call: &Call) -> &'static str {
+        let is_told = call.kind.notifies() && call.kind != HoldKind::Fair;
+        if is_told { self.publishes() } else { NOT_PUBLISHED }
     }
 }
 

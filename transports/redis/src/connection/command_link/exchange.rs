@@ -1,9 +1,11 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
-//! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
-//! idle one sends at once.
+//! All requests that came since the last write go out in one write. So a busy connection needs few system calls. While
+//! few requests are unanswered, whoever adds one writes it: so an idle connection sends without waking the task. Not over
+//! TLS, which has one state for both directions: the task may be in the middle of a read.
 
 use std::{
+    convert::Infallible,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -12,27 +14,35 @@ use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
 use redis_protocol::resp2::decode::decode_bytes_mut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::{Notify, oneshot, watch},
+    sync::{Notify, watch},
 };
 
-use super::{super::lost::Lost, requests::Requests};
-use crate::{connection::traffic::Traffic, wire::depth::Depth};
-
-/// Gets the reply to one request.
-pub(super) type ReplyTo = oneshot::Sender<Frame>;
+use super::{
+    super::lost::Lost,
+    direct::Direct,
+    reply_to::ReplyTo,
+    requests::{Added, Requests, WrittenBy},
+};
+use crate::{
+    connection::{link::Failure, traffic::Traffic},
+    wire::depth::Depth,
+};
 
 /// What the link and its task share.
 pub(super) struct Exchange {
     requests: Mutex<Requests<ReplyTo>>,
     unwritten: Notify,
+    /// The moment of the next look at requests that are overdue is earlier now.
+    earlier: Notify,
     dead: watch::Sender<bool>,
+    direct: Direct,
     pub(super) traffic: Arc<Traffic>,
 }
 
 impl Exchange {
-    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
+    pub(super) fn new(traffic: Arc<Traffic>, direct: Direct) -> Self {
         let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), dead, traffic }
+        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, direct, traffic }
     }
 
     /// Adds requests with this function, all behind each other, and has them written.
@@ -41,19 +51,40 @@ impl Exchange {
     /// As the function.
     pub(super) fn put(
         &self,
-        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<bool, Lost>,
-    ) -> Result<(), Lost> {
-        let wakes_task = put(&mut self.lock())?;
-        if wakes_task {
-            self.unwritten.notify_one();
+        put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<Added, (Lost, ReplyTo)>,
+    ) -> Result<(), (Lost, ReplyTo)> {
+        let Added { written_by, is_earliest } = put(&mut self.lock())?; // unlocked before the write
+        match written_by {
+            WrittenBy::Adder => self.write_directly(),
+            WrittenBy::TaskOnceWoken => self.unwritten.notify_one(),
+            WrittenBy::WhoeverIsBusy => {}
+        }
+        if is_earliest {
+            self.earlier.notify_one();
         }
         Ok(())
+    }
+
+    // What cannot be written now is left to the task, and an error too: the task meets the same one.
+    fn write_directly(&self) {
+        let Some(socket) = self.direct.socket() else { return self.unwritten.notify_one() };
+        let Some(bytes) = self.lock().begin_write() else { return };
+        let written = socket.try_write(&bytes).unwrap_or(0);
+        let has_more = self.lock().end_write(bytes, written);
+        if has_more {
+            self.unwritten.notify_one();
+        }
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
     pub(super) fn end(&self, why: Lost) {
         let waiting = self.lock().end(why);
-        drop(waiting); // wakes tasks, so not under the lock
+        if !waiting.is_empty() {
+            // Wakes tasks and runs the code of others, so not under the lock.
+            let why = self.ended_by();
+            waiting.into_iter().for_each(|reply_to| reply_to.fail(Failure::Lost(why.clone())));
+        }
+        self.direct.close();
         self.dead.send_replace(true);
     }
 
@@ -86,6 +117,27 @@ impl Exchange {
             biased;
             lost = self.read(reader) => lost,
             lost = self.write(writer) => lost,
+            never = self.give_up_overdue() => match never {},
+        }
+    }
+
+    async fn give_up_overdue(&self) -> Infallible {
+        let clock = self.traffic.clock();
+        loop {
+            let next = self.lock().next_look();
+            let due = async {
+                match next {
+                    Some(next) => clock.sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {
+                    let overdue = self.lock().take_overdue(clock.now());
+                    overdue.into_iter().for_each(|reply_to| reply_to.fail(Failure::TimedOut));
+                }
+                () = self.earlier.notified() => {}
+            }
         }
     }
 
@@ -106,24 +158,42 @@ impl Exchange {
     }
 
     fn answer_all(&self, replies: &mut Replies, count: usize) -> io::Result<()> {
-        for _ in 0..replies.take(count)? {
-            let frame = replies.next()?;
-            let reply_to = self.lock().next();
-            let reply_to = reply_to.ok_or_else(|| invalid("a reply came that no request waits for"))?;
-            let _ = reply_to.send(frame); // the request's time may be over
+        let whole = replies.take(count)?;
+        self.lock().begin_answers();
+        for _ in 0..whole {
+            self.answer(replies.next()?)?;
+        }
+        let has_more = self.lock().end_answers();
+        if has_more {
+            self.unwritten.notify_one();
+        }
+        Ok(())
+    }
+
+    fn answer(&self, frame: Frame) -> io::Result<()> {
+        let reply_to = self.lock().next();
+        let reply_to = reply_to.ok_or_else(|| invalid("a reply came that no request waits for"))?;
+        if let Some(reply_to) = reply_to {
+            reply_to.answer(frame);
         }
         Ok(())
     }
 
     async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
-        let mut bytes = Vec::new();
         loop {
             self.unwritten.notified().await;
-            self.lock().take_unwritten(&mut bytes);
-            if let Err(error) = write_all(&mut socket, &bytes).await {
-                return Lost::of_io(&error);
+            while let Some(bytes) = self.begin_write() {
+                if let Err(error) = write_all(&mut socket, &bytes).await {
+                    return Lost::of_io(&error);
+                }
+                let written = bytes.len();
+                self.lock().end_write(bytes, written);
             }
         }
+    }
+
+    fn begin_write(&self) -> Option<Vec<u8>> {
+        self.lock().begin_write()
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests<ReplyTo>> {

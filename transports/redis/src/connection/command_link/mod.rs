@@ -4,10 +4,12 @@
 //! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
 //! local socket with a check had to stand between fred and the server. `benches/README.md` has the figures.
 
+mod direct;
 mod exchange;
 #[cfg(test)]
 mod hostile_tests;
 mod login;
+mod reply_to;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -15,21 +17,26 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use fred::types::Resp3Frame as Frame;
-use leasehold::{clock::Clock, transport::TransportError};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::oneshot,
-    task::AbortHandle,
+use leasehold::{
+    clock::{Clock, Instant},
+    transport::TransportError,
 };
+#[cfg(any(feature = "tls", test))]
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{net::TcpStream, sync::oneshot, task::AbortHandle};
 
-use self::exchange::Exchange;
+use self::{
+    direct::{Direct, Half},
+    exchange::Exchange,
+    reply_to::ReplyTo,
+};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
     link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
     lost::Lost,
     traffic::Traffic,
 };
-use crate::wire::arg::Arg;
+use crate::wire::{arg::Arg, encode::Bulk};
 
 /// A connection for commands.
 pub(crate) struct CommandLink {
@@ -44,7 +51,7 @@ impl Link for CommandLink {
         let password = read_password(&target, step).await?;
         let socket = connect(&target, step).await?;
         let link = match socket {
-            Socket::Plain(socket) => Self::over(socket, clock),
+            Socket::Plain(socket) => Self::over_tcp(Arc::new(socket), clock),
             #[cfg(feature = "tls")]
             Socket::Tls(socket) => Self::over(socket, clock),
         };
@@ -73,8 +80,16 @@ impl Link for CommandLink {
 }
 
 impl CommandLink {
+    fn over_tcp(socket: Arc<TcpStream>, clock: Clock) -> Self {
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::to(socket.clone())));
+        let halves = (Half(socket.clone()), Half(socket));
+        let task = tokio::spawn(exchange.clone().run(halves)).abort_handle();
+        Self { exchange, task }
+    }
+
+    #[cfg(any(feature = "tls", test))]
     fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock)));
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::none()));
         let task = tokio::spawn(exchange.clone().run(tokio::io::split(socket))).abort_handle();
         Self { exchange, task }
     }
@@ -93,8 +108,32 @@ impl CommandLink {
         timeout: Duration,
     ) -> impl Future<Output = Result<Frame, Failure>> + Send + use<'_> {
         let (reply_to, reply) = oneshot::channel();
-        let put = self.exchange.put(|requests| requests.put(command, args, reply_to));
-        self.reply(put.map(|()| reply), timeout)
+        let put = self.exchange.put(|requests| requests.put(command, args, None, ReplyTo::Task(reply_to)));
+        self.reply(put.map(|()| reply).map_err(|(lost, _)| lost), timeout)
+    }
+
+    /// Sends a command. `done` gets its reply where the reply arrives, or the reason why there is none: at `until`, or when
+    /// the connection has ended, which may be before this returns. It must not block.
+    pub(crate) fn begin(
+        &self,
+        command: &'static str,
+        args: &[impl Bulk],
+        until: Instant,
+        done: impl FnOnce(Result<Frame, Failure>) + Send + 'static,
+    ) {
+        let traffic = self.exchange.traffic.clone();
+        let (sent, outstanding) = (traffic.now(), traffic.one_more());
+        let reply_to = ReplyTo::Call(Box::new(move |reply| {
+            drop(outstanding);
+            if reply.is_ok() {
+                traffic.handle_reply(sent);
+            }
+            done(reply.and_then(classify));
+        }));
+        let put = self.exchange.put(|requests| requests.put(command, args, Some(until), reply_to));
+        if let Err((lost, reply_to)) = put {
+            reply_to.fail(Failure::Lost(lost));
+        }
     }
 
     /// As [`request`](Link::request), directly behind an `ASKING`. The server then answers for a slot that it is still
@@ -114,11 +153,11 @@ impl CommandLink {
         let ((asked_to, asked), (reply_to, reply)) = (oneshot::channel(), oneshot::channel());
         // `ASKING` applies to the next command on the connection, so no other command may be put between the two.
         let put = self.exchange.put(|requests| {
-            let is_first = requests.put("ASKING", &[], asked_to)?;
-            requests.put(command, args, reply_to)?;
-            Ok(is_first)
+            let added = requests.put("ASKING", &NO_ARGS, None, ReplyTo::Task(asked_to))?;
+            requests.put(command, args, None, ReplyTo::Task(reply_to))?;
+            Ok(added)
         });
-        let reply = self.reply(put.map(|()| reply), timeout).await;
+        let reply = self.reply(put.map(|()| reply).map_err(|(lost, _)| lost), timeout).await;
         match reply {
             // The command was not executed. If `ASKING` was refused, its refusal is the reason.
             Err(Failure::Refused(text)) if is_redirect(&text) => {
@@ -158,6 +197,7 @@ impl CommandLink {
     }
 }
 
+const NO_ARGS: [Arg; 0] = [];
 /// The pause between two looks whether all requests are answered.
 const LOOK: Duration = Duration::from_millis(1);
 

@@ -16,6 +16,12 @@ fn linked() -> (CommandLink, DuplexStream) {
     (CommandLink::over(ours, Clock::Boot), server)
 }
 
+/// The same on tokio's clock, which the test has paused.
+fn over_tokio() -> (CommandLink, DuplexStream) {
+    let (ours, server) = duplex(64 * 1024);
+    (CommandLink::over(ours, Clock::Tokio), server)
+}
+
 /// What the server reads with one read.
 async fn read(server: &mut DuplexStream) -> String {
     let mut bytes = vec![0; 64 * 1024];
@@ -236,7 +242,7 @@ async fn requests_of_many_threads_keep_their_replies_apart() {
             }
         }
     });
-    let link = Arc::new(CommandLink::over(socket, Clock::Boot));
+    let link = Arc::new(CommandLink::over_tcp(Arc::new(socket), Clock::Boot));
     let asked = (0..8).map(|caller| {
         let link = link.clone();
         tokio::spawn(async move {
@@ -252,6 +258,28 @@ async fn requests_of_many_threads_keep_their_replies_apart() {
     echo.await.expect("the socket was closed");
 }
 
+#[tokio::test]
+async fn over_tcp_a_lone_request_is_written_by_whoever_makes_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let (mut server, _) = listener.accept().await.expect("a connection");
+    let link = CommandLink::over_tcp(Arc::new(socket), Clock::Boot);
+    for lone in 1..=20 {
+        let asked = link.ask("A", &[], LONG); // not polled: only the writing counts
+        if lone == 1 {
+            tokio::task::yield_now().await; // the task writes the first one
+        }
+        let mut bytes = [0; 11];
+        server.readable().await.expect("open");
+        assert_eq!(server.read_exact(&mut bytes).await.expect("it was written"), 11);
+        server.write_all(format!(":{lone}\r\n").as_bytes()).await.expect("open");
+        assert_eq!(number(asked.await), lone);
+    }
+    link.kill();
+    assert_eq!(server.read(&mut [0]).await.expect("closed"), 0, "no part of the link keeps the socket");
+}
+
 #[test]
 fn requests_do_not_outlive_the_runtime_of_their_link() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -260,4 +288,66 @@ fn requests_do_not_outlive_the_runtime_of_their_link() {
     drop(runtime);
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     assert_eq!(lost(other.block_on(asked)), "connection lost");
+}
+
+/// Begins a request; the receiver gets what it comes to.
+fn begun(link: &CommandLink, within: Duration) -> oneshot::Receiver<Result<Frame, Failure>> {
+    let (sender, receiver) = oneshot::channel();
+    let until = link.traffic().now() + within;
+    link.begin("A", &NO_ARGS, until, move |reply| drop(sender.send(reply)));
+    receiver
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_task_gets_its_reply_between_those_of_others() {
+    let (link, mut server) = over_tokio();
+    let first = begun(&link, LONG);
+    let (second, third) = (link.ask("B", &NO_ARGS, LONG), begun(&link, LONG));
+    let answer = async {
+        read(&mut server).await;
+        say(&mut server, ":1\r\n:2\r\n-ERR no\r\n").await.expect("open");
+    };
+    let (first, second, third, ()) = tokio::join!(first, second, third, answer);
+    assert_eq!([number(first.expect("called")), number(second)], [1, 2]);
+    assert!(matches!(third.expect("called"), Err(Failure::Refused(text)) if text == "ERR no"));
+    assert!(!link.traffic().is_waiting());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_task_is_given_up_at_its_moment_and_its_late_reply_is_dropped() {
+    let (link, mut server) = over_tokio();
+    let (long, short) = (begun(&link, LONG), begun(&link, Duration::from_secs(1)));
+    read(&mut server).await;
+    let begin = link.traffic().now();
+    assert!(matches!(short.await.expect("called"), Err(Failure::TimedOut)));
+    let took = link.traffic().now() - begin;
+    assert!((1_000..=1_002).contains(&took.as_millis()), "{took:?}");
+    say(&mut server, ":1\r\n:2\r\n").await.expect("open");
+    assert_eq!(number(long.await.expect("called")), 1);
+    let next = begun(&link, LONG);
+    read(&mut server).await;
+    say(&mut server, ":3\r\n").await.expect("open");
+    assert_eq!(number(next.await.expect("called")), 3, "each reply still has its request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_without_a_task_learn_that_the_connection_has_ended() {
+    let (link, server) = over_tokio();
+    let waiting = begun(&link, LONG);
+    drop(server);
+    assert_eq!(lost(waiting.await.expect("called")), "Connection closed.");
+    let late = begun(&link, LONG);
+    assert_eq!(lost(late.await.expect("called before `begin` returned")), "Connection closed.");
+    assert!(!link.traffic().is_waiting());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_that_panics_keeps_no_other_request_from_its_reply() {
+    let (link, mut server) = over_tokio();
+    let until = link.traffic().now() + LONG;
+    link.begin("A", &NO_ARGS, until, |_reply| std::panic::resume_unwind(Box::new("text")));
+    let second = begun(&link, LONG);
+    read(&mut server).await;
+    say(&mut server, ":1\r\n:2\r\n").await.expect("open");
+    assert_eq!(number(second.await.expect("called")), 2);
 }

@@ -1,0 +1,157 @@
+//! Calls that a transport begins without a future: whenever their outcomes come, and also if none comes, every promise
+//! holds.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use leasehold::{
+    AcquireError, Engine, ReleaseError,
+    transport::{AnswerTo, Call},
+};
+use leasehold_memory::MemoryTransport;
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
+
+use crate::fixture::{builder, millis, pass, seconds, settles_within};
+
+/// When the outcome of a begun call comes.
+#[derive(Clone, Copy, Debug, Default)]
+enum When {
+    /// Before `begin` returns.
+    #[default]
+    AtOnce,
+    After(Duration),
+    Never,
+}
+
+/// Begins each call by itself, and counts them.
+#[derive(Clone, Default)]
+struct Begins {
+    when: Arc<Mutex<When>>,
+    begun: Arc<AtomicU32>,
+}
+
+impl Hand for Begins {
+    fn begin(&self, behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        self.begun.fetch_add(1, Relaxed);
+        match *self.when.lock().unwrap() {
+            When::AtOnce => {
+                let outcome = pin!(behind.lane.call_one(call)).poll(&mut Context::from_waker(Waker::noop()));
+                let Poll::Ready(outcome) = outcome else { panic!("the memory transport answers at once") };
+                answer_to.answer(outcome);
+            }
+            When::After(time) => {
+                let lane = behind.lane.clone();
+                tokio::spawn(async move {
+                    let outcome = lane.call_one(call).await;
+                    tokio::time::sleep(time).await;
+                    answer_to.answer(outcome);
+                });
+            }
+            When::Never => drop(answer_to),
+        }
+        None
+    }
+}
+
+struct Ground {
+    memory: MemoryTransport,
+    transport: Interposed<MemoryTransport, Begins>,
+    engine: Engine,
+}
+
+async fn ground(when: When) -> Ground {
+    let memory = MemoryTransport::new();
+    let transport = Interposed::<_, Begins>::new(memory.clone());
+    *transport.when.lock().unwrap() = when;
+    let engine = builder(&transport).build().await.expect("an engine");
+    Ground { memory, transport, engine }
+}
+
+const ANY: [When; 3] = [When::AtOnce, When::After(Duration::ZERO), When::After(Duration::from_millis(3))];
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_without_contention_is_two_begun_calls() {
+    for when in ANY {
+        let Ground { transport, engine, .. } = ground(when).await;
+        let lease = engine.lock("a").acquire().await.unwrap();
+        assert!(engine.lock("a").try_acquire().await.unwrap().is_none(), "{when:?}");
+        lease.release().await.unwrap();
+        assert_eq!(transport.begun.load(Relaxed), 2, "{when:?}: the second caller needed none");
+        settles_within(&engine, seconds(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_callers_of_two_engines_exclude_each_other() {
+    for when in [When::After(Duration::ZERO), When::After(millis(3))] {
+        let Ground { memory, transport, engine: one } = ground(when).await;
+        let other = builder(&transport).build().await.expect("an engine");
+        let (inside, pairs) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let mut running = tokio::task::JoinSet::new();
+        for engine in [&one, &other, &one, &other, &one, &other] {
+            let (lock, inside, pairs) = (engine.lock("a"), inside.clone(), pairs.clone());
+            running.spawn(async move {
+                for _ in 0..50 {
+                    let lease = lock.acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Relaxed), 0, "{when:?}");
+                    pass(millis(1)).await;
+                    inside.fetch_sub(1, Relaxed);
+                    lease.release().await.unwrap();
+                    pairs.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        running.join_all().await;
+        assert_eq!(pairs.load(Relaxed), 300);
+        settles_within(&one, seconds(1)).await;
+        settles_within(&other, seconds(1)).await;
+        assert_eq!(memory.stored_holds(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_a_caller_that_is_dropped_before_the_answer_leaves_no_hold() {
+    let Ground { memory, transport, engine } = ground(When::After(millis(300))).await;
+    let gone = tokio::spawn(engine.lock("a").acquire());
+    pass(millis(1)).await;
+    assert_eq!(transport.begun.load(Relaxed), 1);
+    gone.abort();
+    pass(millis(1)).await;
+    assert_eq!(memory.stored_holds(), 1, "granted, and not answered yet");
+    let next = engine.lock("a").acquire().await.expect("the grant goes to the next caller or back");
+    next.release().await.unwrap();
+    settles_within(&engine, seconds(2)).await;
+    assert_eq!(memory.stored_holds(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_outcome_is_as_if_the_transport_had_panicked() {
+    let Ground { transport, engine, .. } = ground(When::Never).await;
+    let (first, second) = tokio::join!(engine.lock("a").acquire(), engine.lock("a").acquire());
+    assert!(matches!((first, second), (Err(AcquireError::ShuttingDown), Err(AcquireError::ShuttingDown))));
+    *transport.when.lock().unwrap() = When::AtOnce;
+    let lease = engine.lock("a").acquire().await.expect("the next caller is served");
+    *transport.when.lock().unwrap() = When::Never;
+    assert!(matches!(lease.release().await, Err(ReleaseError::Unknown { .. })));
+    settles_within(&engine, seconds(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_calls_that_are_answered_at_once_need_no_deep_stack() {
+    let Ground { memory, engine, .. } = ground(When::AtOnce).await;
+    let callers: tokio::task::JoinSet<_> =
+        (0..10_000).map(|n| engine.lock(format!("a:{n}")).acquire()).collect();
+    let leases = callers.join_all().await;
+    assert!(leases.iter().all(Result::is_ok));
+    drop(leases);
+    settles_within(&engine, seconds(5)).await;
+    assert_eq!(memory.stored_holds(), 0);
+}

@@ -1,0 +1,40 @@
+//! Gets the reply to one request, or learns why there is none.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fred::types::Resp3Frame as Frame;
+use tokio::sync::oneshot;
+
+use crate::connection::link::Failure;
+
+/// Where a reply goes.
+pub(super) enum ReplyTo {
+    /// A task that waits. It keeps its own time, and learns by the drop that the connection has ended.
+    Task(oneshot::Sender<Frame>),
+    /// A function that is called where the reply arrives.
+    Call(Called),
+}
+
+/// A function that gets a reply.
+pub(super) type Called = Box<dyn FnOnce(Result<Frame, Failure>) + Send>;
+
+impl ReplyTo {
+    pub(super) fn answer(self, frame: Frame) {
+        match self {
+            Self::Task(sender) => drop(sender.send(frame)), // the task's time may be over
+            Self::Call(called) => call(called, Ok(frame)),
+        }
+    }
+
+    pub(super) fn fail(self, failure: Failure) {
+        match self {
+            Self::Task(sender) => drop(sender),
+            Self::Call(called) => call(called, Err(failure)),
+        }
+    }
+}
+
+// A panic must not end the connection: other requests wait for their replies.
+fn call(called: Called, reply: Result<Frame, Failure>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| called(reply)));
+}
