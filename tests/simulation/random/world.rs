@@ -174,6 +174,12 @@ impl World {
             pass(seconds(35)).await; // what it could not confirm ends by its ttl
         }
         let observer = engine(&self.cluster).await;
+        // The place of a caller that has left stays in the line if its release was lost until the ttl of its ask was over, or
+        // if its engine has ended. It is removed 4 s after the first look.
+        let (lease, took) = timed(observer.fair_lock(LINE).acquire()).await;
+        lease.expect("all is well again").release().await.expect("memory answers");
+        assert!(took <= millis(4_100), "{LINE}: {took:?}");
+        settles_within(&observer, seconds(1)).await;
         for name in NAMES.into_iter().chain(["scoped"]) {
             assert!(
                 !observer.lock(name).is_locked().await.expect("memory answers"),
