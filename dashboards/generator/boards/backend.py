@@ -33,6 +33,13 @@ REACHED = [
         ["version", "backend", "job"],
         value="Processes",
     ),
+    table(
+        "Engines and their labels",
+        "The label of each engine (service@host unless it is set), as in its logs, in CLIENT LIST of the server and in leasehold who.",
+        series("count by (engine_label, job, instance, version) (leasehold_build_info{@process})", ""),
+        ["engine_label", "job", "instance", "version"],
+        value="Engines",
+    ),
     lines(
         "Topology epoch",
         "Number that rises with every change of nodes, slots or connections.",
@@ -43,7 +50,6 @@ REACHED = [
         "moved: the node serves the slot now. ask: the key is moving there. Only clusters redirect.",
         [series("sum by (type) (increase(leasehold_backend_redirects_total{@process}[@rate]))", "{{type}}")],
         colours=colours.REDIRECT,
-        wide=12,
     ),
     lines(
         "Clocks of the nodes",
@@ -51,7 +57,6 @@ REACHED = [
         [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
         unit="s",
         least=None,
-        wide=12,
     ),
 ]
 

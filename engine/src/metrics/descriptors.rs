@@ -3,7 +3,8 @@
 //!
 //! No label holds the name of a lock or an owner. Each metric of a lock has the labels `class`, bounded by
 //! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
-//! here, except for `node` (an address of the topology), `backend` (the name of the transport) and `version`.
+//! here, except for `node` (an address of the topology), `backend` (the name of the transport), `version` and
+//! `engine_label`.
 
 use super::{CompositionOutcome, LockKind};
 
@@ -500,8 +501,8 @@ pub(crate) const CALLERS_MAX: Descriptor =
     gauge("leasehold_callers_max", &[], "Limit of callers that may wait in this engine.");
 pub(crate) const BUILD_INFO: Descriptor = gauge(
     "leasehold_build_info",
-    &[VERSION, BACKEND],
-    "Always 1; its labels are the engine's version and the transport.",
+    &[VERSION, BACKEND, ENGINE_LABEL],
+    "Always 1, one series for each engine; its labels are the engine's version, the transport and the engine's label.",
 );
 
 // --- labels ---
@@ -516,6 +517,8 @@ pub const BACKEND: Label = label("backend", &[]);
 pub const NODE: Label = label("node", &[]);
 /// The version of the crate.
 pub const VERSION: Label = label("version", &[]);
+/// The label of the engine, `service@host` by default; see [`Engine::label`](crate::Engine::label).
+pub const ENGINE_LABEL: Label = label("engine_label", &[]);
 /// How an acquire call ended.
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);

@@ -179,6 +179,7 @@ impl Metrics {
         let value = Value::Number(gauges.of_engine(descriptor, &self.classes));
         let label = |label: &descriptors::Label| match *label {
             descriptors::VERSION => env!("CARGO_PKG_VERSION").to_owned(),
+            descriptors::ENGINE_LABEL => gauges.inner.label.to_string(),
             _ => self.backend.to_owned(),
         };
         vec![Sample { labels: descriptor.labels.iter().map(label).collect(), value }]
