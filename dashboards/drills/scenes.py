@@ -134,6 +134,24 @@ class BackendDown(Scene):
         return []
 
 
+class NoLeader(Scene):
+    """A stranger takes the lock of the election: candidates stand, and none leads."""
+
+    alert = "NoLeader"
+    calm = ["--leases", 0, "--contenders", 0, "--recipes"]
+
+    def cause(self):
+        self.redis.ask("EVAL", "redis.call('del', KEYS[1]) " + STRANGER, 1, "fleet:leader")
+
+    def undo(self):
+        self.redis.ask("DEL", "fleet:leader")
+
+    def faults_beside(self, play, caused):
+        """The term that ended is told as lost."""
+        lost = play.first("Leases", "Terms ended", caused, lambda terms: terms > 0)
+        return [] if lost else [f"{play.name}: no term is lost"]
+
+
 class SubscriptionGaps(Scene):
     alert = "SubscriptionGaps"
     # Two processes: inside one, a lock goes from hand to hand without a notice.
@@ -179,6 +197,7 @@ SCENES = [
         OldestWaiter,
         StuckHold,
         BackendDown,
+        NoLeader,
         SubscriptionGaps,
         RuntimeStall,
         ClassOverflow,

@@ -30,7 +30,7 @@ class Stage:
     def start_calm(self):
         redis = self.redis("Calm")
         for kind in KINDS:
-            self.fleet("Calm", redis, *PEACEFUL, "--kind", kind)
+            self.fleet("Calm", redis, *PEACEFUL, "--kind", kind, "--recipes")
 
     def say(self, what):
         print(f"[{time.monotonic() - self.begun:6.1f} s] {what}", flush=True)

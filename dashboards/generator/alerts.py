@@ -77,6 +77,15 @@ ALERTS = [
         "panel": ("Backend", "Every slot served"),
     },
     {
+        "name": "NoLeader",
+        "severity": PAGE,
+        "expr": "max by (job, class) (sum by (job, class, instance) (leasehold_elections)) - sum by (job, class) (leasehold_leading) > 0",
+        "for": 120,
+        "summary": "{{ $labels.job }} has elections without a leader, class {{ $labels.class }}: {{ $value }}",
+        "description": "Its processes stand, and none of them leads. What only the leader does is not done, unless a process that is not scraped leads.",
+        "panel": ("Leases", "Elections without a leader"),
+    },
+    {
         "name": "SubscriptionGaps",
         "severity": TICKET,
         "expr": "job_backend:leasehold_subscription_gaps:increase2m > 0.5",

@@ -6,7 +6,7 @@
 //! here, except for `node` (an address of the topology), `backend` (the name of the transport), `version` and
 //! `engine_label`.
 
-use super::{CompositionOutcome, LockKind};
+use super::{CompositionOutcome, JobEnd, LockKind, TermEnd};
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -197,6 +197,11 @@ pub const ALL: &[Descriptor] = &[
     PLACES_LOST,
     COUNTER_CALLS,
     COUNTER_WAIT,
+    ELECTIONS,
+    LEADING,
+    TERMS_BEGUN,
+    TERMS_ENDED,
+    JOB_RUNS,
     SUBSCRIPTIONS,
     SUBSCRIPTION_GAPS,
     GROUP_COMMIT_SIZE,
@@ -409,6 +414,37 @@ pub(crate) const COUNTER_WAIT: Descriptor = seconds(
     "Time of a call on a semaphore, a latch or a total of permits that was done, from the call to its end.",
 );
 
+// --- leaders and jobs ---
+
+pub(crate) const ELECTIONS: Descriptor = gauge(
+    "leasehold_elections",
+    &[CLASS, KIND],
+    "Elections that this engine has candidates in: locks that a Leader campaigns for or leads with now. Shown for \
+     classes that had a candidate.",
+);
+pub(crate) const LEADING: Descriptor = gauge(
+    "leasehold_leading",
+    &[CLASS, KIND],
+    "Elections in which a candidate of this engine leads now: its term has begun, and its lease is held.",
+);
+pub(crate) const TERMS_BEGUN: Descriptor =
+    counter("leasehold_terms_begun_total", &[CLASS, KIND], "Terms that candidates of this engine have won.");
+pub(crate) const TERMS_ENDED: Descriptor = counter(
+    "leasehold_terms_ended_total",
+    &[CLASS, KIND, TERM_END],
+    "Terms of this engine's candidates ended, by how: finished (the work returned), resigned, lost (the lease was \
+     lost), shutdown (of the engine), dropped (the candidate was dropped, or its work panicked).",
+);
+pub(crate) const JOB_RUNS: Descriptor = counter(
+    "leasehold_job_runs_total",
+    &[CLASS, KIND, JOB_OUTCOME],
+    "Tries to run a job ended, by outcome: ran, unconfirmed (done, but perhaps not under the lock until the end), \
+     failed (the work returned an error), stopped (it took longer than at_most_for), lost (the lease was lost, \
+     also by a shutdown), dropped (the caller was dropped, or the work panicked); and, where the work did not start: already_ran (not \
+     due), running (another caller ran it), error (no definite answer, refused, a limit, or shutdown). Shown for \
+     classes that had a job.",
+);
+
 // --- the servers ---
 
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
@@ -560,6 +596,10 @@ pub const RENEWAL_RESULT: Label = label(
 pub const COMPOSITION: Label = label("composition", &["multi", "quorum"]);
 /// How the acquire of a composition ended.
 pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAMES);
+/// How a term of a leader ended.
+pub const TERM_END: Label = label("end", &TermEnd::NAMES);
+/// How a try to run a job ended.
+pub const JOB_OUTCOME: Label = label("outcome", &JobEnd::NAMES);
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.
