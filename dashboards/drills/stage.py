@@ -19,8 +19,17 @@ class Stage:
 
     def fleet(self, job, redis, *arguments):
         """A fleet that Prometheus scrapes as one more instance of the job."""
+        return self._fleet(job, ["--url", redis.url], *arguments)
+
+    def fleet_with(self, job, settings, *arguments):
+        """The same, with a settings file of this text."""
+        file = self.folder / f"{job}-{free_port()}.toml"
+        file.write_text(settings)
+        return self._fleet(job, ["--config", file], *arguments)
+
+    def _fleet(self, job, where, *arguments):
         port = free_port()
-        place = ["--url", redis.url, "--metrics", f"127.0.0.1:{port}", "--seconds", 86_400, "--allow-loss"]
+        place = [*where, "--metrics", f"127.0.0.1:{port}", "--seconds", 86_400, "--allow-loss"]
         program = self.programs.start(f"fleet-{job}", self.fleet_program, *place, *arguments)
         (self.targets / f"{job}-{port}.json").write_text(
             f'[{{"targets": ["127.0.0.1:{port}"], "labels": {{"job": "{job}"}}}}]'
