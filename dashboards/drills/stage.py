@@ -13,6 +13,8 @@ class Stage:
         self.fleet_program = Path(options.fleet).resolve()
         self.targets = folder / "targets"
         self.targets.mkdir()
+        # Where the fleets serve their metrics.
+        self.metrics = []
 
     def redis(self, name):
         return Redis(self.programs, name)
@@ -29,6 +31,7 @@ class Stage:
 
     def _fleet(self, job, where, *arguments):
         port = free_port()
+        self.metrics.append(f"127.0.0.1:{port}")
         place = [*where, "--metrics", f"127.0.0.1:{port}", "--seconds", 86_400, "--allow-loss"]
         program = self.programs.start(f"fleet-{job}", self.fleet_program, *place, *arguments)
         (self.targets / f"{job}-{port}.json").write_text(

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Engine, metrics::prometheus::Collector};
+use leasehold::{Engine, Job, Leader, NotHeld, metrics::prometheus::Collector};
 use leasehold_examples::otlp;
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::{
@@ -99,10 +99,14 @@ fn get(port: u16, path: &str) -> Option<String> {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
 }
 
-/// Some of everything: waits, losses, renewals, a timeout, two classes.
+/// Some of everything: waits, losses, renewals, a timeout, two classes, a leader, a job.
 async fn some_life(engine: &Engine, memory: &MemoryTransport) {
     let orders = engine.lock("orders:1").class("orders");
     let held = orders.acquire().await.expect("free");
+    let leader = Leader::of(engine.lock("leader").class("leaders"));
+    tokio::spawn(leader.run(|_term| std::future::pending::<Result<(), NotHeld>>()));
+    let job = Job::new(engine, "job", Duration::from_secs(60)).class("jobs");
+    job.run_if_due(async |lease| lease.ensure_held()).await.expect("it runs");
     orders.clone().wait(Duration::from_millis(70)).acquire().await.expect_err("held");
     let next = tokio::spawn(orders.acquire());
     tokio::time::sleep(Duration::from_secs(25)).await;
@@ -191,7 +195,7 @@ fn fleet_serves_and_sends_its_metrics() {
 
 const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/victoria-metrics/victoria-metrics");
-const OURS: [&str; 17] = [
+const OURS: [&str; 19] = [
     "class",
     "composition",
     "counter",
@@ -209,6 +213,8 @@ const OURS: [&str; 17] = [
     "kind",
     "type",
     "listener",
+    "end",
+    "engine_label",
 ];
 const SERIES_MIN: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -96,8 +96,8 @@ impl Candidacy {
     /// The candidate leads, or does not lead any more.
     pub(crate) fn set_leading(&self, leads: bool) {
         if let Some(candidates) = self.elections.lock().standing.get_mut(&self.election) {
-            let change = |count: u32| if leads { count.saturating_add(1) } else { count.saturating_sub(1) };
-            candidates.leading = change(candidates.leading);
+            let leading = candidates.leading;
+            candidates.leading = if leads { leading.saturating_add(1) } else { leading.saturating_sub(1) };
         }
     }
 }
