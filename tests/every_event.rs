@@ -34,6 +34,9 @@ fn lock_event(event: &LockEvent<'_>) -> &'static str {
         LockEvent::Renewal { .. } => "renewal",
         LockEvent::MarginLeft { .. } => "margin_left",
         LockEvent::FoundTtl { .. } => "found_ttl",
+        LockEvent::TermBegan => "term_began",
+        LockEvent::TermEnded { .. } => "term_ended",
+        LockEvent::JobEnded { .. } => "job_ended",
         other => panic!("{other:?} is not known to this test"),
     }
 }

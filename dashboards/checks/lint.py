@@ -2,15 +2,20 @@
 import json
 import re
 
-VARIABLES = ["datasource", "job", "instance", "class", "kind"]
+from generator import alerts, marks
+from generator.options import Options
+
+ALERTS = {alert["name"].lower() for alert in alerts.ALERTS}
+CHOSEN = ["job", "instance", "class", "kind"]
 
 
-def faults(folder):
+def faults(folder, scopes=()):
+    """`scopes`: labels that the boards choose by, beside those of every board."""
     found, uids = [], set()
     for path in sorted(folder.glob("boards/*.json")):
         board = json.loads(path.read_text())
         uids.add(board["uid"])
-        found += [f"{path.name}: {fault}" for fault in [*_board(board), *_variables(board), *_panels(board)]]
+        found += [f"{path.name}: {fault}" for fault in [*_board(board), *_variables(board, [*scopes, *CHOSEN]), *_panels(board, scopes), *_marks(board)]]
     if len(uids) != 4:
         found.append(f"four boards with their own uid, not {sorted(uids)}")
     return found
@@ -26,13 +31,15 @@ def _board(board):
         yield f"does not link to the three others: {links}"
 
 
-def _variables(board):
+def _variables(board, chosen):
     variables = {one["name"]: one for one in board["templating"]["list"]}
-    if list(variables) != VARIABLES:
+    if list(variables) != ["datasource", *chosen, "runbook"]:
         yield f"variables {list(variables)}"
     if variables["datasource"]["type"] != "datasource":
         yield "the data source is not a variable"
-    for name in VARIABLES[1:]:
+    if variables["runbook"]["type"] != "textbox" or not variables["runbook"]["query"]:
+        yield "the address of the runbook cannot be set on the board"
+    for name in chosen:
         one = variables[name]
         if not (one["multi"] and one["includeAll"] and one["allValue"] == ".+" and one["refresh"] == 2):
             yield f"variable {name}: several, All, `.+`, read anew with the time range"
@@ -40,7 +47,7 @@ def _variables(board):
             yield f"variable {name}: another data source"
 
 
-def _panels(board):
+def _panels(board, scopes):
     panels = board["panels"]
     if [panel["id"] for panel in panels] != list(range(1, len(panels) + 1)):
         yield "ids of panels"
@@ -51,10 +58,10 @@ def _panels(board):
     yield from _holes(panels)
     for panel in panels:
         if panel["type"] != "row":
-            yield from (f"{panel['title']}: {fault}" for fault in _panel(panel))
+            yield from (f"{panel['title']}: {fault}" for fault in _panel(panel, scopes))
 
 
-def _panel(panel):
+def _panel(panel, scopes):
     if not panel["description"].endswith("."):
         yield "no description"
     if not panel["fieldConfig"]["defaults"].get("unit"):
@@ -67,13 +74,31 @@ def _panel(panel):
         if panel["options"]["legend"]["placement"] != "right":
             yield "a legend below shows three rows; the outcomes behind them are cut"
     for target in panel["targets"]:
-        yield from _target(panel, target)
+        yield from _target(panel, target, scopes)
 
 
-def _target(panel, target):
+def _marks(board):
+    """Each panel leads to what to do, those of the Overview to more about it, and limits are lines."""
+    name = board["title"].removeprefix("Leasehold / ")
+    drawn = marks.lines(Options())
+    for panel in (panel for panel in board["panels"] if panel["type"] != "row"):
+        urls = [link["url"] for link in panel["links"]]
+        anchors = [url.removeprefix("${runbook:raw}#") for url in urls if url.startswith("${runbook:raw}#")]
+        if not anchors or not set(anchors) <= ALERTS:
+            yield f"{panel['title']}: leads to no part of the runbook: {urls}"
+        if (name == "Overview") != any(url.startswith("/d/leasehold-") for url in urls):
+            yield f"{panel['title']}: leads to {urls}"
+        style = panel["fieldConfig"]["defaults"].get("custom", {}).get("thresholdsStyle")
+        if ((name, panel["title"]) in drawn) != (style == {"mode": "dashed"}):
+            yield f"{panel['title']}: a line where no alert has a limit, or the other way round"
+    titles = {panel["title"] for panel in board["panels"]}
+    yield from (f"there is no {title} for a line" for where, title in drawn if where == name and title not in titles)
+
+
+def _target(panel, target, scopes):
     expression = target["expr"]
     for selector in re.findall(r"\w+\{[^}]*\}", expression):
-        for name in ("job", "instance"):
+        for name in (*scopes, "job", "instance"):
             if f'{name}=~"${name}"' not in selector:
                 yield f"{selector} does not follow ${name}"
     if re.search(r"leasehold_\w+(?![\w{])", expression):

@@ -1,15 +1,27 @@
 """promtool: the rules can be read, and each alert fires, keeps quiet and clears as its test says."""
 import re
 import subprocess
+import tempfile
+import textwrap
 
 from generator import alerts
 
 
 def faults(folder):
-    rules = sorted(str(path) for path in folder.glob("rules/*.yml"))
     tests = sorted(folder.glob("rules/tests/*.yml"))
     found = [fault for alert in alerts.ALERTS for fault in _tested(alert, tests)]
-    return found + _promtool("check", "rules", *rules) + _promtool("test", "rules", *map(str, tests))
+    return found + read(folder) + _promtool("test", "rules", *map(str, tests))
+
+
+def read(folder):
+    """promtool reads the files of rules, and what is in the object for Kubernetes."""
+    rules = sorted(str(path) for path in folder.glob("rules/*.yml"))
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as spec:
+        head, _, groups = (folder / "kubernetes/prometheusrule.yml").read_text().partition("\nspec:\n")
+        spec.write(textwrap.dedent(groups))
+        spec.flush()
+        found = [] if "\nkind: PrometheusRule\n" in head else ["kubernetes/prometheusrule.yml is no PrometheusRule"]
+        return found + _promtool("check", "rules", *rules) + _promtool("check", "rules", spec.name)
 
 
 def _tested(alert, tests):

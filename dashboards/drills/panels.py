@@ -37,11 +37,17 @@ def faults(home, prometheus, everything):
     for path in sorted(home.glob("boards/*.json")) if everything else []:
         board = _board(home, path.stem)
         panels = [panel for panel in board["panels"] if panel["type"] != "row"]
-        empty = [panel for panel in panels if not all(_numbers(prometheus, one, since, ".+") for one in panel["targets"])]
-        found += [f"{board['title']} › {panel['title']} has no data" for panel in empty]
+        without = empty(home, prometheus, path.stem, since)
+        found += [f"{board['title']} › {title} has no data" for title in without]
         found += [f"{board['title']}: ${one} has no values" for one in _empty_variables(prometheus, board)]
-        print(f"drill: {board['title']}: {len(panels) - len(empty)} of {len(panels)} panels have data", flush=True)
+        print(f"drill: {board['title']}: {len(panels) - len(without)} of {len(panels)} panels have data", flush=True)
     return found
+
+
+def empty(home, prometheus, name, since):
+    """The titles of the panels of one board that show nothing."""
+    panels = [panel for panel in _board(home, name)["panels"] if panel["type"] != "row"]
+    return [panel["title"] for panel in panels if not all(_numbers(prometheus, one, since, ".+") for one in panel["targets"])]
 
 
 def _empty_variables(prometheus, board):

@@ -1,4 +1,5 @@
 """Child processes: every one that is started is ended, whatever happens, by its own id."""
+import os
 import signal
 import socket
 import subprocess
@@ -23,11 +24,11 @@ class Programs:
         for program in reversed(running):
             _see_end(program, end)
 
-    def start(self, name, *arguments):
+    def start(self, name, *arguments, environment=None):
         with self.lock:
             log = open(self.folder / f"{len(self.running)}-{name}.log", "wb")
             with log:
-                program = subprocess.Popen(list(map(str, arguments)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+                program = subprocess.Popen(list(map(str, arguments)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=os.environ | (environment or {}))
             program.log = log.name
             self.running.append(program)
         return program

@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from generator import output
+from generator.options import Options
 
 from .programs import free_port
 from .waiting import until
@@ -26,7 +27,7 @@ class Prometheus:
     def _configure(self):
         rules = self.stage.home / "rules"
         if self.stage.pace > 1:
-            output.write(self.stage.folder / "paced", self.stage.pace)
+            output.write(self.stage.folder / "paced", Options(pace=self.stage.pace))
             rules = self.stage.folder / "paced" / "rules"
         (self.stage.folder / "prometheus.yml").write_text(CONFIG.format(scrape=self.scrape, rules=rules, targets=self.stage.targets))
 

@@ -3,6 +3,7 @@ import os
 import signal
 import time
 
+from .cluster import Cluster
 from .waiting import until
 
 
@@ -134,6 +135,24 @@ class BackendDown(Scene):
         return []
 
 
+class NoLeader(Scene):
+    """A stranger takes the lock of the election: candidates stand, and none leads."""
+
+    alert = "NoLeader"
+    calm = ["--leases", 0, "--contenders", 0, "--recipes"]
+
+    def cause(self):
+        self.redis.ask("EVAL", "redis.call('del', KEYS[1]) " + STRANGER, 1, "fleet:leader")
+
+    def undo(self):
+        self.redis.ask("DEL", "fleet:leader")
+
+    def faults_beside(self, play, caused):
+        """The term that ended is told as lost."""
+        lost = play.first("Leases", "Terms ended", caused, lambda terms: terms > 0)
+        return [] if lost else [f"{play.name}: no term is lost"]
+
+
 class SubscriptionGaps(Scene):
     alert = "SubscriptionGaps"
     # Two processes: inside one, a lock goes from hand to hand without a notice.
@@ -146,6 +165,60 @@ class SubscriptionGaps(Scene):
 
     def cause(self):
         self.redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
+
+
+class PeerWithoutExpiry(Scene):
+    alert = "PeerWithoutExpiry"
+    calm = ["--leases", 0, "--contenders", 2, "--keys", 1, "--hold-ms", 20]
+
+    def cause(self):
+        self.redis.ask("EVAL", "redis.call('del', KEYS[1]) return redis.call('hset', KEYS[1], 'stranger:1', 1)", 1, "fleet:contended:0")
+
+    def undo(self):
+        self.redis.ask("DEL", "fleet:contended:0")
+
+
+class ClocksApart(Scene):
+    """One of three masters has a clock that is moved."""
+
+    alert = "ClocksApart"
+
+    def prepare(self, stage):
+        self.stage = stage
+        self.cluster = Cluster(stage, self.alert)
+        self.fleet = stage.fleet_with(self.alert, self.cluster.settings, *self.calm)
+
+    def cause(self):
+        self.cluster.move_clock(0.5)
+
+    def undo(self):
+        self.cluster.move_clock(0)
+
+    def shows(self, values):
+        return max(values, default=0) > 0.4
+
+
+class LeasesNearLimit(Scene):
+    alert = "LeasesNearLimit"
+    calm = ["--leases", 5, "--contenders", 0]
+    limit = "leases_max"
+    crowded = ["--leases", 19, "--contenders", 0]
+
+    def cause(self):
+        settings = f'[redis]\naddresses = ["127.0.0.1:{self.redis.port}"]\n[engine]\n{self.limit} = 20\n'
+        self.crowd = self.stage.fleet_with(self.alert, settings, *self.crowded)
+
+    def undo(self):
+        self.stage.programs.end(self.crowd)
+
+    def shows(self, values):
+        return max(values, default=0) > 0.9
+
+
+class CallersNearLimit(LeasesNearLimit):
+    alert = "CallersNearLimit"
+    limit = "waiters_max"
+    crowded = ["--leases", 0, "--contenders", 20, "--keys", 1, "--hold-ms", 1000]
 
 
 class RuntimeStall(Scene):
@@ -179,8 +252,13 @@ SCENES = [
         OldestWaiter,
         StuckHold,
         BackendDown,
+        NoLeader,
         SubscriptionGaps,
+        PeerWithoutExpiry,
+        ClocksApart,
         RuntimeStall,
         ClassOverflow,
+        LeasesNearLimit,
+        CallersNearLimit,
     )
 ]

@@ -78,6 +78,8 @@ def _variables():
         _variable("instance", "Instance", 'leasehold_build_info{job=~"$job"}'),
         _variable("class", "Lock class", 'leasehold_held{job=~"$job", instance=~"$instance"}'),
         _variable("kind", "Lock kind", 'leasehold_held{job=~"$job", instance=~"$instance"}'),
+        # Its value is the address of options.py.
+        {"name": "runbook", "label": "Runbook", "type": "textbox", "query": "", "hide": 0, "skipUrlSync": False, "current": {}, "options": []},
     ]
 
 

@@ -66,6 +66,24 @@ KIND = {
     "fair": GOOD,
     "permits": LATE,
 }
+TERM = {
+    "finished": GOOD,
+    "resigned": QUIET,
+    "lost": BAD,
+    "shutdown": "super-light-red",
+    "dropped": "purple",
+}
+JOB = {
+    "ran": GOOD,
+    "unconfirmed": "yellow",
+    "failed": BAD,
+    "stopped": LATE,
+    "lost": "dark-red",
+    "dropped": "purple",
+    "already_ran": QUIET,
+    "running": "light-blue",
+    "error": "dark-orange",
+}
 THREAD = {"calls": QUIET, "renewal": "purple"}
 
 

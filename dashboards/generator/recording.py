@@ -1,4 +1,5 @@
 """Recording rules: what the alerts compare, and what is worth keeping for a year."""
+from . import scope
 from .rule_file import duration
 
 # (name, window in seconds, expression). `@w` is the window. The name tells the labels that are kept.
@@ -42,6 +43,11 @@ RULES = [
         "sum by (job, backend) (increase(leasehold_subscription_gaps_total[@w]))",
     ),
     (
+        "job:leasehold_peers_without_expiry:increase10m",
+        600,
+        "sum by (job) (increase(leasehold_peers_without_expiry_total[@w]))",
+    ),
+    (
         "job_instance_thread:leasehold_runtime_stalls:increase5m",
         300,
         "sum by (job, instance, thread) (increase(leasehold_runtime_stall_seconds_count[@w])) "
@@ -55,8 +61,11 @@ RULES = [
 ]
 
 
-def groups(pace):
-    rules = [
-        {"record": name, "expr": expression.replace("@w", duration(window, pace))} for name, window, expression in RULES
-    ]
-    return [{"name": "leasehold-recording", "interval": duration(15, pace), "rules": rules}]
+def groups(options):
+    rules = [_rule(*rule, options) for rule in RULES]
+    return [{"name": "leasehold-recording", "interval": duration(15, options.pace), "rules": rules}]
+
+
+def _rule(name, window, expression, options):
+    windowed = expression.replace("@w", duration(window, options.pace))
+    return {"record": scope.recorded(name, options.scopes), "expr": scope.expression(windowed, options.scopes)}

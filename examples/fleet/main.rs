@@ -17,6 +17,7 @@ mod leases;
 mod log;
 mod losses;
 mod options;
+mod recipes;
 mod servers;
 mod status;
 mod stop;
@@ -101,6 +102,7 @@ async fn work(crew: Crew, kind: Kind) -> (Arc<Crew>, Reason) {
     let mut tasks = JoinSet::new();
     leases::start(&crew, kind, &mut tasks);
     contenders::start(&crew, kind, &mut tasks);
+    recipes::start(&crew, &mut tasks);
 
     let reason = crew.stop.reason().await;
     crew.tally.stopped(now());

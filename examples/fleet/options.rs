@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) otlp: Option<String>,
     pub(crate) json: bool,
     pub(crate) allow_loss: bool,
+    /// Whether a candidate and a job run beside the leases.
+    pub(crate) recipes: bool,
 }
 
 /// Where the locks are.
@@ -68,6 +70,7 @@ impl Default for Options {
             otlp: None,
             json: false,
             allow_loss: false,
+            recipes: false,
         }
     }
 }
@@ -86,6 +89,7 @@ impl Options {
                 "--help" | "-h" => return Ok(Asked::Help),
                 "--json" => options.json = no_value(flag, value)?,
                 "--allow-loss" => options.allow_loss = no_value(flag, value)?,
+                "--recipes" => options.recipes = no_value(flag, value)?,
                 _ if !TAKES_A_VALUE.contains(&flag) => return Err(unknown(flag)),
                 _ => {
                     if value.is_none() {
@@ -248,6 +252,7 @@ cargo fleet-otlp [OPTIONS]    the same with --url, --config and --otlp
   --seconds S      for how long, from the first acquire on            [15]
   --allow-loss     losses, and faults of semaphores, permits and latches, are printed and allowed: for runs in which
                    the server fails
+  --recipes        one candidate for a leadership and one job run, too; fleets on one server share both
   --json           the last line of stdout is the summary as one JSON object
   --log FILE       writes a line of JSON for each event: granted, released, lost, and heard (its holder's task heard of
                    the loss), with name, token and at_ns; lost has deadline_ns and reason, too. Times are nanoseconds

@@ -53,7 +53,7 @@ fn recorded_names_tell_their_labels_and_are_computed_from_what_there_is() {
 fn alerts_ask_for_what_there_is_and_tell_the_job() {
     let known = catalogue::with_recorded();
     let alerts = alerts();
-    assert_eq!(alerts.len(), 10);
+    assert_eq!(alerts.len(), 15);
     for alert in alerts {
         let labels = expression::check(&alert.expression, &known).labels;
         assert!(labels.contains("job"), "{}", alert.name);

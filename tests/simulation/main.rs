@@ -46,6 +46,7 @@ mod quorum_random;
 mod random;
 mod read_write;
 mod read_write_waits;
+mod recipe_metrics;
 mod recipes_random;
 mod redisson_issues;
 mod reentry;

@@ -33,17 +33,25 @@ REACHED = [
         ["version", "backend", "job"],
         value="Processes",
     ),
+    table(
+        "Engines and their labels",
+        "The label of each engine (service@host unless it is set), as in its logs, in CLIENT LIST of the server and in leasehold who.",
+        series("count by (engine_label, job, instance, version) (leasehold_build_info{@process})", ""),
+        ["engine_label", "job", "instance", "version"],
+        value="Engines",
+    ),
     lines(
         "Topology epoch",
         "Number that rises with every change of nodes, slots or connections.",
         [series("max by (instance) (leasehold_topology_epoch{@process})", "{{instance}}")],
+        wide=6,
     ),
     bars(
         "Requests followed to another node",
         "moved: the node serves the slot now. ask: the key is moving there. Only clusters redirect.",
         [series("sum by (type) (increase(leasehold_backend_redirects_total{@process}[@rate]))", "{{type}}")],
         colours=colours.REDIRECT,
-        wide=12,
+        wide=6,
     ),
     lines(
         "Clocks of the nodes",
@@ -51,7 +59,20 @@ REACHED = [
         [series("max by (instance, node) (leasehold_clock_offset_seconds{@process})", "{{node}} of {{instance}}")],
         unit="s",
         least=None,
-        wide=12,
+        wide=6,
+    ),
+    lines(
+        "Clocks apart",
+        "The fastest clock of a node minus the slowest, as each process sees them. If a node takes over from one whose clock differs by more than the margin of a lease, two holders may have a lock.",
+        [
+            series(
+                "max by (job, instance, backend) (leasehold_clock_offset_seconds{@process}) "
+                "- min by (job, instance, backend) (leasehold_clock_offset_seconds{@process})",
+                "{{instance}} {{backend}}",
+            )
+        ],
+        unit="s",
+        wide=6,
     ),
 ]
 

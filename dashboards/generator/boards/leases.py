@@ -187,6 +187,63 @@ HOLDS = [
     ),
 ]
 
+WORKED = "ran unconfirmed failed stopped lost dropped"
+
+RECIPES = [
+    lines(
+        "Elections without a leader",
+        "Elections that a process stands in, less those that a process leads. 0: each has a leader. Above 0 for longer than the ttl: at least so many have none among the processes that Prometheus scrapes. Show all instances and classes.",
+        [
+            series(
+                "max by (job, class) (sum by (job, class, instance) (leasehold_elections{@lock})) "
+                "- sum by (job, class) (leasehold_leading{@lock})",
+                "{{class}} of {{job}}",
+            )
+        ],
+    ),
+    table(
+        "Who leads",
+        "The processes that lead now, and how many elections of each class.",
+        highest("sum by (class, job, instance) (leasehold_leading{@lock})"),
+        ["class", "job", "instance"],
+        value="Leads",
+    ),
+    bars(
+        "Terms won",
+        "Terms that candidates won, by class. Many: leaders fail, or lose their leases.",
+        [series("sum by (class) (increase(leasehold_terms_begun_total{@lock}[@rate]))", "{{class}}")],
+        shade=colours.GOOD,
+    ),
+    bars(
+        "Terms ended",
+        "By how. finished: the work returned. resigned: on demand. lost: the lease was lost. shutdown: the engine was shut down. dropped: the candidate was dropped, or its work panicked.",
+        [series("sum by (end) (increase(leasehold_terms_ended_total{@lock}[@rate]))", "{{end}}")],
+        colours=colours.TERM,
+    ),
+    bars(
+        "Job runs",
+        "Runs of jobs that ended, by outcome. unconfirmed: the work is done, but perhaps not under the lock until its end. stopped: it took longer than at_most_for. lost: the lease was lost.",
+        [
+            series(
+                'sum by (outcome) (increase(leasehold_job_runs_total{@lock, outcome!~"already_ran|running|error"}[@rate]))',
+                "{{outcome}}",
+            )
+        ],
+        colours=colours.of(colours.JOB, WORKED),
+    ),
+    bars(
+        "Jobs that did not start",
+        "Tries without work. already_ran: the job is not due. running: another caller runs it. error: no definite answer, refused, or a limit.",
+        [
+            series(
+                'sum by (outcome) (increase(leasehold_job_runs_total{@lock, outcome=~"already_ran|running|error"}[@rate]))',
+                "{{outcome}}",
+            )
+        ],
+        colours=colours.without(colours.JOB, WORKED),
+    ),
+]
+
 BOARD = board(
     "Leases",
     "Whether leases are kept: renewals, what is left when they are confirmed, and losses.",
@@ -194,5 +251,6 @@ BOARD = board(
         ("Is a lease lost?", LOSSES),
         ("Is one about to be?", RENEWALS),
         ("What is held and given back", HOLDS),
+        ("Leaders and jobs", RECIPES),
     ],
 )

@@ -581,6 +581,11 @@ impl Lock {
         self.checked_key()
     }
 
+    /// The labels of the lock's metrics.
+    pub(crate) fn labels(&self) -> LabelSet {
+        LabelSet::of(self.kind, self.class)
+    }
+
     /// Checks that no two callers with this handle hold the lock at the same time.
     ///
     /// # Errors

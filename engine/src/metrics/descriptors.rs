@@ -3,9 +3,10 @@
 //!
 //! No label holds the name of a lock or an owner. Each metric of a lock has the labels `class`, bounded by
 //! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
-//! here, except for `node` (an address of the topology), `backend` (the name of the transport) and `version`.
+//! here, except for `node` (an address of the topology), `backend` (the name of the transport), `version` and
+//! `engine_label`.
 
-use super::{CompositionOutcome, LockKind};
+use super::{CompositionOutcome, JobEnd, LockKind, TermEnd};
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -196,6 +197,11 @@ pub const ALL: &[Descriptor] = &[
     PLACES_LOST,
     COUNTER_CALLS,
     COUNTER_WAIT,
+    ELECTIONS,
+    LEADING,
+    TERMS_BEGUN,
+    TERMS_ENDED,
+    JOB_RUNS,
     SUBSCRIPTIONS,
     SUBSCRIPTION_GAPS,
     GROUP_COMMIT_SIZE,
@@ -408,6 +414,37 @@ pub(crate) const COUNTER_WAIT: Descriptor = seconds(
     "Time of a call on a semaphore, a latch or a total of permits that was done, from the call to its end.",
 );
 
+// --- leaders and jobs ---
+
+pub(crate) const ELECTIONS: Descriptor = gauge(
+    "leasehold_elections",
+    &[CLASS, KIND],
+    "Elections that this engine has candidates in: locks that a Leader campaigns for or leads with now. Shown for \
+     classes that had a candidate.",
+);
+pub(crate) const LEADING: Descriptor = gauge(
+    "leasehold_leading",
+    &[CLASS, KIND],
+    "Elections in which a candidate of this engine leads now: its term has begun, and its lease is held.",
+);
+pub(crate) const TERMS_BEGUN: Descriptor =
+    counter("leasehold_terms_begun_total", &[CLASS, KIND], "Terms that candidates of this engine have won.");
+pub(crate) const TERMS_ENDED: Descriptor = counter(
+    "leasehold_terms_ended_total",
+    &[CLASS, KIND, TERM_END],
+    "Terms of this engine's candidates ended, by how: finished (the work returned), resigned, lost (the lease was \
+     lost), shutdown (of the engine), dropped (the candidate was dropped, or its work panicked).",
+);
+pub(crate) const JOB_RUNS: Descriptor = counter(
+    "leasehold_job_runs_total",
+    &[CLASS, KIND, JOB_OUTCOME],
+    "Tries to run a job ended, by outcome: ran, unconfirmed (done, but perhaps not under the lock until the end), \
+     failed (the work returned an error), stopped (it took longer than at_most_for), lost (the lease was lost, \
+     also by a shutdown), dropped (the caller was dropped, or the work panicked); and, where the work did not start: already_ran (not \
+     due), running (another caller ran it), error (no definite answer, refused, a limit, or shutdown). Shown for \
+     classes that had a job.",
+);
+
 // --- the servers ---
 
 pub(crate) const SUBSCRIPTIONS: Descriptor = gauge(
@@ -500,8 +537,8 @@ pub(crate) const CALLERS_MAX: Descriptor =
     gauge("leasehold_callers_max", &[], "Limit of callers that may wait in this engine.");
 pub(crate) const BUILD_INFO: Descriptor = gauge(
     "leasehold_build_info",
-    &[VERSION, BACKEND],
-    "Always 1; its labels are the engine's version and the transport.",
+    &[VERSION, BACKEND, ENGINE_LABEL],
+    "Always 1, one series for each engine; its labels are the engine's version, the transport and the engine's label.",
 );
 
 // --- labels ---
@@ -516,6 +553,8 @@ pub const BACKEND: Label = label("backend", &[]);
 pub const NODE: Label = label("node", &[]);
 /// The version of the crate.
 pub const VERSION: Label = label("version", &[]);
+/// The label of the engine, `service@host` by default; see [`Engine::label`](crate::Engine::label).
+pub const ENGINE_LABEL: Label = label("engine_label", &[]);
 /// How an acquire call ended.
 pub const ACQUIRE_OUTCOME: Label =
     label("outcome", &["acquired", "reentrant", "busy", "timeout", "cancelled", "error"]);
@@ -557,6 +596,10 @@ pub const RENEWAL_RESULT: Label = label(
 pub const COMPOSITION: Label = label("composition", &["multi", "quorum"]);
 /// How the acquire of a composition ended.
 pub const COMPOSITION_OUTCOME: Label = label("outcome", &CompositionOutcome::NAMES);
+/// How a term of a leader ended.
+pub const TERM_END: Label = label("end", &TermEnd::NAMES);
+/// How a try to run a job ended.
+pub const JOB_OUTCOME: Label = label("outcome", &JobEnd::NAMES);
 /// Whether a request was answered.
 pub const RESULT: Label = label("result", &["ok", "error"]);
 /// What a server was asked to do.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Composition, CompositionOutcome, LockLabels};
+use super::{Composition, CompositionOutcome, JobEnd, LockLabels, TermEnd};
 use crate::{
     fencing::FencingToken,
     lease::state::LossReason,
@@ -99,6 +99,22 @@ pub enum LockEvent<'a> {
         least: Duration,
         /// The longest one that is possible.
         most: Duration,
+    },
+    /// A candidate of a [`Leader`](crate::Leader) began a term. The lock is that of the election.
+    TermBegan,
+    /// A term of a [`Leader`](crate::Leader) ended.
+    #[non_exhaustive]
+    TermEnded {
+        /// How.
+        end: TermEnd,
+        /// From the begin of the term to its end.
+        led: Duration,
+    },
+    /// A try to run a [`Job`](crate::Job) ended. The lock is that of the job.
+    #[non_exhaustive]
+    JobEnded {
+        /// How.
+        end: JobEnd,
     },
 }
 

@@ -1,8 +1,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Classes, EngineEvent, Event, LabelSet, LockEvent, LockLabels, Numbers, RenewalOutcome, UserRecorder,
-    count::Count,
+    Classes, Elections, EngineEvent, Event, LabelSet, LockEvent, LockLabels, Numbers, RenewalOutcome,
+    UserRecorder, count::Count,
 };
 
 /// Where the engine records its events. Each event is counted here and nowhere else: in the totals of `snapshot()`, in
@@ -13,6 +13,7 @@ pub(crate) struct Events {
     pub(crate) classes: Arc<Classes>,
     pub(crate) numbers: Option<Arc<Numbers>>,
     pub(crate) totals: Arc<Totals>,
+    pub(crate) elections: Arc<Elections>,
 }
 
 /// Counters since the engine was built, and the gauges that are kept rather than computed.
@@ -71,7 +72,7 @@ impl Events {
         numbers: Option<Arc<Numbers>>,
         classes: Arc<Classes>,
     ) -> Self {
-        Self { user, classes, numbers, totals: Arc::default() }
+        Self { user, classes, numbers, totals: Arc::default(), elections: Arc::default() }
     }
 
     // Inlined, so that of each `match` only the arm of the caller's event is left.

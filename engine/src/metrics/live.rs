@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{LabelSet, LockLabels};
+use super::{LabelSet, LockLabels, elections::Stood};
 use crate::{acquire::table::Slot, clock::Instant, inner::Inner, lease::shared::LeaseCore};
 
 /// The leases and the waiting callers of one engine at one moment.
 pub(super) struct Live {
     of_locks: Vec<LockLive>,
+    stood: Stood,
     pub(super) subscriptions: u64,
 }
 
@@ -21,15 +22,19 @@ pub(super) struct LockLive {
     pub(super) contended: u64,
     pub(super) oldest_hold: Duration,
     pub(super) oldest_waiter: Duration,
+    pub(super) elections: u64,
+    pub(super) leading: u64,
 }
 
 impl Live {
     /// Visits every entry. Each part of the table is locked for the visit of that part alone.
     pub(super) fn of(inner: &Inner) -> Self {
-        let mut live = Self { of_locks: vec![LockLive::default(); LabelSet::COUNT], subscriptions: 0 };
+        let stood = inner.events.elections.stood();
+        let mut live = Self { of_locks: vec![LockLive::default(); LabelSet::COUNT], stood, subscriptions: 0 };
         let now = inner.clock.now();
         inner.table.for_each_lease(|lease| live.look_at_lease(lease, now));
         inner.table.for_each_busy(|_, slot| live.look_at_callers(slot, now));
+        live.stood.elections().for_each(|labels| live.of_locks[labels.index()].elections += 1);
         live
     }
 
@@ -41,6 +46,7 @@ impl Live {
         if lease.is_live() && lease.was_taken() {
             let live = &mut self.of_locks[lease.labels().index()];
             live.held += 1;
+            live.leading += u64::from(self.stood.leads(lease.key.name(), lease.labels()));
             live.in_jeopardy += u64::from(lease.is_in_jeopardy());
             live.oldest_hold = live.oldest_hold.max(now - lease.granted_at);
         }

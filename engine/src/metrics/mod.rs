@@ -13,6 +13,7 @@ pub mod descriptors;
 mod class;
 mod composition;
 mod count;
+mod elections;
 mod event;
 mod events;
 mod hot;
@@ -24,12 +25,14 @@ pub mod opentelemetry;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 mod reading;
+mod recipe;
 mod recorder;
 mod user;
 
 pub use class::{CLASSES_MAX, DEFAULT_CLASS, LockClass, OTHER_CLASS};
 pub(crate) use class::{ClassId, Classes};
 pub use composition::{Composition, CompositionOutcome};
+pub(crate) use elections::{Candidacy, Elections};
 pub use event::{
     Ask, AskAnswer, AskCause, CountOutcome, EngineEvent, EngineThread, Event, LockEvent, Operation,
     ReleaseOutcome, RenewalOutcome,
@@ -41,6 +44,7 @@ pub(crate) use labels::LabelSet;
 pub use labels::{LockKind, LockLabels};
 pub(crate) use numbers::Numbers;
 pub use reading::{Distribution, Family, Metrics, Sample, Value};
+pub use recipe::{JobEnd, TermEnd};
 pub use recorder::Recorder;
 pub use user::EVENTS_MAX;
 pub(crate) use user::UserRecorder;

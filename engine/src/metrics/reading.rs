@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Classes, LabelSet, LockKind, LockLabels, Numbers,
+    Classes, Elections, LabelSet, LockKind, LockLabels, Numbers,
     descriptors::{self, ALL, Descriptor, Kind},
     live::{Live, LockLive},
 };
@@ -37,6 +37,7 @@ use crate::{inner::Inner, log, transport::ClockReading};
 pub struct Metrics {
     pub(super) numbers: Arc<Numbers>,
     classes: Arc<Classes>,
+    elections: Arc<Elections>,
     inner: Weak<Inner>,
     pub(super) backend: &'static str,
 }
@@ -84,7 +85,8 @@ pub struct Distribution {
 impl Metrics {
     pub(crate) fn new(numbers: Arc<Numbers>, inner: &Arc<Inner>) -> Self {
         let (classes, backend) = (inner.events.classes.clone(), inner.capabilities.name);
-        Self { numbers, classes, inner: Arc::downgrade(inner), backend }
+        let elections = inner.events.elections.clone();
+        Self { numbers, classes, elections, inner: Arc::downgrade(inner), backend }
     }
 
     /// Reads all metrics: the gauges at this moment, the counters since the engine was built. The call visits all keys
@@ -127,7 +129,7 @@ impl Metrics {
 
     fn counted(&self, descriptor: &'static Descriptor) -> Vec<Sample> {
         let locks: Vec<Option<LockLabels<'_>>> =
-            if descriptor.is_of_lock() { self.locks().map(Some).collect() } else { vec![None] };
+            if descriptor.is_of_lock() { self.locks(descriptor).map(Some).collect() } else { vec![None] };
         let each = |lock| {
             (0..descriptor.combinations()).map(move |combination| Sample {
                 labels: labels(self.backend, descriptor, lock, combination),
@@ -139,13 +141,26 @@ impl Metrics {
 
     // Every class is shown as exclusive from the start, so that rare series begin at 0; as another kind once it has
     // locks of that kind, so that the number of series grows with use and not with the number of kinds.
-    fn locks(&self) -> impl Iterator<Item = LockLabels<'_>> {
+    fn locks<'a>(&'a self, of: &'a Descriptor) -> impl Iterator<Item = LockLabels<'a>> {
         let sets = self
             .classes
             .iter()
             .flat_map(|class| LockKind::ALL.iter().map(|kind| LabelSet { class: class.id(), kind: *kind }));
         let locks = sets.map(|set| self.classes.labels(set));
-        locks.filter(|lock| lock.kind == LockKind::Exclusive || self.numbers.has(*lock))
+        let shown = locks.filter(|lock| lock.kind == LockKind::Exclusive || self.numbers.has(*lock));
+        shown.filter(|lock| self.has_recipe(of, *lock))
+    }
+
+    /// Whether locks with these labels have the recipe that the metric is of. Most classes have none, and no series.
+    fn has_recipe(&self, of: &Descriptor, lock: LockLabels<'_>) -> bool {
+        match *of {
+            descriptors::ELECTIONS
+            | descriptors::LEADING
+            | descriptors::TERMS_BEGUN
+            | descriptors::TERMS_ENDED => self.elections.has_leader(lock.set()),
+            descriptors::JOB_RUNS => self.elections.has_job(lock.set()),
+            _ => true,
+        }
     }
 
     fn value(&self, descriptor: &Descriptor, lock: Option<LockLabels<'_>>, combination: usize) -> Value {
@@ -169,7 +184,7 @@ impl Metrics {
                 labels: labels(self.backend, descriptor, Some(lock), 0),
                 value: Value::Number(gauges.of_lock(descriptor, gauges.live.of_lock(lock))),
             };
-            return self.locks().map(sample).collect();
+            return self.locks(descriptor).map(sample).collect();
         }
         match *descriptor {
             descriptors::BACKEND_UP => return gauges.nodes(self.backend),
@@ -179,6 +194,7 @@ impl Metrics {
         let value = Value::Number(gauges.of_engine(descriptor, &self.classes));
         let label = |label: &descriptors::Label| match *label {
             descriptors::VERSION => env!("CARGO_PKG_VERSION").to_owned(),
+            descriptors::ENGINE_LABEL => gauges.inner.label.to_string(),
             _ => self.backend.to_owned(),
         };
         vec![Sample { labels: descriptor.labels.iter().map(label).collect(), value }]
@@ -218,6 +234,8 @@ impl Gauges<'_> {
             descriptors::CONTENDED => live.contended as f64,
             descriptors::OLDEST_WAITER => live.oldest_waiter.as_secs_f64(),
             descriptors::OLDEST_HOLD => live.oldest_hold.as_secs_f64(),
+            descriptors::ELECTIONS => live.elections as f64,
+            descriptors::LEADING => live.leading as f64,
             _ => unreachable!("{} is no gauge of a lock", descriptor.name),
         }
     }

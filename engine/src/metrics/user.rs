@@ -157,6 +157,9 @@ fn detach_lock(event: LockEvent<'_>) -> (LockEvent<'static>, Option<&TransportEr
         LockEvent::Renewal { outcome, count } => LockEvent::Renewal { outcome, count },
         LockEvent::MarginLeft { share } => LockEvent::MarginLeft { share },
         LockEvent::FoundTtl { found, least, most } => LockEvent::FoundTtl { found, least, most },
+        LockEvent::TermBegan => LockEvent::TermBegan,
+        LockEvent::TermEnded { end, led } => LockEvent::TermEnded { end, led },
+        LockEvent::JobEnded { end } => LockEvent::JobEnded { end },
     };
     (event, None)
 }

@@ -1,13 +1,14 @@
 //! A campaign: the candidate asks for the lock until it is granted, or refused for good.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     leader_watch::{Standing, Status},
     pauses::Pauses,
     sleep::sleep,
+    term::Term,
 };
-use crate::{AcquireError, Lease, Lock, clock::Instant};
+use crate::{AcquireError, Lease, Lock, clock::Instant, metrics::Candidacy};
 
 /// One candidate's campaigns and terms.
 pub(super) struct Campaign {
@@ -25,6 +26,16 @@ impl Campaign {
         &self.status
     }
 
+    /// Stands in the election until the candidacy is dropped.
+    ///
+    /// # Errors
+    /// `Invalid`: the lock does not exclude other callers, or its name cannot be used.
+    pub(super) fn stand(&self) -> Result<Arc<Candidacy>, AcquireError> {
+        self.lock.check_excludes()?;
+        let key = self.lock.lock_key()?;
+        Ok(Arc::new(self.lock.engine().events.elections.stand(key.name(), self.lock.labels())))
+    }
+
     /// Campaigns until the lock is granted.
     ///
     /// # Errors
@@ -34,7 +45,6 @@ impl Campaign {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub(super) async fn win(&self) -> Result<Lease, AcquireError> {
-        self.lock.check_excludes()?;
         self.status.set(Standing::Following);
         let mut is_known_held = false;
         loop {
@@ -59,8 +69,10 @@ impl Campaign {
         if is_known_held { self.lock.acquire().await.map(Some) } else { self.lock.try_acquire().await }
     }
 
-    pub(super) fn begin_term(&self, lease: &Lease) {
+    pub(super) fn begin_term(&self, lease: &Lease, candidacy: &Arc<Candidacy>) -> Term {
+        let term = Term::begin(lease.engine(), candidacy);
         self.status.set(Standing::Leading(lease.core().clone(), lease.engine().clock));
+        term
     }
 
     /// The term is over, and the candidate campaigns again after a pause.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{job_outcome::JobOutcome, lease_view::LeaseView, sleep::sleep};
+use super::{job_outcome::JobOutcome, job_run::JobRun, lease_view::LeaseView, sleep::sleep};
 use crate::{AcquireError, Engine, InspectError, Invalid, Lease, Lock, LossReason, RunError};
 
 /// Work that a fleet does once per period: each process tries, and at most one of them runs it. [`Job::new`] makes it.
@@ -222,11 +222,15 @@ impl Job {
     {
         let job = self.clone();
         async move {
-            match job.try_turn().await.map_err(RunError::Acquire)? {
-                Turn::Ours(lease) => job.work(lease, work).await,
-                Turn::AlreadyRan(again_in) => Ok(JobOutcome::AlreadyRan { again_in }),
-                Turn::Running => Ok(JobOutcome::Running),
-            }
+            let mut run = job.new_run();
+            let done = match job.try_turn().await {
+                Ok(Turn::Ours(lease)) => job.work(lease, work, &mut run).await,
+                Ok(Turn::AlreadyRan(again_in)) => Ok(JobOutcome::AlreadyRan { again_in }),
+                Ok(Turn::Running) => Ok(JobOutcome::Running),
+                Err(error) => Err(RunError::Acquire(error)),
+            };
+            run.end(&done);
+            done
         }
     }
 
@@ -279,9 +283,18 @@ impl Job {
     {
         let job = self.clone();
         async move {
-            let lease = job.wait_for_turn().await.map_err(RunError::Acquire)?;
-            job.work(lease, work).await
+            let mut run = job.new_run();
+            let done = match job.wait_for_turn().await {
+                Ok(lease) => job.work(lease, work, &mut run).await,
+                Err(error) => Err(RunError::Acquire(error)),
+            };
+            run.end(&done);
+            done
         }
+    }
+
+    fn new_run(&self) -> JobRun {
+        JobRun::new(self.running.engine(), self.running.labels())
     }
 
     // A job that is not due is only looked at: callers of other processes then see no lock that is held for a moment.
@@ -344,10 +357,12 @@ impl Job {
         &self,
         lease: Lease,
         work: impl FnOnce(LeaseView) -> F,
+        run: &mut JobRun,
     ) -> Result<JobOutcome<T>, RunError<E>>
     where
         F: Future<Output = Result<T, E>>,
     {
+        run.begin_work();
         let end = {
             let (work, lost, limit) = (work(LeaseView::of(&lease)), lease.lost(), self.limit());
             tokio::select! {

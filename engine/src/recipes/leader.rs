@@ -7,7 +7,7 @@ use super::{
     leader_watch::{LeaderWatch, Standing, Status},
     lease_view::LeaseView,
 };
-use crate::{Lease, Lock, LossReason, RunError};
+use crate::{Lease, Lock, LossReason, RunError, metrics::TermEnd};
 
 /// A candidate for leadership: of all candidates with the same lock name, at most one leads. [`Leader::of`] makes it,
 /// [`run`](Self::run) campaigns and leads.
@@ -51,6 +51,18 @@ enum End<T> {
     Done(T),
     Resigned,
     Lost(LossReason),
+}
+
+impl<T> End<T> {
+    /// How the term counts in metrics.
+    fn of_term(&self) -> TermEnd {
+        match self {
+            Self::Done(_) => TermEnd::Finished,
+            Self::Resigned => TermEnd::Resigned,
+            Self::Lost(LossReason::Shutdown) => TermEnd::Shutdown,
+            Self::Lost(_) => TermEnd::Lost,
+        }
+    }
 }
 
 impl Leader {
@@ -163,13 +175,14 @@ impl Leader {
     {
         let mut campaign = Campaign::new(self.lock, self.status);
         async move {
+            let candidacy = campaign.stand().map_err(RunError::Acquire)?;
             loop {
                 let lease = campaign.win().await.map_err(RunError::Acquire)?;
-                let began = campaign.now();
+                let mut leading;
                 let end = {
                     // Before the state is told: a task that sees "leading" can resign.
                     let resigned = campaign.status().resigned();
-                    campaign.begin_term(&lease);
+                    leading = campaign.begin_term(&lease, &candidacy);
                     let (work, lost) = (work(LeaseView::of(&lease)), lease.lost());
                     tokio::select! {
                         biased;
@@ -178,6 +191,7 @@ impl Leader {
                         () = resigned => End::Resigned,
                     }
                 };
+                leading.end(end.of_term());
                 match end {
                     End::Done(result) => {
                         campaign.status().set(Standing::Idle);
@@ -187,7 +201,7 @@ impl Leader {
                     End::Lost(_) | End::Resigned => campaign.status().set(Standing::Following),
                 }
                 drop(lease); // released in the background
-                campaign.pause_after(began).await;
+                campaign.pause_after(leading.began()).await;
             }
         }
     }

@@ -8,19 +8,23 @@
 //! | `campaign` | asks for the lock until it is granted or refused for good |
 //! | `job` | runs work if no process has begun it within the period |
 //! | `job_outcome` | what became of one try |
+//! | `job_run` | one try, for metrics |
 //! | `lease_view` | what the work sees of its lease |
 //! | `leader_watch` | whether the candidate leads, for other tasks; resignation |
+//! | `term` | one term, for metrics |
 //! | `pauses` (pure) | how long a candidate waits before it campaigns again |
 //! | `sleep` | a sleep that ends with the engine |
 
 mod campaign;
 mod job;
 mod job_outcome;
+mod job_run;
 mod leader;
 mod leader_watch;
 mod lease_view;
 mod pauses;
 mod sleep;
+mod term;
 
 pub use job::Job;
 pub use job_outcome::JobOutcome;

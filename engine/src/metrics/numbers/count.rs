@@ -63,6 +63,9 @@ impl Numbers {
                 cells.put(layout::RENEW_MARGIN, 0, (share.max(0.0) * 1e9) as u64);
             }
             LockEvent::FoundTtl { .. } => cells.add(layout::TTL_SURPRISES, 0, 1),
+            LockEvent::TermBegan => cells.add(layout::TERMS_BEGUN, 0, 1),
+            LockEvent::TermEnded { end, .. } => cells.add(layout::TERMS_ENDED, *end as usize, 1),
+            LockEvent::JobEnded { end } => cells.add(layout::JOB_RUNS, *end as usize, 1),
         }
     }
 
