@@ -21,9 +21,8 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
     let admin = RedisAdmin::connect(&RedisTransport::new(configuration.redis), timeout).await?;
     let mut scan = admin.locks(literal(&prefix) + &list.pattern).keys_per_second(list.rate);
     let mut left = list.limit.unwrap_or(u64::MAX);
-    while left > 0
-        && let Some(lock) = scan.next().await?
-    {
+    while left > 0 {
+        let Some(lock) = scan.next().await? else { break };
         let name = lock.name.strip_prefix(&*prefix).unwrap_or(&lock.name);
         output.result(&line(name, &lock), &document(name, &lock))?;
         left -= 1;

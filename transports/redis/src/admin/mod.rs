@@ -69,10 +69,8 @@ impl RedisAdmin {
                 Err(error) => unreachable.push(error),
             }
         }
-        if masters.is_empty()
-            && let Some(error) = most_helpful(unreachable.iter().cloned())
-        {
-            return Err(error);
+        if masters.is_empty() {
+            most_helpful(unreachable.iter().cloned()).map_or(Ok(()), Err)?;
         }
         let is_cluster = deployment.config.topology == RedisTopology::Cluster;
         Ok(Self { masters, unreachable, unserved_slots: is_cluster && !routes.is_whole(), timeout })
