@@ -6,6 +6,7 @@ compile_error!("the program leasehold needs Linux: it finds the processes of its
 
 mod arguments;
 mod commands;
+mod contention;
 mod credentials;
 mod duration;
 mod exit;
