@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     Who(Who),
     List(List),
+    Top(Top),
     Watch(Watch),
     Release(Release),
     Doctor(Doctor),
@@ -209,6 +210,41 @@ pub(crate) struct List {
     /// Ends after this many locks.
     #[arg(long, value_name = "LOCKS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+}
+
+/// Shows the locks with the most waiters, again and again, until it is ended.
+///
+/// It looks as `list` does, so the keys are scanned at each look. A process whose callers wait for a lock listens to its
+/// channel: the listeners are the processes that wait, each once, and those whose last wait ended less than five seconds
+/// ago. Callers of a spin lock do not listen. Permits, semaphores and latches are not shown.
+#[derive(Args)]
+pub(crate) struct Top {
+    /// Which names, without the name_prefix of the configuration: `*` stands for any text, `?` for any character.
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+
+    /// At most how many locks to show.
+    #[arg(long, value_name = "LOCKS", default_value_t = 20, value_parser = locks)]
+    pub(crate) limit: usize,
+
+    /// The pause between two looks.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// At most how many keys a second a server looks at.
+    #[arg(long, value_name = "KEYS", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: u32,
+
+    /// Looks once.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+fn locks(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(locks @ 1..=10_000) => Ok(locks),
+        _ => Err("must be a number from 1 to 10000".to_owned()),
+    }
 }
 
 /// Takes a lock away from its holder.

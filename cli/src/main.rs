@@ -1,8 +1,12 @@
 //! `leasehold`: a command line program for operators and scripts. It runs commands under a lock, shows who holds locks,
 //! lists and releases them, and checks the servers. `README.md` has the commands and the exit codes.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("the program leasehold needs Linux: it finds the processes of its command in /proc");
+
 mod arguments;
 mod commands;
+mod contention;
 mod credentials;
 mod duration;
 mod exit;

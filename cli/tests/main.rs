@@ -12,6 +12,7 @@ mod run;
 mod run_and_failures;
 mod sentinels;
 mod terminal;
+mod top;
 mod usage;
 mod watch;
 mod who;

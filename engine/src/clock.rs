@@ -1,7 +1,15 @@
 //! The engine's clock: the only place that reads a clock.
 //!
-//! `Instant` counts from boot and continues while the machine is suspended (`CLOCK_BOOTTIME`), because a lease on the
-//! server continues to run out too. `std::time::Instant` stops during suspend, so an ended lease would still look held.
+//! `Instant` continues while the machine is suspended, because a lease on the server continues to run out too.
+//! `std::time::Instant` stops during suspend on Linux and macOS, so an ended lease would still look held.
+//!
+//! | system | clock | why it counts the time of a suspend |
+//! |---|---|---|
+//! | Linux, Android | `CLOCK_BOOTTIME` | that is its difference from `CLOCK_MONOTONIC`: clock_gettime(2) |
+//! | macOS | `CLOCK_MONOTONIC` | Apple's clock_gettime(3): it increments while the system is asleep |
+//! | Windows | `QueryPerformanceCounter` | Microsoft's page of that function: standby and hibernation are included |
+//!
+//! A suspend is tested on none of them. The rows for macOS and Windows were compiled and not run.
 
 use std::{
     fmt,
@@ -9,6 +17,8 @@ use std::{
     sync::LazyLock,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use crate::system_clock;
 
 /// A moment on the engine's own clock, in nanoseconds. Moments of different machines cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -67,7 +77,8 @@ const fn nanos(time: Duration) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
-    /// `CLOCK_BOOTTIME`: continues during suspend.
+    /// The system's clock that continues during suspend: `CLOCK_BOOTTIME` on Linux. The table at the head of this
+    /// module has the others.
     Boot,
     /// tokio's clock: stops under `tokio::time::pause`. Readable only inside a tokio runtime.
     Tokio,
@@ -77,16 +88,16 @@ impl Clock {
     /// The present moment.
     pub fn now(self) -> Instant {
         match self {
-            Clock::Boot => boot_now(),
+            Clock::Boot => Instant(system_clock::boot_nanos()),
             Clock::Tokio => tokio_now(),
         }
     }
 
     /// How many microseconds the wall clock of this machine is ahead of this clock. The engine decides nothing by it.
     pub(crate) fn wall_ahead_micros(self) -> i64 {
-        let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let wall = system_clock::wall_micros();
         let ours = i64::try_from(self.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
-        (wall.tv_sec * 1_000_000 + wall.tv_nsec / 1_000).saturating_sub(ours)
+        wall.saturating_sub(ours)
     }
 
     /// The wall-clock time of a moment, by the difference of the two clocks now.
@@ -107,11 +118,6 @@ impl Clock {
     pub async fn sleep_until(self, moment: Instant) {
         tokio::time::sleep(moment.since(self.now())).await;
     }
-}
-
-fn boot_now() -> Instant {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 // A paused tokio clock may show an earlier moment than the one at which this origin is taken. So the origin is set one

@@ -12,8 +12,11 @@
 //!   runtime](guide::blocking), [shutdown](guide::shutdown), [services](guide::services),
 //!   [configuration](guide::configuration), [testing](guide::testing), [metrics](guide::metrics).
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-compile_error!("leasehold needs Linux: its clock must go on while the machine is suspended (CLOCK_BOOTTIME)");
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", windows)))]
+compile_error!(
+    "leasehold needs a clock that goes on while the machine is suspended, and knows the one of Linux, macOS and \
+     Windows: add the clock of this system to engine/src/system_clock.rs"
+);
 
 mod acquire;
 pub mod blocking;
@@ -52,6 +55,7 @@ mod serialized;
 mod shared_threads;
 mod span;
 mod supervisor;
+mod system_clock;
 mod threads;
 mod token_number;
 pub mod transport;

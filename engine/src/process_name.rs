@@ -6,7 +6,17 @@ use crate::label::EngineLabel;
 
 /// The label of an engine whose settings have none: `program@host`.
 pub(crate) fn label() -> EngineLabel {
-    EngineLabel::of(&program(), rustix::system::uname().nodename().to_str().unwrap_or(UNKNOWN))
+    EngineLabel::of(&program(), &host())
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname().nodename().to_str().unwrap_or(UNKNOWN).to_owned()
+}
+
+#[cfg(windows)]
+fn host() -> String {
+    env::var("COMPUTERNAME").unwrap_or_else(|_| UNKNOWN.to_owned())
 }
 
 fn program() -> String {

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
-use leasehold_memory::{MemoryTransport, PeerHold, Restart};
-use leasehold_tests::conformance::{
+use leasehold_conformance::{
     FencedCounter, FencedGround, FencedHybrid, Fixture, OfKind, PeerGround, RestartGround, Spin,
 };
+use leasehold_memory::{MemoryTransport, PeerHold, Restart};
 
 struct Memory(MemoryTransport);
 
@@ -40,19 +40,19 @@ impl RestartGround for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, peers, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_conformance::conformance!(Memory: every, notices, peers, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
 
 mod fenced_counter {
     use super::*;
-    leasehold_tests::conformance!(OfKind<Memory, FencedCounter>: every, notices, peers, restarts, fenced);
+    leasehold_conformance::conformance!(OfKind<Memory, FencedCounter>: every, notices, peers, restarts, fenced);
 }
 
 mod fenced_hybrid {
     use super::*;
-    leasehold_tests::conformance!(OfKind<Memory, FencedHybrid>: every, notices, peers, restarts, fenced);
+    leasehold_conformance::conformance!(OfKind<Memory, FencedHybrid>: every, notices, peers, restarts, fenced);
 }
 
 mod spin {
     use super::*;
-    leasehold_tests::conformance!(OfKind<Memory, Spin>: every, peers, spin);
+    leasehold_conformance::conformance!(OfKind<Memory, Spin>: every, peers, spin);
 }

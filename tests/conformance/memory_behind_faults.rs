@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leasehold::{clock::Clock, transport::Transport};
+use leasehold_conformance::{Fixture, RestartGround};
 use leasehold_memory::{Faulty, MemoryTransport, Restart};
-use leasehold_tests::conformance::{Fixture, RestartGround};
 
 struct Memory(Faulty<MemoryTransport>);
 
@@ -26,4 +26,4 @@ impl RestartGround for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_conformance::conformance!(Memory: every, notices, restarts, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);

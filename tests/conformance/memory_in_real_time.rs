@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leasehold::{clock::Clock, transport::Transport};
+use leasehold_conformance::Fixture;
 use leasehold_memory::MemoryTransport;
-use leasehold_tests::conformance::Fixture;
 
 struct Memory(MemoryTransport);
 
@@ -20,4 +20,4 @@ impl Fixture for Memory {
     }
 }
 
-leasehold_tests::conformance!(Memory: every, notices, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);
+leasehold_conformance::conformance!(Memory: every, notices, fair, read_write, read_write_notices, permits, permit_notices, every_counter, semaphore, latch);

@@ -3,11 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{clock::Clock, key::LockKey, transport::Transport};
+use leasehold_conformance::{FencedGround, Fixture, OtherDataGround, PeerGround, RestartGround};
 use leasehold_redis::{RedisConfig, RedisTransport};
-use leasehold_tests::{
-    conformance::{FencedGround, Fixture, OtherDataGround, PeerGround, RestartGround},
-    harness::{resp::Value, server_version::ServerVersion},
-};
+use leasehold_tests::harness::{resp::Value, server_version::ServerVersion};
 
 /// Servers for one test, and how to reach them.
 pub trait Deployment: Sized {

@@ -4,12 +4,9 @@
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use leasehold::key::LockKey;
+use leasehold_conformance::{FencedCounter, FencedHybrid, OfKind, Spin, conformance};
 use leasehold_redis::{Address, RedisConfig};
-use leasehold_tests::{
-    conformance,
-    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
-    harness::{cluster::RedisCluster, resp::Value, server_version::ServerVersion},
-};
+use leasehold_tests::harness::{cluster::RedisCluster, resp::Value, server_version::ServerVersion};
 
 use crate::{
     redis::{Debian, Deployment, Redis, Redis62, Redis82, Restarted, Valkey91, Version},

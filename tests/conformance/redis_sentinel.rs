@@ -4,15 +4,12 @@
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use leasehold::key::LockKey;
+use leasehold_conformance::{FencedCounter, FencedHybrid, OfKind, Spin, conformance};
 use leasehold_redis::RedisConfig;
-use leasehold_tests::{
-    conformance,
-    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
-    harness::{
-        resp::Value,
-        sentinel::{RedisSentinel, RedisSentinelBuilder, SERVICE},
-        server_version::ServerVersion,
-    },
+use leasehold_tests::harness::{
+    resp::Value,
+    sentinel::{RedisSentinel, RedisSentinelBuilder, SERVICE},
+    server_version::ServerVersion,
 };
 
 use crate::{

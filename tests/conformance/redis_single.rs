@@ -3,12 +3,9 @@
 use std::{marker::PhantomData, sync::Mutex};
 
 use leasehold::key::LockKey;
+use leasehold_conformance::{FencedCounter, FencedHybrid, OfKind, Spin, conformance};
 use leasehold_redis::RedisConfig;
-use leasehold_tests::{
-    conformance,
-    conformance::{FencedCounter, FencedHybrid, OfKind, Spin},
-    harness::{redis_server::RedisServer, resp::Value},
-};
+use leasehold_tests::harness::{redis_server::RedisServer, resp::Value};
 
 use crate::redis::{Debian, Deployment, Redis, Redis62, Redis82, Restarted, Valkey91, Version};
 

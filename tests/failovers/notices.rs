@@ -7,10 +7,10 @@ use leasehold::{
     key::LockKey,
     transport::{Outcome, Transport, Watch},
 };
+use leasehold_conformance::{Context, Fixture, LONG, run};
 use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
 use leasehold_tests::{
     changed,
-    conformance::{Context, Fixture, LONG, run},
     harness::{cluster::RedisCluster, node::Node},
 };
 

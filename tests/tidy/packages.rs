@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::{rust_version::metadata, sources::root};
 
 /// What is published, in the order in which it has to be. Every other crate says `publish = false`.
-const PUBLISHED: [&str; 4] = ["leasehold", "leasehold-memory", "leasehold-redis", "leasehold-cli"];
+const PUBLISHED: [&str; 5] =
+    ["leasehold", "leasehold-conformance", "leasehold-memory", "leasehold-redis", "leasehold-cli"];
 
 /// The categories of crates.io that the crates use.
 const CATEGORIES: [&str; 6] = [

@@ -21,9 +21,8 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
     let admin = RedisAdmin::connect(&RedisTransport::new(configuration.redis), timeout).await?;
     let mut scan = admin.locks(literal(&prefix) + &list.pattern).keys_per_second(list.rate);
     let mut left = list.limit.unwrap_or(u64::MAX);
-    while left > 0
-        && let Some(lock) = scan.next().await?
-    {
+    while left > 0 {
+        let Some(lock) = scan.next().await? else { break };
         let name = lock.name.strip_prefix(&*prefix).unwrap_or(&lock.name);
         output.result(&line(name, &lock), &document(name, &lock))?;
         left -= 1;
@@ -33,7 +32,7 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
 }
 
 /// Some locks could not be seen.
-fn check_whole(admin: &RedisAdmin) -> Result<(), Failure> {
+pub(super) fn check_whole(admin: &RedisAdmin) -> Result<(), Failure> {
     if let Some(error) = admin.unreachable().first() {
         return Err(Failure::new(exit::UNAVAILABLE, format!("the list is incomplete: {error}")));
     }
@@ -44,14 +43,14 @@ fn check_whole(admin: &RedisAdmin) -> Result<(), Failure> {
     Ok(())
 }
 
-fn line(name: &str, lock: &FoundLock) -> String {
+pub(super) fn line(name: &str, lock: &FoundLock) -> String {
     let owners: Vec<&str> = lock.holds.iter().map(|hold| &*hold.owner).collect();
     let line = if lock.in_line > 0 { format!(", {} in line", lock.in_line) } else { String::new() };
     let left = time(lock.remaining).map_or_else(|| "no expiry".to_owned(), shown);
     format!("{left:>10}  {:<9}  {name:?}  {}{line}", lock.mode, owners.join(" "))
 }
 
-fn document(name: &str, lock: &FoundLock) -> Value {
+pub(super) fn document(name: &str, lock: &FoundLock) -> Value {
     let holders: Vec<_> = lock
         .holds
         .iter()
@@ -79,7 +78,7 @@ fn time(remaining: Remaining) -> Option<Duration> {
 }
 
 /// A pattern that matches exactly this text.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     text.chars().fold(String::new(), |mut pattern, letter| {
         if ['*', '?', '[', ']', '\\'].contains(&letter) {
             pattern.push('\\');

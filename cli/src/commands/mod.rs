@@ -5,6 +5,7 @@ mod inspect;
 mod list;
 mod pages;
 mod release;
+mod top;
 mod watch;
 mod who;
 
@@ -28,6 +29,7 @@ pub(crate) async fn dispatch(mut arguments: Arguments, output: Output) -> Result
         Command::Run(run) => run::run(run, configuration()?, output).await,
         Command::Inspect(inspect) => inspect::inspect(inspect, configuration()?, output).await,
         Command::List(list) => list::list(list, configuration()?, output).await,
+        Command::Top(top) => top::top(top, configuration()?, output).await,
         Command::Release(release) => release::release(release, configuration()?, output).await,
         Command::Doctor(doctor) => doctor::doctor(doctor, configuration()?, output).await,
         Command::Who(who) => who::who(who, configuration()?, output).await,

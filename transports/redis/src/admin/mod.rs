@@ -2,6 +2,7 @@
 //! only reads.
 
 mod clients;
+mod listeners;
 mod master;
 mod scan;
 
@@ -69,10 +70,8 @@ impl RedisAdmin {
                 Err(error) => unreachable.push(error),
             }
         }
-        if masters.is_empty()
-            && let Some(error) = most_helpful(unreachable.iter().cloned())
-        {
-            return Err(error);
+        if masters.is_empty() {
+            most_helpful(unreachable.iter().cloned()).map_or(Ok(()), Err)?;
         }
         let is_cluster = deployment.config.topology == RedisTopology::Cluster;
         Ok(Self { masters, unreachable, unserved_slots: is_cluster && !routes.is_whole(), timeout })
@@ -93,6 +92,22 @@ impl RedisAdmin {
     /// [`next`](LockScan::next) is called.
     pub fn locks(&self, pattern: impl Into<String>) -> LockScan<'_> {
         LockScan::new(&self.masters, self.timeout, pattern.into())
+    }
+
+    /// How many connections listen to the channel of each lock, in the order of `locks`, by `PUBSUB NUMSUB` and
+    /// `PUBSUB SHARDNUMSUB` at each master.
+    ///
+    /// A process whose callers wait for a lock listens with one connection, however many callers wait. An engine keeps
+    /// the subscription for `notices_warm_ms` after its last wait. Callers of a spin lock do not listen, nor does a
+    /// client of Redisson that only tries.
+    ///
+    /// # Errors
+    /// A master does not answer, or refuses. The user needs the right to `PUBSUB NUMSUB` and `PUBSUB SHARDNUMSUB`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the answer.
+    pub async fn listeners(&self, locks: &[FoundLock]) -> Result<Vec<u64>, TransportError> {
+        listeners::of(&self.masters, locks, self.timeout).await
     }
 
     /// The connections that are open at each master, by `CLIENT LIST`.

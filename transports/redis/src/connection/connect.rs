@@ -1,6 +1,6 @@
 //! Connecting to a server: the user, the secrets, the certificates, and the error texts.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
@@ -9,7 +9,6 @@ use fred::{
     types::config::{Config, ConnectionConfig, PerformanceConfig, ServerConfig},
 };
 use leasehold::transport::{ErrorKind, TransportError};
-use socket2::SockRef;
 use tokio::{
     net::TcpStream,
     sync::broadcast,
@@ -21,6 +20,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{
     files::read_files,
+    local_socket::Credentials,
     plain_error,
     relay::{Cause, Relay},
     tls::Tls,
@@ -68,14 +68,15 @@ pub(super) async fn dial(
     step: Duration,
     traffic: Arc<Traffic>,
 ) -> Result<(Client, Router), TransportError> {
-    let password = read_password(target, step).await?;
+    let username = target.username().map(str::to_owned);
+    let mut credentials = Credentials { username, password: read_password(target, step).await? };
     let relay = match connect(target, step).await? {
-        Socket::Plain(socket) => Relay::start(socket, traffic),
+        Socket::Plain(socket) => Relay::start(socket, &mut credentials, traffic),
         #[cfg(feature = "tls")]
-        Socket::Tls(socket) => Relay::start(socket, traffic),
+        Socket::Tls(socket) => Relay::start(socket, &mut credentials, traffic),
     };
     let relay = relay.map_err(|error| cannot_connect(target, &error.into(), step))?;
-    let client = client(target, (relay.path(), password), step);
+    let client = client(target, (relay.address(), credentials), step);
     let mut up = client.reconnect_rx();
     let mut router = Router { task: client.connect(), relay };
     // fred reports a failed first connection only by the end of its router task.
@@ -119,9 +120,20 @@ async fn connect_with(target: &Target<'_>, tls: Option<Tls>, step: Duration) -> 
 async fn connect_socket(target: &Target<'_>) -> io::Result<TcpStream> {
     let socket = TcpStream::connect((target.address.host.as_str(), target.address.port)).await?;
     socket.set_nodelay(true)?;
-    let user_timeout = Duration::from_millis(target.config.tcp_user_timeout_ms);
-    SockRef::from(&socket).set_tcp_user_timeout(Some(user_timeout))?;
+    limit_unacknowledged(&socket, Duration::from_millis(target.config.tcp_user_timeout_ms))?;
     Ok(socket)
+}
+
+/// Lets the kernel close a connection whose bytes stay unacknowledged for `limit`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn limit_unacknowledged(socket: &TcpStream, limit: Duration) -> io::Result<()> {
+    socket2::SockRef::from(socket).set_tcp_user_timeout(Some(limit))
+}
+
+/// Other systems have no such limit, or another name for it: the watchdog alone closes the connection there.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn limit_unacknowledged(_: &TcpStream, _: Duration) -> io::Result<()> {
+    Ok(())
 }
 
 /// fred's router task, and the relay between fred and the server. Dropping it ends both.
@@ -206,10 +218,12 @@ impl Target<'_> {
     }
 }
 
-fn client(target: &Target<'_>, (path, password): (&Path, Option<String>), step: Duration) -> Client {
+fn client(
+    target: &Target<'_>,
+    (server, Credentials { username, password }): (ServerConfig, Credentials),
+    step: Duration,
+) -> Client {
     // RESP2 needs no `HELLO`, which proxies and ACL rules may refuse, and our replies are smaller in RESP2.
-    let server = ServerConfig::Unix { path: path.to_owned() };
-    let username = target.username().map(str::to_owned);
     let fred = Config { username, password, server, database: target.database(), ..Config::default() };
     let client = Client::new(fred, Some(performance(step)), Some(connection(step)), None);
     make_room_for_messages(&client);

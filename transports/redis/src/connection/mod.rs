@@ -15,6 +15,7 @@ mod group_commit;
 pub(crate) mod handshake;
 pub(crate) mod identity;
 pub(crate) mod link;
+mod local_socket;
 mod lost;
 mod node_connection;
 pub(crate) mod notice_link;

@@ -8,20 +8,22 @@
 
 use std::{
     io,
-    os::{linux::net::SocketAddrExt, unix::net::UnixListener as StdListener},
-    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-use fred::error::{Error as FredError, ErrorKind as FredKind};
-use socket2::{Domain, SockAddr, Socket, Type};
+use fred::{
+    error::{Error as FredError, ErrorKind as FredKind},
+    types::config::ServerConfig,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{UnixListener, UnixStream},
     task::{AbortHandle, JoinHandle},
 };
 
-use super::traffic::Traffic;
+use super::{
+    local_socket::{Accepted, Credentials, Listener},
+    traffic::Traffic,
+};
 use crate::wire::depth::{Depth, Unreadable};
 
 /// The error that has ended a relay, if there was one. fred sees only that its local socket was closed.
@@ -40,32 +42,38 @@ impl Cause {
 
 /// The relay task. Dropping it ends the task and closes both sockets.
 pub(super) struct Relay {
-    path: PathBuf,
+    address: ServerConfig,
     cause: Arc<OnceLock<io::Error>>,
     task: JoinHandle<()>,
 }
 
 impl Relay {
-    /// Waits for fred at a local socket, then passes bytes in both directions.
-    pub(super) fn start<S>(server: S, traffic: Arc<Traffic>) -> io::Result<Self>
+    /// Waits for fred at a local socket, then passes bytes in both directions. fred must log in with the credentials,
+    /// which the local socket may add a secret to.
+    pub(super) fn start<S>(
+        server: S,
+        credentials: &mut Credentials,
+        traffic: Arc<Traffic>,
+    ) -> io::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let (listener, path) = listen()?;
+        let listener = Listener::bind(credentials)?;
+        let address = listener.address()?;
         let cause = Arc::new(OnceLock::new());
         let set_cause = cause.clone();
         let task = tokio::spawn(async move {
-            match ours(listener).await {
+            match listener.accept().await {
                 Ok(fred) => pass(server, fred, &traffic, &set_cause).await,
                 Err(error) => drop(set_cause.set(error)),
             }
         });
-        Ok(Self { path, cause, task })
+        Ok(Self { address, cause, task })
     }
 
-    /// The path of the local socket, for fred.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// The address of the local socket, for fred.
+    pub(super) fn address(&self) -> ServerConfig {
+        self.address.clone()
     }
 
     /// The error that has ended the relay, if there was one.
@@ -84,51 +92,19 @@ impl Drop for Relay {
     }
 }
 
-/// Listens at a name of the abstract namespace, which leaves no file to clean up. The kernel chooses the name. A
-/// name with our process id could be in use: containers that share a network share these names, and each of them
-/// has a process 1.
-fn listen() -> io::Result<(UnixListener, PathBuf)> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&SockAddr::unix("")?)?;
-    socket.listen(1)?;
-    socket.set_nonblocking(true)?;
-    let listener = StdListener::from(socket);
-    let path = abstract_path(&listener)?;
-    Ok((UnixListener::from_std(listener)?, path))
-}
-
-/// Returns the path as fred needs it: a zero byte, then the name.
-fn abstract_path(listener: &StdListener) -> io::Result<PathBuf> {
-    let address = listener.local_addr()?;
-    let name = address.as_abstract_name().and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| io::Error::other("the kernel gave a local socket no name"))?;
-    Ok(format!("\0{name}").into())
-}
-
-/// Returns the first connection by this process. Connections by others are closed.
-async fn ours(listener: UnixListener) -> io::Result<UnixStream> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let pid = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
-        if pid == Some(std::process::id()) {
-            return Ok(stream);
-        }
-    }
-}
-
 /// Passes bytes until either side has closed. The cause is set before the sockets close, because fred's end is the
 /// signal to look for it.
 async fn pass<S: AsyncRead + AsyncWrite>(
     server: S,
-    fred: UnixStream,
+    fred: Accepted,
     traffic: &Traffic,
     cause: &OnceLock<io::Error>,
 ) {
     let (mut from_server, mut to_server) = tokio::io::split(server);
-    let (mut from_fred, mut to_fred) = fred.into_split();
+    let (mut from_fred, mut to_fred) = fred.stream.into_split();
     let passed = tokio::select! {
         passed = pass_replies(&mut from_server, &mut to_fred, traffic) => passed,
-        passed = pass_requests(&mut from_fred, &mut to_server) => passed,
+        passed = pass_requests(fred.first_bytes, &mut from_fred, &mut to_server) => passed,
     };
     if let Err(error) = passed {
         let _ = cause.set(error);
@@ -155,9 +131,11 @@ async fn pass_replies(
 }
 
 async fn pass_requests(
+    first_bytes: Vec<u8>,
     fred: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
+    server.write_all(&first_bytes).await?;
     let mut bytes = vec![0; BUFFER_BYTES];
     loop {
         let count = fred.read(&mut bytes).await.unwrap_or(0);
@@ -174,23 +152,3 @@ fn unreadable(why: Unreadable) -> io::Error {
 }
 
 const BUFFER_BYTES: usize = 16 * 1024;
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::SocketAddr;
-
-    use leasehold::clock::Clock;
-
-    use super::*;
-
-    /// Containers of one pod share a network and its names, and each of them has a process 1.
-    #[tokio::test]
-    async fn names_that_another_process_with_our_id_has_taken_are_no_obstacle() {
-        let name = |count| format!("leasehold-{}-{count}", std::process::id());
-        let taken = |count| StdListener::bind_addr(&SocketAddr::from_abstract_name(name(count))?);
-        let _taken: Vec<_> = (0..100).map(taken).collect();
-        let (server, _) = tokio::io::duplex(64);
-        let relay = Relay::start(server, Traffic::new(Clock::Boot)).expect("a name of its own");
-        UnixStream::connect(relay.path()).await.expect("it listens there");
-    }
-}

@@ -23,10 +23,15 @@ pub fn lock_channel(lock: &str) -> String {
     prefix(LOCK_CHANNEL, lock)
 }
 
+/// Returns the channel on which the end of a hold of a read/write lock is published.
+pub fn read_write_channel(lock: &str) -> String {
+    prefix(READ_WRITE_CHANNEL, lock)
+}
+
 /// Returns the channel on which the end of a hold of this key is published.
 pub(crate) fn channel_of(key: &LockKey) -> String {
     match key.family() {
-        Family::ReadWrite => prefix(READ_WRITE_CHANNEL, key.on_server()),
+        Family::ReadWrite => read_write_channel(key.on_server()),
         Family::Permits => semaphore_channel(key.on_server()),
         _ => lock_channel(key.on_server()),
     }

@@ -1,42 +1,4 @@
-//! The transport contract as tests: each behaviour once, for every transport and topology.
-//!
-//! A transport takes part by a [`Fixture`]: how to get a server and a transport to it. Then, in a module named for the
-//! transport, so that its name is in the name of each test (`memory::a_release_by_another_owner_changes_nothing`):
-//! ```
-//! # mod memory {
-//! # use std::sync::Arc;
-//! # use leasehold::{clock::Clock, transport::Transport};
-//! # use leasehold_memory::MemoryTransport;
-//! use leasehold_tests::conformance::Fixture;
-//!
-//! struct Memory(MemoryTransport);
-//!
-//! impl Fixture for Memory {
-//!     const CLOCK: Clock = Clock::Tokio;
-//!
-//!     async fn fresh() -> Self {
-//!         Memory(MemoryTransport::new())
-//!     }
-//!
-//!     fn transport(&self) -> Arc<dyn Transport> {
-//!         Arc::new(self.0.clone())
-//!     }
-//! }
-//!
-//! leasehold_tests::conformance!(Memory: every, notices, read_write, read_write_notices, permits, permit_notices);
-//! # }
-//! ```
-//! The group `every` is for every transport. The others are for those that can do what the group is about, or whose
-//! servers can: `notices`, `peers` ([`PeerGround`]), `other_data` ([`OtherDataGround`]), `restarts`
-//! ([`RestartGround`]); `fair`; `read_write`, `read_write_notices`, `read_write_other_data`; `permits`,
-//! `permit_notices`, `permit_other_data`; `every_counter` with `semaphore` and
-//! `latch`, and `no_counters` ([`OtherDataGround`]). The groups of a transport must be those of its kinds of locks.
-//! `fenced` ([`FencedGround`]) and `spin` are for a ground [`OfKind`].
-//!
-//! What is true of holds of every kind is written once, and is run for each kind ([`OfKind`]).
-//!
-//! What is tested is the contract in `leasehold::transport`, nothing of the engine. On servers time is real: what
-//! waits does so for a fact, under a bound that no healthy server reaches. A test without its server fails.
+#![doc = include_str!("../README.md")]
 
 mod context;
 mod counting;
@@ -79,7 +41,7 @@ macro_rules! conformance {
     ($fixture:ty: $($group:ident),+ $(,)?) => {
         #[test]
         fn the_groups_are_those_of_the_kinds() {
-            $crate::conformance::check_groups::<$fixture>(&[$(stringify!($group)),+]);
+            $crate::check_groups::<$fixture>(&[$(stringify!($group)),+]);
         }
         $($crate::conformance!(@$group $fixture);)+
     };
@@ -185,8 +147,8 @@ macro_rules! conformance {
     (@fair $fixture:ty) => {
         mod fair {
             use super::*;
-            $crate::conformance!(@every_hold $crate::conformance::Queueing<$fixture>);
-            $crate::conformance!(@alone $crate::conformance::Queueing<$fixture>);
+            $crate::conformance!(@every_hold $crate::Queueing<$fixture>);
+            $crate::conformance!(@alone $crate::Queueing<$fixture>);
         }
         $crate::conformance!(@tests $fixture, fair:
             the_line_is_in_the_order_of_arrival,
@@ -210,12 +172,12 @@ macro_rules! conformance {
     (@read_write $fixture:ty) => {
         mod read {
             use super::*;
-            $crate::conformance!(@every_hold $crate::conformance::Reading<$fixture>);
+            $crate::conformance!(@every_hold $crate::Reading<$fixture>);
         }
         mod write {
             use super::*;
-            $crate::conformance!(@every_hold $crate::conformance::Writing<$fixture>);
-            $crate::conformance!(@alone $crate::conformance::Writing<$fixture>);
+            $crate::conformance!(@every_hold $crate::Writing<$fixture>);
+            $crate::conformance!(@alone $crate::Writing<$fixture>);
         }
         $crate::conformance!(@tests $fixture, read_write:
             readers_share_and_a_writer_is_alone,
@@ -241,11 +203,11 @@ macro_rules! conformance {
     (@read_write_notices $fixture:ty) => {
         mod read_notices {
             use super::*;
-            $crate::conformance!(@notices $crate::conformance::Reading<$fixture>);
+            $crate::conformance!(@notices $crate::Reading<$fixture>);
         }
         mod write_notices {
             use super::*;
-            $crate::conformance!(@notices $crate::conformance::Writing<$fixture>);
+            $crate::conformance!(@notices $crate::Writing<$fixture>);
         }
         $crate::conformance!(@tests $fixture, read_write:
             a_read_release_gives_notice_if_it_was_the_last,
@@ -256,17 +218,17 @@ macro_rules! conformance {
     (@read_write_other_data $fixture:ty) => {
         mod read_other_data {
             use super::*;
-            $crate::conformance!(@other_data $crate::conformance::Reading<$fixture>);
+            $crate::conformance!(@other_data $crate::Reading<$fixture>);
         }
         mod write_other_data {
             use super::*;
-            $crate::conformance!(@other_data $crate::conformance::Writing<$fixture>);
+            $crate::conformance!(@other_data $crate::Writing<$fixture>);
         }
     };
     (@permits $fixture:ty) => {
         mod permit {
             use super::*;
-            $crate::conformance!(@every_hold $crate::conformance::Permitting<$fixture>);
+            $crate::conformance!(@every_hold $crate::Permitting<$fixture>);
         }
         $crate::conformance!(@tests $fixture, permits:
             a_transport_that_keeps_permits_says_so,
@@ -286,7 +248,7 @@ macro_rules! conformance {
     (@permit_notices $fixture:ty) => {
         mod permit_notices {
             use super::*;
-            $crate::conformance!(@notices $crate::conformance::Permitting<$fixture>);
+            $crate::conformance!(@notices $crate::Permitting<$fixture>);
         }
         $crate::conformance!(@tests $fixture, permits:
             whatever_makes_permits_available_gives_notice,
@@ -395,7 +357,7 @@ macro_rules! conformance {
         $(
             #[test]
             fn $behaviour() {
-                $crate::conformance::run::<$fixture>($crate::conformance::$subject::$behaviour);
+                $crate::run::<$fixture>($crate::$subject::$behaviour);
             }
         )+
     };

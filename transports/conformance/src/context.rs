@@ -20,6 +20,7 @@ pub const LONG: Duration = Duration::from_secs(600);
 pub const SHORT: Duration = Duration::from_millis(200);
 
 /// Three lanes to one server, and what a test asks over them. Each field has names and owners of its own.
+#[non_exhaustive]
 pub struct Context {
     /// A lane for calls, used unless a behaviour says otherwise.
     pub calls: Arc<dyn Lane>,

@@ -18,35 +18,35 @@ use uuid::Uuid;
 use super::Context;
 
 /// One client of one counter.
-pub struct Client<'a> {
+pub(crate) struct Client<'a> {
     context: &'a Context,
-    pub key: Arc<LockKey>,
-    pub counter: Counter,
+    pub(crate) key: Arc<LockKey>,
+    pub(crate) counter: Counter,
     client: Uuid,
     number: u64,
     /// For how long the server remembers its operations.
-    pub remember: Duration,
+    pub(crate) remember: Duration,
 }
 
 /// That many permits or steps.
-pub fn some(number: u32) -> NonZeroU32 {
+pub(crate) fn some(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).expect("above zero")
 }
 
 /// A take for callers that want that many permits each.
-pub fn take<const CALLERS: usize>(wants: [u32; CALLERS]) -> CounterOp {
+pub(crate) fn take<const CALLERS: usize>(wants: [u32; CALLERS]) -> CounterOp {
     CounterOp::Take(wants.map(some).to_vec())
 }
 
 impl<'a> Client<'a> {
     /// A client that no other test has.
-    pub fn new(context: &'a Context, name: &str, counter: Counter) -> Self {
+    pub(crate) fn new(context: &'a Context, name: &str, counter: Counter) -> Self {
         let client = context.owner().client();
         Self::of(context, name, counter, client)
     }
 
     /// Another client of the same counter.
-    pub fn other(&self) -> Self {
+    pub(crate) fn other(&self) -> Self {
         Self { context: self.context, key: self.key.clone(), client: Uuid::new_v4(), number: 0, ..*self }
     }
 
@@ -56,31 +56,31 @@ impl<'a> Client<'a> {
     }
 
     /// The next operation of this client, not sent yet.
-    pub fn next(&mut self, op: CounterOp) -> CounterCall {
+    pub(crate) fn next(&mut self, op: CounterOp) -> CounterCall {
         self.number += 1;
         self.numbered(self.number, op)
     }
 
     /// An operation with a number of choice.
-    pub fn numbered(&self, number: u64, op: CounterOp) -> CounterCall {
+    pub(crate) fn numbered(&self, number: u64, op: CounterOp) -> CounterCall {
         let (key, counter, client, remember) = (self.key.clone(), self.counter, self.client, self.remember);
         let execute_by = self.context.now() + Duration::from_secs(5);
         CounterCall { key, counter, client, number, op, execute_by, remember }
     }
 
     /// Does an operation once; its result.
-    pub async fn count(&mut self, op: CounterOp) -> i64 {
+    pub(crate) async fn count(&mut self, op: CounterOp) -> i64 {
         let call = self.next(op);
         self.send(&call).await.0
     }
 
     /// Sends a call; its result, and what is left.
-    pub async fn send(&self, call: &CounterCall) -> (i64, i64) {
+    pub(crate) async fn send(&self, call: &CounterCall) -> (i64, i64) {
         done(self.send_over(&*self.context.calls, call).await)
     }
 
     /// Sends a call over a lane of choice.
-    pub async fn send_over(
+    pub(crate) async fn send_over(
         &self,
         lane: &dyn Lane,
         call: &CounterCall,
@@ -89,12 +89,12 @@ impl<'a> Client<'a> {
     }
 
     /// What the counter shows.
-    pub async fn shown(&self) -> i64 {
+    pub(crate) async fn shown(&self) -> i64 {
         self.send(&self.numbered(0, CounterOp::Read)).await.0
     }
 
     /// Sets the counter, which must not exist.
-    pub async fn set(&mut self, count: u32) {
+    pub(crate) async fn set(&mut self, count: u32) {
         assert_eq!(self.count(CounterOp::SetIfAbsent(count)).await, 1, "it existed");
     }
 }
@@ -103,7 +103,7 @@ impl<'a> Client<'a> {
 ///
 /// # Panics
 /// If the operation was not done.
-pub fn done(reply: Result<CounterReply, TransportError>) -> (i64, i64) {
+pub(crate) fn done(reply: Result<CounterReply, TransportError>) -> (i64, i64) {
     match reply {
         Ok(CounterReply::Done { result, left, .. }) => (result, left),
         other => panic!("done, not {other:?}"),
@@ -111,7 +111,7 @@ pub fn done(reply: Result<CounterReply, TransportError>) -> (i64, i64) {
 }
 
 /// Whether the server says that it did nothing, or says nothing definite.
-pub fn is_not_done(reply: &Result<CounterReply, TransportError>) -> bool {
+pub(crate) fn is_not_done(reply: &Result<CounterReply, TransportError>) -> bool {
     !matches!(reply, Ok(CounterReply::Done { .. }))
 }
 
