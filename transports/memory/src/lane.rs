@@ -12,13 +12,14 @@ use leasehold::{
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
-        AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
-        HoldKind, Inspection, Lane, Outcome, TransportError, Watch,
+        AnswerTo, AuditContext, AuditLevel, BoxFuture, Call, Counter, CounterCall, CounterReply, ErrorKind,
+        Finding, HoldKind, Inspection, Lane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
 
 use crate::{
+    begun::BegunCalls,
     server::{NODE, Server, State},
     watchers::{Watched, Watches, notify},
 };
@@ -28,33 +29,21 @@ use crate::{
 pub(crate) struct MemoryLane {
     server: Arc<Server>,
     clock: Clock,
+    begun: BegunCalls,
 }
 
 impl MemoryLane {
     pub(crate) fn new(server: Arc<Server>, clock: Clock) -> Self {
-        Self { server, clock }
+        let theirs = server.clone();
+        let begun = BegunCalls::start(move |mut call, answer_to| {
+            execute(&theirs, clock, std::slice::from_mut(&mut call));
+            answer_to.answer(call.outcome);
+        });
+        Self { server, clock, begun }
     }
 
-    // Watches are notified after the server is unlocked.
     fn execute(&self, calls: &mut [Call]) {
-        let mut state = self.server.lock();
-        let now = state.moment(self.clock);
-        let mut ended = Vec::new();
-        for (place, call) in calls.iter_mut().enumerate() {
-            let is_told = state.execute(call, now);
-            if matches!(call.kind, HoldKind::Fair) {
-                let watches = take_turn(&mut state, &call.key);
-                ended.extend(watches.map(|watches| (place, watches)));
-            } else if is_told {
-                let watches = state.watchers.of(&call.key, Watched::Holds).filter(|_| call.kind.notifies());
-                ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
-            }
-        }
-        drop(state);
-        for (place, watches) in ended {
-            let told = notify_all(Some(watches));
-            listeners(&mut calls[place].outcome).into_iter().for_each(|count| *count = told);
-        }
+        execute(&self.server, self.clock, calls);
     }
 
     fn execute_force_release(&self, key: &Arc<LockKey>) -> bool {
@@ -85,6 +74,28 @@ impl MemoryLane {
     }
 }
 
+// Watches are notified after the server is unlocked.
+fn execute(server: &Server, clock: Clock, calls: &mut [Call]) {
+    let mut state = server.lock();
+    let now = state.moment(clock);
+    let mut ended = Vec::new();
+    for (place, call) in calls.iter_mut().enumerate() {
+        let is_told = state.execute(call, now);
+        if matches!(call.kind, HoldKind::Fair) {
+            let watches = take_turn(&mut state, &call.key);
+            ended.extend(watches.map(|watches| (place, watches)));
+        } else if is_told {
+            let watches = state.watchers.of(&call.key, Watched::Holds).filter(|_| call.kind.notifies());
+            ended.extend(watches.map(|watches| (place, watches.clone()))); // most keys have none
+        }
+    }
+    drop(state);
+    for (place, watches) in ended {
+        let told = notify_all(Some(watches));
+        listeners(&mut calls[place].outcome).into_iter().for_each(|count| *count = told);
+    }
+}
+
 impl Lane for MemoryLane {
     fn topology(&self) -> watch::Receiver<Arc<Topology>> {
         self.server.topology()
@@ -93,6 +104,10 @@ impl Lane for MemoryLane {
     fn call_one(&self, mut call: Call) -> BoxFuture<'_, Outcome> {
         self.execute(std::slice::from_mut(&mut call));
         Box::pin(ready(call.outcome))
+    }
+
+    fn begin(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        self.begun.put(call, answer_to)
     }
 
     fn call(&self, node: NodeId, mut batch: Vec<Call>) -> BoxFuture<'_, Vec<Call>> {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod begun;
 mod by_key;
 mod counters;
 mod fair;
