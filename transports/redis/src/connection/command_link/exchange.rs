@@ -1,8 +1,8 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
-//! All requests that came since the last write go out in one write. So a busy connection needs few system calls. While
-//! few requests are unanswered, whoever adds one writes it: so an idle connection sends without waking the task. Not over
-//! TLS, which has one state for both directions: the task may be in the middle of a read.
+//! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
+//! idle one sends at once. The task is woken for the first of them, but not while it handles replies: it looks for requests
+//! afterwards.
 
 use std::{
     convert::Infallible,
@@ -19,9 +19,8 @@ use tokio::{
 
 use super::{
     super::lost::Lost,
-    direct::Direct,
     reply_to::ReplyTo,
-    requests::{Added, Requests, WrittenBy},
+    requests::{Added, Requests},
 };
 use crate::{
     connection::{link::Failure, traffic::Traffic},
@@ -35,14 +34,13 @@ pub(super) struct Exchange {
     /// The moment of the next look at requests that are overdue is earlier now.
     earlier: Notify,
     dead: watch::Sender<bool>,
-    direct: Direct,
     pub(super) traffic: Arc<Traffic>,
 }
 
 impl Exchange {
-    pub(super) fn new(traffic: Arc<Traffic>, direct: Direct) -> Self {
+    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
         let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, direct, traffic }
+        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, traffic }
     }
 
     /// Adds requests with this function, all behind each other, and has them written.
@@ -53,27 +51,14 @@ impl Exchange {
         &self,
         put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<Added, (Lost, ReplyTo)>,
     ) -> Result<(), (Lost, ReplyTo)> {
-        let Added { written_by, is_earliest } = put(&mut self.lock())?; // unlocked before the write
-        match written_by {
-            WrittenBy::Adder => self.write_directly(),
-            WrittenBy::TaskOnceWoken => self.unwritten.notify_one(),
-            WrittenBy::WhoeverIsBusy => {}
+        let Added { wakes_task, is_earliest } = put(&mut self.lock())?;
+        if wakes_task {
+            self.unwritten.notify_one();
         }
         if is_earliest {
             self.earlier.notify_one();
         }
         Ok(())
-    }
-
-    // What cannot be written now is left to the task, and an error too: the task meets the same one.
-    fn write_directly(&self) {
-        let Some(socket) = self.direct.socket() else { return self.unwritten.notify_one() };
-        let Some(bytes) = self.lock().begin_write() else { return };
-        let written = socket.try_write(&bytes).unwrap_or(0);
-        let has_more = self.lock().end_write(bytes, written);
-        if has_more {
-            self.unwritten.notify_one();
-        }
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
@@ -84,7 +69,6 @@ impl Exchange {
             let why = self.ended_by();
             waiting.into_iter().for_each(|reply_to| reply_to.fail(Failure::Lost(why.clone())));
         }
-        self.direct.close();
         self.dead.send_replace(true);
     }
 
@@ -180,20 +164,14 @@ impl Exchange {
     }
 
     async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
+        let mut bytes = Vec::new();
         loop {
             self.unwritten.notified().await;
-            while let Some(bytes) = self.begin_write() {
-                if let Err(error) = write_all(&mut socket, &bytes).await {
-                    return Lost::of_io(&error);
-                }
-                let written = bytes.len();
-                self.lock().end_write(bytes, written);
+            self.lock().take_unwritten(&mut bytes);
+            if let Err(error) = write_all(&mut socket, &bytes).await {
+                return Lost::of_io(&error);
             }
         }
-    }
-
-    fn begin_write(&self) -> Option<Vec<u8>> {
-        self.lock().begin_write()
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests<ReplyTo>> {

@@ -4,7 +4,6 @@
 //! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
 //! local socket with a check had to stand between fred and the server. `benches/README.md` has the figures.
 
-mod direct;
 mod exchange;
 #[cfg(test)]
 mod hostile_tests;
@@ -21,15 +20,13 @@ use leasehold::{
     clock::{Clock, Instant},
     transport::TransportError,
 };
-#[cfg(any(feature = "tls", test))]
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::{net::TcpStream, sync::oneshot, task::AbortHandle};
-
-use self::{
-    direct::{Direct, Half},
-    exchange::Exchange,
-    reply_to::ReplyTo,
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+    task::AbortHandle,
 };
+
+use self::{exchange::Exchange, reply_to::ReplyTo};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
     link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
@@ -51,7 +48,7 @@ impl Link for CommandLink {
         let password = read_password(&target, step).await?;
         let socket = connect(&target, step).await?;
         let link = match socket {
-            Socket::Plain(socket) => Self::over_tcp(Arc::new(socket), clock),
+            Socket::Plain(socket) => Self::over(socket, clock),
             #[cfg(feature = "tls")]
             Socket::Tls(socket) => Self::over(socket, clock),
         };
@@ -80,16 +77,8 @@ impl Link for CommandLink {
 }
 
 impl CommandLink {
-    fn over_tcp(socket: Arc<TcpStream>, clock: Clock) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::to(socket.clone())));
-        let halves = (Half(socket.clone()), Half(socket));
-        let task = tokio::spawn(exchange.clone().run(halves)).abort_handle();
-        Self { exchange, task }
-    }
-
-    #[cfg(any(feature = "tls", test))]
     fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Direct::none()));
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock)));
         let task = tokio::spawn(exchange.clone().run(tokio::io::split(socket))).abort_handle();
         Self { exchange, task }
     }

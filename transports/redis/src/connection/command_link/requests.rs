@@ -1,7 +1,6 @@
 //! The requests of one connection: the bytes that are not written yet, and who waits for a reply. Pure.
 //!
-//! A server answers in the order of the requests, so the order of the bytes is the order of those who wait. One thread
-//! writes at a time.
+//! A server answers in the order of the requests, so the order of the bytes is the order of those who wait.
 
 use std::collections::VecDeque;
 
@@ -14,17 +13,12 @@ use crate::wire::encode::{Bulk, push_command};
 #[derive(Debug)]
 pub(super) struct Requests<W> {
     unwritten: Vec<u8>,
-    /// Whether the task has got the first request, for which it waits before it reads.
-    has_begun: bool,
-    is_writing: bool,
     /// Whether the task handles replies. It writes what came meanwhile.
     is_answering: bool,
     waiting: VecDeque<Waiting<W>>,
     /// The moment at which [`take_overdue`](Self::take_overdue) is called next, if it is.
     look: Option<Instant>,
     end: Option<Lost>,
-    /// An empty buffer that was used before.
-    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -35,37 +29,18 @@ struct Waiting<W> {
     until: Option<Instant>,
 }
 
-/// A request that was added.
+/// What is to be done behind a request that was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Added {
-    pub(super) written_by: WrittenBy,
+    /// No other request is unwritten, and the task does not look for one by itself.
+    pub(super) wakes_task: bool,
     /// It is given up before the next look at those that are overdue.
     pub(super) is_earliest: bool,
 }
 
-/// Who writes a request that was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WrittenBy {
-    /// Few requests are unanswered, and the task has nothing to do: whoever has added the request may write it.
-    Adder,
-    /// The task, which must be woken.
-    TaskOnceWoken,
-    /// Whoever writes or handles replies now looks again afterwards.
-    WhoeverIsBusy,
-}
-
 impl<W> Default for Requests<W> {
     fn default() -> Self {
-        Self {
-            unwritten: Vec::new(),
-            has_begun: false,
-            is_writing: false,
-            is_answering: false,
-            waiting: VecDeque::new(),
-            look: None,
-            end: None,
-            spare: Vec::new(),
-        }
+        Self { unwritten: Vec::new(), is_answering: false, waiting: VecDeque::new(), look: None, end: None }
     }
 }
 
@@ -84,47 +59,21 @@ impl<W> Requests<W> {
         if let Some(end) = &self.end {
             return Err((end.clone(), waits));
         }
-        let written_by = self.writer_of_next();
+        let wakes_task = self.unwritten.is_empty() && !self.is_answering;
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(Waiting { waits: Some(waits), until });
         let is_earliest = until.is_some_and(|until| self.look.is_none_or(|look| until < look));
         if is_earliest {
             self.look = until;
         }
-        Ok(Added { written_by, is_earliest })
+        Ok(Added { wakes_task, is_earliest })
     }
 
-    fn writer_of_next(&mut self) -> WrittenBy {
-        let has_begun = std::mem::replace(&mut self.has_begun, true);
-        if self.is_writing || self.is_answering || !self.unwritten.is_empty() {
-            return WrittenBy::WhoeverIsBusy;
-        }
-        match has_begun && self.waiting.len() < FEW {
-            true => WrittenBy::Adder,
-            false => WrittenBy::TaskOnceWoken,
-        }
-    }
-
-    /// Begins a write: returns all bytes to write. `None`: there are none, or a write is under way.
-    pub(super) fn begin_write(&mut self) -> Option<Vec<u8>> {
-        if self.is_writing || self.unwritten.is_empty() {
-            return None;
-        }
-        self.is_writing = true;
-        Some(std::mem::replace(&mut self.unwritten, std::mem::take(&mut self.spare)))
-    }
-
-    /// Ends a write of `bytes`, of which the first `written` were written. Returns whether there is more to write.
-    pub(super) fn end_write(&mut self, mut bytes: Vec<u8>, written: usize) -> bool {
-        self.is_writing = false;
-        if written < bytes.len() && self.end.is_none() {
-            self.unwritten.splice(..0, bytes.drain(written..));
-        }
-        if bytes.capacity() <= KEPT_BYTES {
-            bytes.clear();
-            self.spare = bytes;
-        }
-        !self.unwritten.is_empty()
+    /// Puts the unwritten bytes in the place of `bytes`, which are dropped.
+    pub(super) fn take_unwritten(&mut self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        bytes.shrink_to(KEPT_BYTES);
+        std::mem::swap(&mut self.unwritten, bytes);
     }
 
     /// The task begins to handle replies.
@@ -165,7 +114,7 @@ impl<W> Requests<W> {
     /// Refuses every later request. Returns those who wait. The first reason stays.
     pub(super) fn end(&mut self, why: Lost) -> Vec<W> {
         self.end.get_or_insert(why);
-        (self.unwritten, self.spare, self.look) = (Vec::new(), Vec::new(), None);
+        (self.unwritten, self.look) = (Vec::new(), None);
         std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waits).collect()
     }
 
@@ -175,9 +124,7 @@ impl<W> Requests<W> {
     }
 }
 
-/// With this many unanswered requests, the task writes: it finds more to write at once.
-const FEW: usize = 2;
-/// A buffer that has grown beyond this is not kept for the next write.
+/// A buffer that has grown beyond this is given back after the write.
 const KEPT_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -187,8 +134,8 @@ mod tests {
 
     const NO_ARGS: [Arg; 0] = [];
 
-    fn put(requests: &mut Requests<u8>, command: &str, waits: u8) -> WrittenBy {
-        requests.put(command, &NO_ARGS, None, waits).expect("not ended").written_by
+    fn put(requests: &mut Requests<u8>, command: &str, waits: u8) -> bool {
+        requests.put(command, &NO_ARGS, None, waits).expect("not ended").wakes_task
     }
 
     fn put_until(requests: &mut Requests<u8>, waits: u8, until: u64) -> bool {
@@ -198,71 +145,40 @@ mod tests {
 
     fn two() -> Requests<u8> {
         let mut requests = Requests::default();
-        assert_eq!(put(&mut requests, "A", 1), WrittenBy::TaskOnceWoken, "the first of the connection");
-        assert_eq!(put(&mut requests, "B", 2), WrittenBy::WhoeverIsBusy);
+        assert!(put(&mut requests, "A", 1), "the first wakes the task");
+        assert!(!put(&mut requests, "B", 2));
         requests
     }
 
-    fn written(requests: &mut Requests<u8>) -> Vec<u8> {
-        let bytes = requests.begin_write().unwrap_or_default();
-        let count = bytes.len();
-        assert!(!requests.end_write(bytes.clone(), count));
+    fn taken(requests: &mut Requests<u8>) -> Vec<u8> {
+        let mut bytes = b"written before".to_vec();
+        requests.take_unwritten(&mut bytes);
         bytes
     }
 
     #[test]
     fn bytes_and_those_who_wait_keep_the_order_of_the_requests() {
         let mut requests = two();
-        assert_eq!(written(&mut requests), b"*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+        assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
         assert_eq!(requests.next(), Some(Some(1)));
-        put(&mut requests, "C", 3);
-        assert_eq!(written(&mut requests), b"*1\r\n$1\r\nC\r\n");
+        assert!(put(&mut requests, "C", 3), "all others were taken");
+        assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nC\r\n");
         assert_eq!([requests.next(), requests.next(), requests.next()], [Some(Some(2)), Some(Some(3)), None]);
-        assert_eq!(requests.begin_write(), None);
+        assert_eq!(taken(&mut requests), b"");
     }
 
     #[test]
-    fn what_comes_during_a_write_is_written_behind_it() {
+    fn what_comes_while_replies_are_handled_wakes_no_task_and_is_found_afterwards() {
         let mut requests = two();
-        let bytes = requests.begin_write().expect("two");
-        assert_eq!(put(&mut requests, "C", 3), WrittenBy::WhoeverIsBusy);
-        assert_eq!(requests.begin_write(), None, "one write at a time");
-        assert!(requests.end_write(bytes, 22), "there is more");
-        assert_eq!(written(&mut requests), b"*1\r\n$1\r\nC\r\n");
-    }
-
-    #[test]
-    fn what_was_not_written_is_written_first() {
-        let mut requests = two();
-        let bytes = requests.begin_write().expect("two");
-        put(&mut requests, "C", 3);
-        assert!(requests.end_write(bytes, 11), "A was written");
-        assert_eq!(written(&mut requests), b"*1\r\n$1\r\nB\r\n*1\r\n$1\r\nC\r\n");
-    }
-
-    #[test]
-    fn with_few_unanswered_the_adder_writes_otherwise_the_task() {
-        let mut requests = two();
-        written(&mut requests);
-        assert_eq!([requests.next(), requests.next()], [Some(Some(1)), Some(Some(2))]);
-        for waits in 0..4 {
-            let expected = if usize::from(waits) < FEW { WrittenBy::Adder } else { WrittenBy::TaskOnceWoken };
-            assert_eq!(put(&mut requests, "A", waits), expected, "{waits}");
-            written(&mut requests);
-        }
-    }
-
-    #[test]
-    fn what_comes_while_replies_are_handled_is_written_behind_them() {
-        let mut requests = two();
-        written(&mut requests);
+        taken(&mut requests);
         requests.begin_answers();
-        requests.next();
-        assert_eq!(put(&mut requests, "C", 3), WrittenBy::WhoeverIsBusy);
+        assert!(!put(&mut requests, "C", 3));
         assert!(requests.end_answers(), "C is to be written");
-        written(&mut requests);
+        assert!(!put(&mut requests, "D", 4), "the task knows of C");
+        taken(&mut requests);
         requests.begin_answers();
         assert!(!requests.end_answers());
+        assert!(put(&mut requests, "E", 5));
     }
 
     #[test]
@@ -289,7 +205,7 @@ mod tests {
         assert_eq!(requests.take_overdue(Instant::from_nanos(10)), [9]);
         assert_eq!(requests.end(Lost::of_details("first")), [1, 2]);
         assert!(requests.end(Lost::of_details("second")).is_empty());
-        assert_eq!(requests.begin_write(), None);
+        assert_eq!(taken(&mut requests), b"");
         let (why, waits) = requests.put("C", &NO_ARGS, None, 3).unwrap_err();
         assert_eq!((why.to_string().as_str(), waits), ("first", 3));
         assert_eq!(requests.next(), None);
@@ -297,9 +213,8 @@ mod tests {
 
     #[test]
     fn a_large_buffer_is_not_kept() {
-        let mut requests = two();
-        requests.begin_write().expect("two");
-        assert!(!requests.end_write(Vec::with_capacity(4 * KEPT_BYTES), 0));
-        assert_eq!(requests.spare.capacity(), 0);
+        let (mut requests, mut bytes) = (Requests::<u8>::default(), Vec::with_capacity(4 * KEPT_BYTES));
+        requests.take_unwritten(&mut bytes);
+        assert!(requests.unwritten.capacity() <= 2 * KEPT_BYTES, "{}", requests.unwritten.capacity());
     }
 }

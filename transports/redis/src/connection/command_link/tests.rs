@@ -242,7 +242,7 @@ async fn requests_of_many_threads_keep_their_replies_apart() {
             }
         }
     });
-    let link = Arc::new(CommandLink::over_tcp(Arc::new(socket), Clock::Boot));
+    let link = Arc::new(CommandLink::over(socket, Clock::Boot));
     let asked = (0..8).map(|caller| {
         let link = link.clone();
         tokio::spawn(async move {
@@ -256,28 +256,6 @@ async fn requests_of_many_threads_keep_their_replies_apart() {
     }
     link.kill();
     echo.await.expect("the socket was closed");
-}
-
-#[tokio::test]
-async fn over_tcp_a_lone_request_is_written_by_whoever_makes_it() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
-    let (mut server, _) = listener.accept().await.expect("a connection");
-    let link = CommandLink::over_tcp(Arc::new(socket), Clock::Boot);
-    for lone in 1..=20 {
-        let asked = link.ask("A", &[], LONG); // not polled: only the writing counts
-        if lone == 1 {
-            tokio::task::yield_now().await; // the task writes the first one
-        }
-        let mut bytes = [0; 11];
-        server.readable().await.expect("open");
-        assert_eq!(server.read_exact(&mut bytes).await.expect("it was written"), 11);
-        server.write_all(format!(":{lone}\r\n").as_bytes()).await.expect("open");
-        assert_eq!(number(asked.await), lone);
-    }
-    link.kill();
-    assert_eq!(server.read(&mut [0]).await.expect("closed"), 0, "no part of the link keeps the socket");
 }
 
 #[test]
