@@ -6,7 +6,7 @@ use leasehold::{Engine, Lease};
 use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
 
-use crate::{rounds::Spread, size::Size, table::Table};
+use crate::{rounds::Spread, server_usage::ServerUsage, size::Size, table::Table};
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -24,15 +24,8 @@ async fn engine(server: &RedisServer) -> Engine {
     Engine::builder(transport).build().await.expect("the server is up")
 }
 
-/// EVALSHA and EVAL calls since the start; what runs inside of scripts is not sent by anybody.
-pub(crate) fn scripts_sent(client: &mut RawClient) -> f64 {
-    let stats = client.command(&["INFO", "commandstats"]).expect("a reply");
-    let text = stats.text().expect("text").to_string();
-    let calls = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
-        line.and_then(|rest| rest.split(',').next()?.parse::<f64>().ok()).unwrap_or(0.0)
-    };
-    calls("evalsha") + calls("eval")
+fn scripts_sent(client: &mut RawClient) -> f64 {
+    ServerUsage::of(client).commands
 }
 
 async fn pairs(table: &mut Table, size: Size) {

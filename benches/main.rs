@@ -32,6 +32,7 @@ mod profile;
 mod raw;
 mod rounds;
 mod scale;
+mod server_usage;
 mod shards;
 mod size;
 mod table;

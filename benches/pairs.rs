@@ -9,10 +9,10 @@ use std::{
 use leasehold::{Engine, EngineConfig};
 use leasehold_memory::MemoryTransport;
 use leasehold_redis::RedisTransport;
-use leasehold_tests::harness::redis_server::RedisServer;
+use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
 use rslock::LockManager;
 
-use crate::{commands::scripts_sent, raw, rounds::Spread, size::Size, table::Table};
+use crate::{raw, rounds::Spread, server_usage::ServerUsage, size::Size, table::Table, usage::usage};
 
 const TASKS: [usize; 4] = [1, 8, 64, 256];
 
@@ -92,13 +92,13 @@ fn many_tasks(
 ) {
     let (mut on_memory, mut on_redis, mut alone, mut peer, mut limits) =
         (vec![], vec![], vec![], vec![], vec![]);
-    let (mut commands, mut client) = (vec![], server.client().expect("a connection"));
+    let (mut used, mut client) = (vec![], server.client().expect("a connection"));
     let (clients, pipeline) = if tasks > 8 { (50, 16) } else { (tasks, 1) };
     for _ in 0..size.rounds {
         on_memory.push(runtime.block_on(pairs_per_second(&beside.memory, tasks, size.pairs * 2)));
-        let before = scripts_sent(&mut client);
-        on_redis.push(runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs)));
-        commands.push((scripts_sent(&mut client) - before) / size.pairs as f64);
+        used.push(Used::by(&mut client, size.pairs, || {
+            on_redis.push(runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs)));
+        }));
         alone.push(runtime.block_on(pairs_per_second(&beside.alone, tasks, size.pairs)));
         peer.push(runtime.block_on(pairs_per_second_of_peer(&beside.peer, tasks, size.pairs)));
         limits.push(raw::pairs_per_second(server, clients, pipeline, size.pairs));
@@ -110,11 +110,43 @@ fn many_tasks(
     table.add("", format!("redis, {tasks} tasks"), Spread::of(on_redis), "pairs/s");
     table.add("", format!("redis, {tasks} tasks, a command for each call"), Spread::of(alone), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / a command for each call"), gain, "x");
-    table.add("", format!("redis, {tasks} tasks, commands a pair"), Spread::of(commands), "commands");
+    Used::add_to(table, tasks, &used);
     table.add("", format!("rslock, {tasks} tasks"), Spread::of(peer), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / rslock"), to_peer, "x");
     table.add("", format!("raw({clients}, {pipeline})"), Spread::of(limits), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / raw({clients}, {pipeline})"), ratio, "x");
+}
+
+/// What a pair has used in one round.
+struct Used {
+    commands: f64,
+    /// Processor time of all threads of this process.
+    client_micros: f64,
+    server_micros: f64,
+}
+
+impl Used {
+    fn by(client: &mut RawClient, pairs: usize, work: impl FnOnce()) -> Self {
+        let (server, ours) = (ServerUsage::of(client), usage(Instant::now()));
+        work();
+        let (ours, server) = (usage(Instant::now()) - ours, ServerUsage::of(client) - server);
+        let micros = |seconds: f64| 1e6 * seconds / pairs as f64;
+        Self {
+            commands: server.commands / pairs as f64,
+            client_micros: micros(ours.cpu_seconds),
+            server_micros: micros(server.cpu_seconds),
+        }
+    }
+
+    fn add_to(table: &mut Table, tasks: usize, rounds: &[Self]) {
+        let mut add = |what, figure: fn(&Self) -> f64, unit| {
+            let spread = Spread::of(rounds.iter().map(figure).collect());
+            table.add("", format!("redis, {tasks} tasks, {what}"), spread, unit);
+        };
+        add("commands a pair", |used| used.commands, "commands");
+        add("processor time of the client a pair", |used| used.client_micros, "us");
+        add("processor time of the server a pair", |used| used.server_micros, "us");
+    }
 }
 
 async fn pairs_per_second(engine: &Engine, tasks: usize, pairs: usize) -> f64 {
