@@ -1,5 +1,7 @@
 //! What is counted of compositions: multi locks and locks of a quorum. Pure.
 
+use super::label_names::label_names;
+
 /// A lock that is composed of other locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -52,15 +54,7 @@ impl CompositionOutcome {
         [Self::Acquired, Self::Busy, Self::TimedOut, Self::Cancelled, Self::Failed];
 
     /// All label values, in the order of the variants.
-    pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
-        let mut names = [""; Self::ALL.len()];
-        let mut number = 0;
-        while number < names.len() {
-            names[number] = Self::ALL[number].as_str();
-            number += 1;
-        }
-        names
-    };
+    pub(super) const NAMES: [&'static str; Self::ALL.len()] = label_names!(Self::ALL);
 }
 
 #[cfg(test)]

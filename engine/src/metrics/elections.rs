@@ -43,8 +43,8 @@ pub(crate) struct Candidacy {
 pub(super) struct Stood {
     /// The elections with a candidate.
     all: Vec<LabelSet>,
-    /// Those in which a candidate has begun a term.
-    leading: BTreeSet<Election>,
+    /// The locks of those in which a candidate has begun a term. Each lease is looked up here, so a look allocates nothing.
+    leading: BTreeMap<LabelSet, BTreeSet<Arc<str>>>,
 }
 
 impl Elections {
@@ -74,11 +74,11 @@ impl Elections {
 
     pub(super) fn stood(&self) -> Stood {
         let state = self.lock();
-        let leading = state.standing.iter().filter(|(_, candidates)| candidates.leading > 0);
-        Stood {
-            leading: leading.map(|(election, _)| election.clone()).collect(),
-            all: state.standing.keys().map(|(_, labels)| *labels).collect(),
+        let mut leading = BTreeMap::<LabelSet, BTreeSet<Arc<str>>>::new();
+        for ((lock, labels), _) in state.standing.iter().filter(|(_, candidates)| candidates.leading > 0) {
+            leading.entry(*labels).or_default().insert(lock.clone());
         }
+        Stood { leading, all: state.standing.keys().map(|(_, labels)| *labels).collect() }
     }
 
     // The state is consistent after every statement, so a poisoned lock does no harm.
@@ -120,7 +120,7 @@ impl Stood {
 
     /// Whether a candidate has begun a term under a lease of this lock.
     pub(super) fn leads(&self, lock: &str, labels: LabelSet) -> bool {
-        !self.leading.is_empty() && self.leading.contains(&(Arc::from(lock), labels))
+        self.leading.get(&labels).is_some_and(|locks| locks.contains(lock))
     }
 }
 

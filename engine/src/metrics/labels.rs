@@ -1,6 +1,6 @@
 //! The labels of a lock's metrics: its class and its kind. Pure.
 
-use super::{CLASSES_MAX, ClassId, Classes, LockClass};
+use super::{CLASSES_MAX, ClassId, Classes, LockClass, label_names::label_names};
 use crate::transport::HoldKind;
 
 /// The kind of a lock: the label `kind` of every metric that belongs to a lock.
@@ -45,15 +45,7 @@ impl LockKind {
     pub const ALL: &[Self] =
         &[Self::Exclusive, Self::Fenced, Self::Spin, Self::Read, Self::Write, Self::Fair, Self::Permits];
 
-    pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
-        let mut names = [""; Self::ALL.len()];
-        let mut number = 0;
-        while number < names.len() {
-            names[number] = Self::ALL[number].as_str();
-            number += 1;
-        }
-        names
-    };
+    pub(super) const NAMES: [&'static str; Self::ALL.len()] = label_names!(Self::ALL);
 
     /// The value of the label `kind`.
     pub const fn as_str(self) -> &'static str {

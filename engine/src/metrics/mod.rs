@@ -17,6 +17,7 @@ mod elections;
 mod event;
 mod events;
 mod hot;
+mod label_names;
 mod labels;
 mod live;
 mod numbers;

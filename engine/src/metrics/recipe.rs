@@ -1,5 +1,7 @@
 //! What is counted of recipes: terms of leaders, and tries to run a job. Pure.
 
+use super::label_names::label_names;
+
 /// How a term of a [`Leader`](crate::Leader) ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -56,15 +58,7 @@ impl TermEnd {
         [Self::Finished, Self::Resigned, Self::Lost, Self::Shutdown, Self::Dropped];
 
     /// All label values, in the order of the variants.
-    pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
-        let mut names = [""; Self::ALL.len()];
-        let mut number = 0;
-        while number < names.len() {
-            names[number] = Self::ALL[number].as_str();
-            number += 1;
-        }
-        names
-    };
+    pub(super) const NAMES: [&'static str; Self::ALL.len()] = label_names!(Self::ALL);
 }
 
 impl JobEnd {
@@ -96,15 +90,7 @@ impl JobEnd {
     ];
 
     /// All label values, in the order of the variants.
-    pub(super) const NAMES: [&'static str; Self::ALL.len()] = {
-        let mut names = [""; Self::ALL.len()];
-        let mut number = 0;
-        while number < names.len() {
-            names[number] = Self::ALL[number].as_str();
-            number += 1;
-        }
-        names
-    };
+    pub(super) const NAMES: [&'static str; Self::ALL.len()] = label_names!(Self::ALL);
 }
 
 #[cfg(test)]

@@ -176,9 +176,11 @@ impl World {
         let observer = engine(&self.cluster).await;
         // The place of a caller that has left stays in the line if its release was lost until the ttl of its ask was over, or
         // if its engine has ended. It is removed 4 s after the first look.
+        let left = observer.fair_lock(LINE).describe().await.expect("memory answers").line;
         let (lease, took) = timed(observer.fair_lock(LINE).acquire()).await;
         lease.expect("all is well again").release().await.expect("memory answers");
-        assert!(took <= millis(4_100), "{LINE}: {took:?}");
+        let most = if left.is_empty() { millis(20) } else { millis(4_100) };
+        assert!(took <= most, "{LINE}: {took:?} behind {left:?}");
         settles_within(&observer, seconds(1)).await;
         for name in NAMES.into_iter().chain(["scoped"]) {
             assert!(

@@ -9,7 +9,7 @@ use crate::connection::link::Failure;
 
 /// Where a reply goes.
 pub(super) enum ReplyTo {
-    /// A task that waits. It keeps its own time, and learns by the drop that the connection has ended.
+    /// A task that waits. It has a timer of its own, and learns by the drop that the connection has ended.
     Task(oneshot::Sender<Frame>),
     /// A function that is called where the reply arrives.
     Call(Called),

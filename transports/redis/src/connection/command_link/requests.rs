@@ -25,7 +25,7 @@ pub(super) struct Requests<W> {
 struct Waiting<W> {
     /// `None`: it has been given up, and its reply is to be dropped.
     waits: Option<W>,
-    /// When it is given up. `None`: whoever waits keeps the time.
+    /// When the request is given up. `None`: its task has a timer of its own.
     until: Option<Instant>,
 }
 
