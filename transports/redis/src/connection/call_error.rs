@@ -50,6 +50,9 @@ impl Connection {
             Failure::TimedOut => {
                 self.unknown(ErrorKind::TimedOut, limit, format!("redis {address}: no answer in time"))
             }
+            Failure::Lost(error) if error.is_before_request() => {
+                self.without_effect(ErrorKind::Unreachable, &error.to_string())
+            }
             Failure::Lost(error) => {
                 self.unknown(ErrorKind::Unreachable, limit, format!("redis {address}: {error}"))
             }

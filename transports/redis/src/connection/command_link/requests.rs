@@ -57,7 +57,7 @@ impl<W> Requests<W> {
         waits: W,
     ) -> Result<Added, (Lost, W)> {
         if let Some(end) = &self.end {
-            return Err((end.clone(), waits));
+            return Err((end.clone().before_request(), waits));
         }
         let wakes_task = self.unwritten.is_empty() && !self.is_answering;
         push_command(&mut self.unwritten, command, args);
