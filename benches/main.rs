@@ -5,6 +5,7 @@
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --pairs             the rows of pairs alone, about a minute
+//! cargo run --release -p leasehold-benches -- --hot               one lock that many callers want, two minutes
 //! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
@@ -25,6 +26,7 @@ mod callgrind;
 mod commands;
 mod counted;
 mod faults;
+mod hot;
 mod links;
 
 mod pairs;
@@ -86,6 +88,10 @@ fn main() {
         pairs::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
+    if has("--hot") {
+        hot::measure(&mut table, if small { SMALL } else { LARGE });
+        return tell(&table, &arguments);
+    }
     if has("--shards") {
         shards::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
@@ -102,6 +108,7 @@ fn main() {
     commands::measure(&mut table, size);
     shards::measure(&mut table, size);
     if small {
+        hot::measure(&mut table, SMALL);
         bulk::measure(&mut table, bulk::SMALL);
         scale::measure(&mut table, scale::SMALL);
         faults::measure(&mut table, faults::SMALL);

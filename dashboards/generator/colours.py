@@ -21,6 +21,7 @@ COUNT = {
 RELEASE = {
     "released": GOOD,
     "dropped": "super-light-green",
+    "handed_off": "blue",
     "already_lost": BAD,
     "released_or_lost": LATE,
     "unknown": "purple",

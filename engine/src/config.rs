@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Invalid,
-    fencing::FencingMode,
+    fencing::{FencingMode, HAND_OFFS_MAX},
     label::{EngineLabel, LabelFault},
     lease::state::TTL_MIN,
     transport::Capabilities,
@@ -81,6 +81,11 @@ pub struct EngineConfig {
     /// while the node has many calls to answer; a call to a node with little to do is sent at once, alone. 1: each call
     /// has a command of its own. Default 64; at most 1,000.
     pub group_commit_max: usize,
+    /// How often one grant of an [exclusive lock](crate::Engine::lock) may be handed off: the holder gives the lock back,
+    /// and the next caller of this engine gets it without a command. A grant is handed off for at most 100 ms, then the lock
+    /// is released to the server; earlier if other clients wait and this engine has had 32 grants in at least 8 ms. 0: never.
+    /// Default 512; at most 1,023.
+    pub hand_offs_max: u32,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
     /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the
     /// limit gets [`LimitReached`](crate::AcquireError::LimitReached). Default 1,000,000.
@@ -128,6 +133,7 @@ impl Default for EngineConfig {
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
             group_commit_max: 64,
+            hand_offs_max: 512,
             leases_max: 1_000_000,
             waiters_max: 100_000,
             inbox_max: 100_000,
@@ -241,6 +247,10 @@ impl EngineConfig {
         if self.group_commit_max > GROUP_COMMIT_MAX {
             let remedy = format!("must be at most {GROUP_COMMIT_MAX}");
             return Err(Invalid::new("group_commit_max", self.group_commit_max, remedy));
+        }
+        if self.hand_offs_max > HAND_OFFS_MAX {
+            let remedy = format!("must be at most {HAND_OFFS_MAX}");
+            return Err(Invalid::new("hand_offs_max", self.hand_offs_max, remedy));
         }
         if self.command_timeout_ms > self.unavailable_after_ms {
             let remedy = format!(
@@ -373,6 +383,7 @@ mod tests {
         assert!(refused(|config| config.fair_places_max = 10_001).contains("at most 10000"));
         assert!(refused(|config| config.group_commit_max = 0).starts_with("group_commit_max = 0"));
         assert!(refused(|config| config.group_commit_max = 1_001).contains("at most 1000"));
+        assert!(refused(|config| config.hand_offs_max = 1_024).contains("at most 1023"));
         let label = refused(|config| config.label = "a b".into());
         assert!(label.starts_with("label = \"a b\": has ' '; write printable"), "{label}");
         assert!(refused(|config| config.shards = 0).starts_with("shards = 0"));

@@ -68,6 +68,17 @@ impl FencingToken {
     pub const fn as_i64(self) -> i64 {
         self.0
     }
+
+    /// How often the grant with this token was handed off within its engine. Only for tokens of server times.
+    pub(crate) const fn hand_offs(self) -> u32 {
+        (self.0 & HAND_OFFS_MAX as i64) as u32
+    }
+
+    /// The token of the next holder of the same grant: above this one, and below that of the server's next grant, which
+    /// comes at least a microsecond later. Only after fewer than [`HAND_OFFS_MAX`] hand-offs.
+    pub(crate) const fn of_next_holder(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 /// How the counter of a [fenced lock](crate::Engine::fenced_lock) moves with each grant. One setting for the engine:
@@ -128,6 +139,9 @@ impl fmt::Debug for FencingToken {
 
 const HANDOFF_BITS: u32 = 10;
 
+/// How often a grant can be handed off: the low bits of its token count the hand-offs.
+pub(crate) const HAND_OFFS_MAX: u32 = (1 << HANDOFF_BITS) - 1;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +151,18 @@ mod tests {
         let now = 1_800_000_000_000_000;
         assert!(FencingToken::at_server_micros(now + 1) > FencingToken::at_server_micros(now));
         assert!(FencingToken::at_server_micros(now).as_i64() > 0);
+    }
+
+    #[test]
+    fn s6_each_holder_of_a_grant_has_a_higher_token_and_the_next_grant_a_higher_one_still() {
+        let granted = FencingToken::at_server_micros(1_800_000_000_000_000);
+        let last = (0..HAND_OFFS_MAX).fold(granted, |token, count| {
+            assert_eq!(token.hand_offs(), count);
+            assert!(token.of_next_holder() > token);
+            token.of_next_holder()
+        });
+        assert_eq!(last.hand_offs(), HAND_OFFS_MAX);
+        assert!(FencingToken::at_server_micros(1_800_000_000_000_001) > last);
     }
 
     #[test]

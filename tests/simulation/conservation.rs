@@ -54,7 +54,7 @@ async fn every_outcome_of_a_wait_is_told_once() {
     let outcome = |outcome| numbers.one("leasehold_acquire_total", &["x", "exclusive", outcome]);
     let outcomes = ["acquired", "reentrant", "busy", "timeout", "cancelled", "error"].map(outcome);
     assert_eq!(outcomes, [2.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
-    assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "released"]), 1.0);
+    assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "handed_off"]), 1.0);
     assert_eq!(numbers.one("leasehold_release_total", &["x", "exclusive", "dropped"]), 1.0);
 }
 

@@ -25,6 +25,7 @@ mod fair_random;
 mod fair_refusals;
 mod fenced;
 mod group_commit;
+mod hand_offs;
 mod job;
 mod kinds;
 mod late_sends;

@@ -117,7 +117,7 @@ RENEWALS = [
     ),
 ]
 
-CLEAN = "released dropped"
+CLEAN = "released dropped handed_off"
 
 HOLDS = [
     lines(
@@ -162,14 +162,14 @@ HOLDS = [
     lines(
         "Releases that were not clean",
         "already_lost: the server did not know the owner as holder. released_or_lost: only a repeated release was answered. unknown: no answer; the engine repeats the release in the background.",
-        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome!~"released|dropped"}[@rate]))', "{{outcome}}")],
+        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome!~"released|dropped|handed_off"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.without(colours.RELEASE, CLEAN),
     ),
     lines(
         "Releases",
-        "dropped: the holder dropped the lease and got no answer.",
-        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome=~"released|dropped"}[@rate]))', "{{outcome}}")],
+        "dropped: the holder dropped the lease and got no answer. handed_off: the next caller of the same engine got the lock without a command.",
+        [series('sum by (outcome) (rate(leasehold_release_total{@lock, outcome=~"released|dropped|handed_off"}[@rate]))', "{{outcome}}")],
         unit="ops",
         colours=colours.of(colours.RELEASE, CLEAN),
     ),

@@ -38,7 +38,7 @@ pub(super) fn warn_no_expiry(inner: &Inner, key: &Arc<LockKey>) {
 }
 
 /// A lease that holds its key, with the callers that get the lease.
-pub(super) struct Installed {
+pub(crate) struct Installed {
     lease: Arc<LeaseCore>,
     receiver: Caller<ReplyTo>,
     sharers: Vec<Caller<ReplyTo>>,
@@ -49,7 +49,7 @@ pub(super) struct Installed {
     is_left_to_readers: bool,
 }
 
-pub(super) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
+pub(crate) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
     let Grant { receiver, sharers, granted, open } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
@@ -67,7 +67,7 @@ pub(super) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>
     Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers }
 }
 
-pub(super) fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
+pub(crate) fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers } = installed;
     for earlier in replaced {
         loss::handle_loss(inner, earlier.lease(), LossReason::NotOurs);

@@ -118,8 +118,9 @@ pub(crate) fn queue_up(
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
         let side = call.terms.kind;
-        slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead);
-        slot.poke();
+        if slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead) {
+            slot.poke();
+        }
         Ok((Next::Wait, Serves::of(inner, call, slot, permit.is_some())))
     })?;
     match serves {

@@ -18,7 +18,7 @@ pub(crate) mod caller;
 mod caller_deadlines;
 mod clarity;
 pub(crate) mod contended_keys;
-mod delivery;
+pub(crate) mod delivery;
 mod driver;
 pub(crate) mod enqueue;
 pub(crate) mod entry;

@@ -316,6 +316,10 @@ impl Lease {
     /// Releases the lock. From this call on the lease is not held, whatever the server answers. `Ok`: the lock was held
     /// to the end.
     ///
+    /// If a caller of this engine waits for the same [exclusive lock](crate::Engine::lock), it may get the lock without a
+    /// command ([`hand_offs_max`](crate::EngineConfig::hand_offs_max)). Then `Ok` says that the deadline had not passed;
+    /// the server was not asked.
+    ///
     /// # Errors
     /// [`ReleaseError::AlreadyLost`]: the lease was lost before, so another owner may have held the lock meanwhile.
     /// [`ReleaseError::ReleasedOrLost`]: an earlier send of this release was not answered, and a repeat found the lock
@@ -453,6 +457,10 @@ type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + S
 async fn answer(receipt: Receipt, core: &LeaseCore, handle: &Handle) -> Result<(), ReleaseError> {
     match receipt {
         Receipt::Done(result) => result,
+        Receipt::HandedOff => {
+            tokio::task::yield_now().await; // the next holder, woken on this thread, goes first
+            Ok(())
+        }
         Receipt::Pending(answer) => {
             let unanswered = |_| Err(send::unknown(core.gone_by(), handle.inner().clock.now(), None));
             answer.await.unwrap_or_else(unanswered)

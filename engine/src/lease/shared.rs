@@ -253,6 +253,39 @@ impl LeaseCore {
         self.end(RELEASED)
     }
 
+    /// Ends the lease as released, so that the next caller gets its grant. `false`: the grant stays with this holder,
+    /// because the lease is in jeopardy, has ended, or [`forbid_hand_off`](Self::forbid_hand_off) came first.
+    pub(crate) fn hand_off(&self) -> bool {
+        let end = |old: u16| (old & (PHASE | STAYS) == HELD).then_some(old | RELEASED);
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).is_ok()
+    }
+
+    /// From now on the grant is not handed off: a renewal of it is about to be sent, or its key is about to be deleted.
+    /// `false`: the lease has ended.
+    pub(crate) fn forbid_hand_off(&self) -> bool {
+        let stays = |old: u16| (old & PHASE <= JEOPARDY).then_some(old | STAYS);
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, stays).is_ok()
+    }
+
+    /// The grant of a lease that was never renewed, as its next holder gets it at `now`: with the same deadline, and a
+    /// higher token.
+    pub(crate) fn grant_of_next_holder(&self, now: Instant) -> Granted {
+        let (ttl, margin) = (self.ttl(), state::margin(self.ttl()));
+        Granted {
+            owner: self.owner,
+            token: self.token.of_next_holder(),
+            sent: self.sent(),
+            execute_by: self.gone_by().before(ttl.saturating_add(margin)),
+            received: now,
+            clock: self.granted_by,
+        }
+    }
+
+    /// When the command was sent that gave a lease that was never renewed.
+    pub(crate) fn sent(&self) -> Instant {
+        self.deadline().before(self.ttl().saturating_sub(state::margin(self.ttl())))
+    }
+
     fn end(&self, phase: u16) -> bool {
         self.change_phase(|old| (old <= JEOPARDY).then_some(phase))
     }
@@ -496,7 +529,10 @@ const TAKEN: u16 = 0x20;
 const AWAITED: u16 = 0x10;
 /// The loss is being handled, or was handled.
 const HANDLED: u16 = 0x08;
-const MARKS: u16 = TAKEN | AWAITED | HANDLED | LABELS;
+/// The grant stays with its holder.
+const STAYS: u16 = 0x40;
+const PHASE: u16 = !MARKS;
+const MARKS: u16 = STAYS | TAKEN | AWAITED | HANDLED | LABELS;
 /// The number of the labels: a mark that only the first holder changes.
 const LABELS: u16 = 0x1ff << LABELS_SHIFT;
 const LABELS_SHIFT: u16 = 7;
@@ -596,6 +632,31 @@ pub(crate) mod tests {
         lease.confirm(at(3), Duration::from_secs(10));
         assert!(lease.release() && lease.was_taken());
         assert_eq!(lease.take(at(4)), Taken::TooLate);
+    }
+
+    #[test]
+    fn s8_a_grant_is_handed_off_once_and_not_while_it_is_in_doubt_or_renewed() {
+        let lease = core("a", TERMS, at(0));
+        lease.take(at(1));
+        assert!(
+            lease.hand_off() && !lease.hand_off() && !lease.release() && !lease.lose(LossReason::NotOurs)
+        );
+        assert!(!lease.is_live() && lease.loss().is_none() && !lease.forbid_hand_off());
+        let lease = core("b", TERMS, at(0));
+        lease.enter_jeopardy();
+        assert!(!lease.hand_off());
+        lease.confirm(at(1), Duration::from_secs(10));
+        assert!(lease.forbid_hand_off() && !lease.hand_off() && lease.is_live() && lease.release());
+    }
+
+    #[test]
+    fn s2_the_next_holder_of_a_grant_has_its_deadline_and_is_forgotten_when_it_is() {
+        let lease = core("a", TERMS, at(7));
+        let grant = lease.grant_of_next_holder(at(500));
+        let next = LeaseCore::new(lease.key.clone(), TERMS, grant, UnansweredSends::default(), 1);
+        assert_eq!((next.deadline(), next.gone_by()), (lease.deadline(), lease.gone_by()));
+        assert_eq!((next.owner, next.granted_at, next.sent()), (lease.owner, at(500), at(7)));
+        assert!(next.token > lease.token);
     }
 
     #[test]

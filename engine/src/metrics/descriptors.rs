@@ -311,9 +311,10 @@ pub(crate) const WAKEUP_TO_ACQUIRE: Descriptor = seconds(
 pub(crate) const RELEASES: Descriptor = counter(
     "leasehold_release_total",
     &[CLASS, KIND, RELEASE_OUTCOME],
-    "Leases released, by outcome: released, dropped (the lease was dropped), already_lost (the server did not \
-     know the owner as holder), released_or_lost (only a repeated release was answered), unknown (no answer; the \
-     engine repeats the release in the background).",
+    "Leases released, by outcome: released, dropped (the lease was dropped), handed_off (the next caller of the same \
+     engine got the lock without a command), already_lost (the server did not know the owner as holder), \
+     released_or_lost (only a repeated release was answered), unknown (no answer; the engine repeats the release in \
+     the background).",
 );
 
 // --- losing ---
@@ -567,7 +568,7 @@ pub const COUNT_OUTCOME: Label =
 pub const WAIT_OUTCOME: Label = label("outcome", &["acquired", "timeout"]);
 /// The answer to a release.
 pub const RELEASE_OUTCOME: Label =
-    label("outcome", &["released", "dropped", "already_lost", "released_or_lost", "unknown"]);
+    label("outcome", &["released", "dropped", "handed_off", "already_lost", "released_or_lost", "unknown"]);
 /// Why a lease was lost.
 pub const LOSS_REASON: Label =
     label("reason", &["expired", "not_ours", "max_hold", "shutdown", "renewal_stopped"]);

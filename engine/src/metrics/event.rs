@@ -294,6 +294,9 @@ pub enum ReleaseOutcome {
     Released,
     /// The owner held the lock to the end and dropped the lease.
     Dropped,
+    /// The owner gave the lock back, or dropped the lease, and the next caller of the same engine got it without a
+    /// command.
+    HandedOff,
     /// The server did not know the owner as holder.
     AlreadyLost,
     /// Only a repeated release was answered, and the owner did not hold the lock any more: an earlier send released it,

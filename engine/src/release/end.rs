@@ -6,18 +6,22 @@ use tokio::sync::oneshot;
 
 use super::{
     bulk::BulkRelease,
-    hold::{self, HoldEnd},
+    hold::{self, HoldEnd, Next},
     in_progress::{ReleaseInProgress, ReleasedBy},
     send,
 };
 use crate::{
-    acquire::{bulk_limiter::BulkCall, pending_grant::Grants},
+    acquire::{
+        bulk_limiter::BulkCall,
+        delivery::{self, Installed},
+        pending_grant::Grants,
+    },
     core::Core,
     error::ReleaseError,
     guard,
     inner::Inner,
     lease::shared::LeaseCore,
-    metrics::{EngineEvent, ReleaseOutcome},
+    metrics::{EngineEvent, LockEvent, ReleaseOutcome},
     renewal::inbox::Order,
     transport::HoldKind,
 };
@@ -26,13 +30,15 @@ use crate::{
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
     Pending(oneshot::Receiver<Result<(), ReleaseError>>),
+    /// The next caller of this engine has got the lock.
+    HandedOff,
 }
 
-/// Gives back the hold of a grant that no caller accepted.
+/// Gives back the hold of a grant that no caller accepted. It goes to the server: callers that are dropped one after the
+/// other must not hand a grant on without end.
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
-    match hold::end_hold(inner, lease, side) {
-        HoldEnd::StillHeld | HoldEnd::WasLost(_) => {}
-        HoldEnd::Ended(under_way) => drop(send_release(inner, lease, under_way)),
+    if let HoldEnd::Ended(under_way) = hold::end_hold(inner, lease, side, Next::OfServer) {
+        drop(send_release(inner, lease, under_way));
     }
 }
 
@@ -43,17 +49,23 @@ pub(crate) fn release(
     side: HoldKind,
     how: ReleasedBy,
 ) -> Receipt {
-    match hold::end_hold(inner, lease, side) {
+    match hold::end_hold(inner, lease, side, Next::OfEngine) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => send_release(inner, lease, under_way.given_back(how)),
+        HoldEnd::HandedOff(next) => {
+            handle_hand_off(inner, lease, next, how);
+            Receipt::HandedOff
+        }
     }
 }
 
 /// Ends one hold and sends no release: the server keeps the lock until its ttl is over, whatever becomes of this
 /// engine. Callers of this engine that wait for the lock ask again. The lease counts as dropped.
 pub(crate) fn leave_to_expire(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
-    let HoldEnd::Ended(mut under_way) = hold::end_hold(inner, lease, side) else { return };
+    let HoldEnd::Ended(mut under_way) = hold::end_hold(inner, lease, side, Next::OfServer) else {
+        return;
+    };
     handle_end(inner, lease);
     under_way.end(|slot| slot.poke());
     under_way.tell(ReleaseOutcome::Dropped);
@@ -67,8 +79,12 @@ pub(crate) fn release_in_turn(
     how: ReleasedBy,
 ) -> Vec<Receipt> {
     let mut calls = Vec::new();
-    let release = |(lease, side)| match hold::end_hold(inner, &lease, side) {
+    let release = |(lease, side)| match hold::end_hold(inner, &lease, side, Next::OfEngine) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
+        HoldEnd::HandedOff(next) => {
+            handle_hand_off(inner, &lease, next, ReleasedBy::ByDrop); // the caller has more to release
+            Receipt::Done(Ok(()))
+        }
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(under_way) => {
             handle_end(inner, &lease);
@@ -83,7 +99,29 @@ pub(crate) fn release_in_turn(
     receipts
 }
 
+// A caller of release awaits its answer, and then the receiver runs that was woken on this thread. Who drops a lease may go on
+// without an await, and tokio gives the task that was woken last to no other thread: so the calls thread wakes it.
+fn handle_hand_off(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, next: Box<Installed>, how: ReleasedBy) {
+    count_end(inner, lease);
+    inner.inboxes.cancel_known(lease);
+    let held = inner.clock.now() - lease.granted_at;
+    let released = LockEvent::Released { held, outcome: ReleaseOutcome::HandedOff };
+    inner.events.record_lock(lease.labels(), released);
+    match how {
+        ReleasedBy::ByCall => delivery::deliver(inner, *next, true),
+        ReleasedBy::ByDrop => {
+            let engine = inner.clone();
+            inner.spawn(async move { delivery::deliver(&engine, *next, true) });
+        }
+    }
+}
+
 fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
+    count_end(inner, lease);
+    inner.inboxes.cancel(lease);
+}
+
+fn count_end(inner: &Inner, lease: &LeaseCore) {
     match lease.was_taken() {
         true => {
             inner.events.totals.held.sub(1);
@@ -91,7 +129,6 @@ fn handle_end(inner: &Inner, lease: &Arc<LeaseCore>) {
         }
         false => inner.events.record_engine(EngineEvent::GrantWithoutCaller),
     }
-    inner.inboxes.cancel(lease);
 }
 
 fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseInProgress) -> Receipt {

@@ -6,6 +6,12 @@ use std::sync::Arc;
 
 use super::{downgrade, in_progress::ReleaseInProgress, loss};
 use crate::{
+    acquire::{
+        delivery::{self, Installed},
+        reply_to::ReplyTo,
+        table::Slot,
+    },
+    clock::Instant,
     inner::Inner,
     lease::{shared::LeaseCore, state::LossReason},
     transport::HoldKind,
@@ -17,13 +23,24 @@ pub(crate) enum HoldEnd {
     StillHeld,
     /// The hold was the last one of a live lease, so a release must be sent.
     Ended(ReleaseInProgress),
+    /// The hold was the last one of a live lease, and the next caller of this engine gets its grant. The lease has ended.
+    HandedOff(Box<Installed>),
     /// The lease had been lost before.
     WasLost(LossReason),
 }
 
+/// Who gets the lock after its last hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Whom the server chooses.
+    OfServer,
+    /// The next caller of this engine, if the rules of [`Entry::hand_off`](crate::acquire::entry::Entry::hand_off) say so.
+    OfEngine,
+}
+
 /// Ends one hold of a holder that asked for this kind. If it was the last hold of a live lease, the lease ends too. If
 /// it was the last hold that writes, the lease becomes a read lease.
-pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) -> HoldEnd {
+pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind, next: Next) -> HoldEnd {
     let now = inner.clock.now();
     if lease.is_live() && !lease.is_held(now) {
         loss::lose(inner, lease, lease.reason_at_deadline()); // the renewal thread has not noticed it yet
@@ -40,6 +57,9 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
             is_left_to_readers = lease.leave_to_readers();
             return HoldEnd::StillHeld;
         }
+        if let Some(installed) = hand_off(inner, lease, slot, next, now) {
+            return HoldEnd::HandedOff(Box::new(installed));
+        }
         if !lease.release() {
             return HoldEnd::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
         }
@@ -53,4 +73,24 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
         inner.reconciler.expedite(inner, lease);
     }
     end_hold
+}
+
+fn hand_off(
+    inner: &Inner,
+    lease: &Arc<LeaseCore>,
+    slot: &mut Slot,
+    next: Next,
+    now: Instant,
+) -> Option<Installed> {
+    let is_served = || inner.calls.is_serving(lease.granted_by, lease.key.slot());
+    let may =
+        next == Next::OfEngine && inner.capabilities.hand_offs && slot.entry.is_wanted() && lease.was_taken(); // a grant that no caller has taken was never counted
+    if !may || inner.check_open().is_err() || !is_served() {
+        return None;
+    }
+    let grant = slot.entry.hand_off(lease, now, inner.config.hand_offs_max, ReplyTo::is_abandoned)?;
+    if !slot.entry.is_wanted() {
+        slot.poke(); // the driver has nothing to do any more
+    }
+    Some(delivery::install(&lease.key, slot, grant))
 }

@@ -57,6 +57,14 @@ impl Inboxes {
         self.push(lease.key.slot(), Order::Cancel(lease.clone()));
     }
 
+    /// The lease has ended. An order is put only if the scheduler has the lease already: it takes in no lease that has
+    /// ended. One that it takes in meanwhile is removed when its renewal is due.
+    pub(crate) fn cancel_known(&self, lease: &Arc<LeaseCore>) {
+        if lease.ticket().is_some() {
+            self.cancel(lease);
+        }
+    }
+
     /// Puts an order into the inbox of this slot's shard.
     pub(crate) fn push(&self, slot: Slot, order: Order) {
         let urgent = matches!(order, Order::Taken(_) | Order::Downgrade(_) | Order::Renew(..));

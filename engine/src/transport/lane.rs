@@ -153,6 +153,10 @@ pub struct Capabilities {
     /// Then the engine sends them together while a node has many calls to answer, to nodes that take calls of many slots
     /// together ([`Batching::AcrossSlots`](crate::routing::topology::Batching::AcrossSlots)).
     pub group_commit: bool,
+    /// Whether the token of every grant of an exclusive lock is made by
+    /// [`FencingToken::at_server_micros`](crate::FencingToken::at_server_micros), so that its low ten bits are free. Then
+    /// the engine may hand a grant off to the next of its callers.
+    pub hand_offs: bool,
 }
 
 impl OpenLane {
@@ -185,7 +189,8 @@ impl Capabilities {
     /// assert!(capabilities.notices && !capabilities.uptime);
     /// ```
     pub const fn new(name: &'static str, ttl_max: Duration) -> Self {
-        Self { name, notices: false, uptime: false, ttl_max, kinds: Kinds::EXCLUSIVE, group_commit: false }
+        let (kinds, group_commit, hand_offs) = (Kinds::EXCLUSIVE, false, false);
+        Self { name, notices: false, uptime: false, ttl_max, kinds, group_commit, hand_offs }
     }
 
     /// The transport can tell that a hold has ended.
@@ -203,6 +208,12 @@ impl Capabilities {
     /// The transport makes many acquires and releases in one step.
     pub const fn with_group_commit(mut self) -> Self {
         self.group_commit = true;
+        self
+    }
+
+    /// The low ten bits of the tokens of exclusive locks are free.
+    pub const fn with_hand_offs(mut self) -> Self {
+        self.hand_offs = true;
         self
     }
 

@@ -119,7 +119,11 @@ impl Default for MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(table::NAME, TTL_MAX).with_notices().with_uptime().with_kinds(KINDS)
+        Capabilities::new(table::NAME, TTL_MAX)
+            .with_notices()
+            .with_uptime()
+            .with_kinds(KINDS)
+            .with_hand_offs()
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

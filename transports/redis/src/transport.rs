@@ -44,7 +44,12 @@ impl RedisTransport {
 
 impl Transport for RedisTransport {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new("redis", TTL_MAX).with_notices().with_uptime().with_kinds(KINDS).with_group_commit()
+        Capabilities::new("redis", TTL_MAX)
+            .with_notices()
+            .with_uptime()
+            .with_kinds(KINDS)
+            .with_group_commit()
+            .with_hand_offs()
     }
 
     fn open(&self, lane: OpenLane) -> BoxFuture<'static, Result<Arc<dyn Lane>, TransportError>> {

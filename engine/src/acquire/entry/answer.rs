@@ -101,7 +101,7 @@ impl<S> Entry<S> {
         verdict.grant = Some(Grant { receiver, sharers, granted, open: attempt.open });
     }
 
-    fn take_sharers(&mut self, receiver: &Caller<S>) -> Vec<Caller<S>> {
+    pub(super) fn take_sharers(&mut self, receiver: &Caller<S>) -> Vec<Caller<S>> {
         match receiver.scope {
             Some(scope) => self.callers.take_scope(scope),
             None if receiver.terms.kind == HoldKind::Read => self.callers.take_readers(receiver.terms),

@@ -20,6 +20,7 @@
 
 mod answer;
 mod grants;
+mod hand_off;
 mod local;
 mod notices;
 mod pace;
@@ -128,6 +129,11 @@ impl<S> Entry<S> {
         self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none()
     }
 
+    /// Whether any caller is queued.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn callers_len(&self) -> usize {
         self.callers.len()
@@ -229,9 +235,26 @@ impl<S> Entry<S> {
         self.callers.head().is_some_and(|head| self.grants.exclude(head.terms.kind))
     }
 
-    /// Queues a caller. `ahead`: at the head, because its grant came too late to be taken.
-    pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) {
-        if ahead { self.callers.push_front(caller) } else { self.callers.push_back(caller) }
+    /// Queues a caller. `ahead`: at the head, because its grant came too late to be taken. Returns whether the next step
+    /// may be another one than before, or an earlier one.
+    pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) -> bool {
+        let before = self.waits_for_local_until();
+        if ahead {
+            self.callers.push_front(caller)
+        } else {
+            self.callers.push_back(caller)
+        }
+        before.is_none() || before != self.waits_for_local_until()
+    }
+
+    /// If the next step is to wait for the end of a lease of this engine: until when at most. `None` for kinds of which a
+    /// newcomer may have a step of its own: it gets a place in the line, or is compatible with the lease.
+    fn waits_for_local_until(&self) -> Option<Instant> {
+        let held = self.grants.only()?.lease.kind();
+        let is_alone = matches!(held, HoldKind::Exclusive | HoldKind::Fenced(_) | HoldKind::Spin);
+        let waits =
+            is_alone && !self.callers.has_tries() && self.attempt.is_none() && self.is_excluded_here();
+        waits.then(|| self.callers.first_end().unwrap_or(Instant::from_nanos(u64::MAX)))
     }
 
     /// Removes a caller that was dropped.

@@ -63,6 +63,8 @@ struct Bounds {
     refusals: u32,
     /// A fault: the entry takes all callers for callers of one kind.
     ignores_kinds: bool,
+    /// How often one grant is handed off at most.
+    hand_offs: u32,
 }
 
 const SMALL: Bounds = Bounds {
@@ -81,6 +83,7 @@ const SMALL: Bounds = Bounds {
     two_kinds: false,
     refusals: 0,
     ignores_kinds: false,
+    hand_offs: 0,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,6 +185,8 @@ struct World {
     zero_waits: Vec<ZeroWait>,
     /// The number of asks that were reported as timed out and may still be executed.
     abandoned: usize,
+    /// Nothing has woken the driver since it began to wait.
+    sleeps: bool,
 }
 
 impl World {
@@ -208,6 +213,7 @@ impl World {
             next_caller: 0,
             zero_waits: Vec::new(),
             abandoned: 0,
+            sleeps: false,
         };
         for _ in 0..bounds.callers {
             world.join(Patience::Wait(None));
@@ -230,10 +236,10 @@ impl World {
             labels: crate::metrics::LabelSet::DEFAULT,
         };
         let id = CallerId(self.next_caller);
-        self.entry.join(
-            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () },
-            false,
-        );
+        let caller =
+            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () };
+        let wakes = self.entry.join(caller, false);
+        self.sleeps = !wakes && matches!(self.driver, Driver::Waiting(_));
     }
 
     /// The kind that this caller wants.
@@ -347,7 +353,9 @@ impl World {
                 self.zero_waits.retain(|caller| caller.id != id);
             }
         }
-        self.drive();
+        if !std::mem::take(&mut self.sleeps) {
+            self.drive();
+        }
         self.check();
     }
 
@@ -466,9 +474,15 @@ impl World {
 
     fn release(&mut self) {
         let lease = self.entry.only_lease().unwrap().clone();
+        lease.take(self.now);
+        if let Some(grant) = self.entry.hand_off(&lease, self.now, self.bounds.hand_offs, |()| false) {
+            self.zero_waits.retain(|caller| caller.id != grant.receiver.id);
+            self.sleeps = self.entry.is_wanted();
+            return self.install(grant);
+        }
         assert!(lease.release());
         if self.bounds.stands_back {
-            (0..super::super::fairness::STREAK_MAX).for_each(|_| self.entry.fairness.handle_grant(self.now));
+            self.entry.fairness.end_streak_for_test(self.now);
         }
         let subscribed = self.seen.is_some() && self.watch.in_force;
         self.entry.handle_local_release(&lease, self.now, subscribed, &PACE);
@@ -618,7 +632,7 @@ impl World {
                 (standing_back, follow_up, unclear.is_some(), failures, fairness),
                 (
                     attempt.as_ref().map(|it| (name(it.owner), it.kind)),
-                    grants.only().map(|it| name(it.lease.owner))
+                    grants.only().map(|it| (name(it.lease.owner), it.lease.token.hand_offs()))
                 ),
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
@@ -732,6 +746,28 @@ fn l3_a_wait_of_zero_is_told_the_truth_whatever_the_order_of_events() {
     explore_habits(Bounds { callers: 1, zero_waits: 2, cuts: 0, foreign_takes: 1, ..SMALL });
     explore_habits(Bounds { callers: 1, zero_waits: 1, timeouts: 1, cuts: 0, foreign_takes: 1, ..SMALL });
     explore_habits(Bounds { callers: 1, zero_waits: 1, departures: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l2_nobody_waits_for_a_free_lock_when_grants_are_handed_off() {
+    let handed = Bounds { hand_offs: 2, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { callers: 3, ..handed });
+    explore_habits(Bounds { callers: 3, departures: 1, ..handed });
+    explore_habits(Bounds { timeouts: 1, ..handed });
+    explore_habits(Bounds { deletions: 1, ..handed });
+}
+
+#[test]
+fn l3_a_wait_of_zero_is_told_the_truth_when_grants_are_handed_off() {
+    let handed = Bounds { hand_offs: 2, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { zero_waits: 2, ..handed });
+    explore_habits(Bounds { zero_waits: 1, tries: 1, ..handed });
+}
+
+#[test]
+fn a_grant_that_is_handed_off_goes_to_a_caller_of_its_kind() {
+    let handed = Bounds { hand_offs: 2, two_kinds: true, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { callers: 3, departures: 1, ..handed });
 }
 
 #[test]

@@ -7,7 +7,7 @@ impl<S> Entry<S> {
     /// Handles what the key's watch reports: new notices, and whether notices may have been missed before the watch
     /// came in force (again).
     pub(crate) fn handle_notices(&mut self, notices: u64, resync: bool, now: Instant, pace: &Pace) {
-        let foreign = self.fairness.take_foreign(notices);
+        let foreign = self.fairness.take_foreign(notices, now);
         if resync {
             self.fairness.forget_own_notices();
         }

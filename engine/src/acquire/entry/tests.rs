@@ -709,7 +709,7 @@ fn our_own_release_ends_what_a_try_knew() {
     ground.ask(10);
     assert_eq!(names(ground.answer(held(9_000), 10, 11).leaving), [(2, "held")]);
     ground.entry.fairness.handle_listeners(None, true);
-    for _ in 0..40 {
+    for _ in 0..1_100 {
         ground.entry.fairness.handle_grant(at(11));
     }
     ground.release(&lease, 12);
@@ -921,7 +921,7 @@ fn standing_back_after_a_row_since(ms: u64) -> Ground {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     ground.entry.fairness = Fairness::default();
-    for _ in 0..40 {
+    for _ in 0..1_100 {
         ground.entry.fairness.handle_grant(at(ms));
     }
     ground.release(&lease, 100);
@@ -1060,3 +1060,5 @@ fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     assert!(ground.entry.only_lease().is_none());
     ground.ask(100);
 }
+
+mod hand_off;

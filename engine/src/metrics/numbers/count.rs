@@ -182,6 +182,7 @@ fn release_outcome(outcome: ReleaseOutcome) -> usize {
     match outcome {
         ReleaseOutcome::Released => const { at(RELEASE_OUTCOME, "released") },
         ReleaseOutcome::Dropped => const { at(RELEASE_OUTCOME, "dropped") },
+        ReleaseOutcome::HandedOff => const { at(RELEASE_OUTCOME, "handed_off") },
         ReleaseOutcome::AlreadyLost => const { at(RELEASE_OUTCOME, "already_lost") },
         ReleaseOutcome::ReleasedOrLost => const { at(RELEASE_OUTCOME, "released_or_lost") },
         ReleaseOutcome::Unknown => const { at(RELEASE_OUTCOME, "unknown") },

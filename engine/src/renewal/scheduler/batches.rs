@@ -96,7 +96,7 @@ impl Scheduler {
         let (lease, manual) = (&record.lease, &mut self.manual);
         // The lease may have been ready for long. If it is not sent, the wheel has its deadline.
         let is_wanted = manual.is_any(ticket) || lease.wants_downgrade() || lease.wants_renewal(now);
-        let goes_out = lease.is_held(now) && is_wanted;
+        let goes_out = lease.is_held(now) && is_wanted && lease.forbid_hand_off();
         record.stage = if goes_out { Stage::InFlight } else { Stage::Idle };
         let late = now - start_of(record.due);
         let downgrade = lease.wants_downgrade().then(|| std::mem::take(&mut record.downgrade));

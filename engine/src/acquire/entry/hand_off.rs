@@ -1,0 +1,67 @@
+//! Hands a grant off: a caller of this engine that waits gets the lock from the holder that gives it back, and no command is
+//! sent. Pure.
+//!
+//! To the server it is one long hold of one owner. What the next holder gets is the same grant: the deadline does not
+//! move, and the token is higher. Clients of other processes must not wait for long, so a grant is handed off only for a
+//! short time; then it is released to the server, whose notice wakes them (Dice, Marathe and Shavit, "Lock Cohorting",
+//! PPoPP 2012).
+//!
+//! Rules. A grant is handed off if all of this is true:
+//! - It is the only one of its key, of an exclusive lock, and no ask is in flight.
+//! - Nothing was sent for it since the server granted it: no renewal, and no release by force. So its deadline is that of
+//!   the grant, and no answer on its way can speak of it.
+//! - It is renewed, and the caller at the head wants a lock of the same kind and the same ttl, renewed too. A head that
+//!   wants something else is not passed over.
+//! - It was sent less than 100 ms ago, and handed off less than `most` times. Its deadline is at least half a ttl away.
+//! - This process may have the next grant (see `fairness`): each hand-off counts as a grant.
+
+use std::sync::Arc;
+
+use super::{Entry, Grant};
+use crate::{
+    acquire::{caller::Caller, fairness::STREAK_TIME_MAX},
+    clock::Instant,
+    lease::shared::{LeaseCore, Terms},
+    transport::HoldKind,
+};
+
+impl<S> Entry<S> {
+    /// The last hold of this lease has ended. If the caller at the head may have the grant, ends the lease and returns
+    /// the grant with its receivers. `most`: how often one grant may be handed off. `is_gone`: whether a caller was
+    /// dropped.
+    pub(crate) fn hand_off(
+        &mut self,
+        lease: &Arc<LeaseCore>,
+        now: Instant,
+        most: u32,
+        is_gone: impl Fn(&S) -> bool,
+    ) -> Option<Grant<S>> {
+        let head = self.callers.head().filter(|head| !is_gone(&head.reply_to) && may_follow(lease, head))?.id;
+        if !self.may_hand_off(lease, now, most) || !lease.hand_off() {
+            return None;
+        }
+        let receiver = self.callers.take(head)?;
+        let sharers = self.take_sharers(&receiver);
+        self.grants.remove(lease);
+        self.fairness.handle_grant(now);
+        (self.last_held, self.held_after) = (None, Some(self.callers.came()));
+        Some(Grant { receiver, sharers, granted: lease.grant_of_next_holder(now), open: lease.take_open() })
+    }
+
+    fn may_hand_off(&self, lease: &Arc<LeaseCore>, now: Instant, most: u32) -> bool {
+        let ttl = lease.ttl();
+        let is_the_only_one = self.grants.only().is_some_and(|held| Arc::ptr_eq(&held.lease, lease));
+        let is_early = now - lease.sent() < STREAK_TIME_MAX && lease.deadline() - now >= ttl / 2;
+        is_the_only_one
+            && self.attempt.is_none()
+            && is_early
+            && lease.token.hand_offs() < most
+            && self.fairness.may_go_on(now, ttl)
+    }
+}
+
+// The receiver of a grant that is not renewed would get less than the ttl that it asked for.
+fn may_follow<S>(lease: &LeaseCore, head: &Caller<S>) -> bool {
+    let Terms { kind, ttl, renewed, .. } = head.terms;
+    kind == HoldKind::Exclusive && lease.kind() == kind && lease.ttl() == ttl && renewed && lease.is_renewed()
+}
