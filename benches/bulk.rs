@@ -15,7 +15,7 @@ use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::redis_server::RedisServer;
 use tokio::runtime::Runtime;
 
-use crate::{rounds::Spread, table::Table};
+use crate::{rounds::Spread, runtime::one_worker, table::Table};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,7 @@ pub(crate) const SMALL: Size = Size { rounds: 1, names: 1_000 };
 const IN_FLIGHT: [usize; 4] = [32, 64, 256, 1_024];
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = one_worker();
     let server = RedisServer::start().expect("a redis-server");
     let memory: Vec<Round> =
         (0..size.rounds).map(|_| runtime.block_on(round(on_memory(256), size.names))).collect();

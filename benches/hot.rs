@@ -13,7 +13,7 @@ use leasehold_tests::harness::redis_server::RedisServer;
 use rslock::LockManager;
 use tokio::{runtime::Runtime, task::JoinSet};
 
-use crate::{raw, rounds::Spread, size::Size, table::Table};
+use crate::{raw, rounds::Spread, runtime::one_worker, size::Size, table::Table};
 
 const CALLERS: usize = 64;
 const ENGINES: usize = 4;
@@ -23,13 +23,10 @@ const WAITED_FOR: &str = "waited for";
 const TTL: Duration = Duration::from_secs(30);
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = one_worker();
     let server = RedisServer::start().expect("a redis-server");
-    let shipped: Vec<_> = (0..ENGINES).map(|_| runtime.block_on(engine(&server, 512))).collect();
+    let shipped_max = EngineConfig::default().hand_offs_max;
+    let shipped: Vec<_> = (0..ENGINES).map(|_| runtime.block_on(engine(&server, shipped_max))).collect();
     let without: Vec<_> = (0..ENGINES).map(|_| runtime.block_on(engine(&server, 0))).collect();
     let peers: Vec<_> = (0..ENGINES).map(|_| LockManager::new(vec![server.url()])).collect();
     for hold in HOLDS {

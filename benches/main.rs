@@ -33,6 +33,7 @@ mod pairs;
 mod profile;
 mod raw;
 mod rounds;
+mod runtime;
 mod scale;
 mod server_usage;
 mod shards;

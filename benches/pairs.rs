@@ -12,16 +12,15 @@ use leasehold_redis::RedisTransport;
 use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
 use rslock::LockManager;
 
-use crate::{raw, rounds::Spread, server_usage::ServerUsage, size::Size, table::Table, usage::usage};
+use crate::{
+    raw, rounds::Spread, runtime::one_worker, server_usage::ServerUsage, size::Size, table::Table,
+    usage::usage,
+};
 
 const TASKS: [usize; 4] = [1, 8, 64, 256];
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = one_worker();
     let memory =
         runtime.block_on(Engine::builder(MemoryTransport::new()).build()).expect("memory is always there");
     let server = RedisServer::start().expect("a redis-server");

@@ -82,8 +82,8 @@ pub struct EngineConfig {
     /// has a command of its own. Default 64; at most 1,000.
     pub group_commit_max: usize,
     /// How often one grant of an [exclusive lock](crate::Engine::lock) may be handed off: the holder gives the lock back,
-    /// and the next caller of this engine gets it without a command. A grant is handed off for at most 100 ms, then the lock
-    /// is released to the server; earlier if other clients wait and this engine has had 32 grants in at least 8 ms. 0: never.
+    /// and the next caller of this engine gets it without a command. A grant is handed off for at most 100 ms. If other
+    /// clients wait, for at most 32 grants, or 1,024 within 8 ms. Then the lock is released to the server. 0: never.
     /// Default 512; at most 1,023.
     pub hand_offs_max: u32,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a

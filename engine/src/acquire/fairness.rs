@@ -6,16 +6,15 @@
 //! has no reason to wait. Otherwise it asks directly after its own release (or loss), or hands its grant off, for one
 //! streak: [`STREAK_MAX`] grants, [`STREAK_TIME_MAX`] or a third of the ttl, whichever ends first. A streak that would take
 //! less than [`STREAK_TIME_MIN`] goes on until then, for at most [`SHORT_STREAK_MAX`] grants: the pause after it would be
-//! longer than the streak. Then it stands back until a notice that is
-//! not its own, or for one pause.
+//! longer than the streak. Then it stands back until a notice that is not its own, or for one pause.
 //!
 //! A notice reaches the listeners one after the other, always in the same order. So with these rules alone the first
 //! listeners get most of the grants (measured: 4 processes, 9 % of the grants for the last). So a process that has had
 //! a streak goes behind the other listeners for one round: it asks one pause after a notice instead of at once. The
 //! round ends when the other listeners have had as many grants as one streak for each of them; this process counts
 //! those grants by their notices. A listener that hands its grants off tells of the last of them only, so a notice that
-//! comes half the time of a streak after the one before counts as a streak. The round also ends after twice the time of one streak for each listener. A listener
-//! may need as long to learn of a release as it holds the lock, and after one long hold this process must not wait for
+//! comes half the time of a streak after the one before counts as a streak. The round also ends after twice the time of
+//! one streak for each listener. A listener may need as long to learn of a release as it holds the lock, and after one long hold this process must not wait for
 //! many short holds of the listener. A streak during which no other client waited causes no round.
 //!
 //! A pause is a quarter of the time of the streak, at least 2 ms and at most 16 ms, plus one round trip. A listener

@@ -75,6 +75,7 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
     end_hold
 }
 
+// Hands the grant of a lease whose last hold has ended off, if the next caller of this engine may have it.
 fn hand_off(
     inner: &Inner,
     lease: &Arc<LeaseCore>,
@@ -83,8 +84,9 @@ fn hand_off(
     now: Instant,
 ) -> Option<Installed> {
     let is_served = || inner.calls.is_serving(lease.granted_by, lease.key.slot());
-    let may =
-        next == Next::OfEngine && inner.capabilities.hand_offs && slot.entry.is_wanted() && lease.was_taken(); // a grant that no caller has taken was never counted
+    // A grant that no caller has taken was never counted, so it goes to the server as it does in `give_back`.
+    let is_counted = lease.was_taken();
+    let may = next == Next::OfEngine && inner.capabilities.hand_offs && slot.entry.is_wanted() && is_counted;
     if !may || inner.check_open().is_err() || !is_served() {
         return None;
     }

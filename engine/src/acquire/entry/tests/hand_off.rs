@@ -44,7 +44,7 @@ fn s2_s6_s8_callers_get_the_grant_in_turn_with_its_deadline_and_rising_tokens() 
         assert!(after.token > before.token);
     }
     assert_eq!((third.granted_at, third.token.hand_offs()), (at(20), 2));
-    assert!(ground.hand_off(&third, 30).is_none(), "nobody waits");
+    assert!(ground.hand_off(&third, 30).is_none(), "no caller is queued");
     ground.release(&third, 30);
     assert!(matches!(ground.step(30).0, Step::Rest) && ground.entry.is_idle());
 }
