@@ -28,7 +28,9 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
     let redis = runtime.block_on(Engine::builder(transport).build()).expect("the server is up");
     one_task(table, size, &server, &runtime, &redis);
     let peer = LockManager::new(vec![server.url()]);
-    let beside = Beside { memory, redis, alone: runtime.block_on(alone(&server)), peer };
+    let alone = runtime.block_on(alone(&server));
+    let here = runtime.block_on(on_this_runtime(&server));
+    let beside = Beside { memory, redis, alone, here, peer };
     for tasks in TASKS {
         many_tasks(table, size, tasks, &server, &runtime, &beside);
     }
@@ -40,6 +42,8 @@ struct Beside {
     redis: Engine,
     /// As `redis`, with a command for each call.
     alone: Engine,
+    /// As `redis`, with its calls on the runtime of the callers.
+    here: Engine,
     /// The plainest peer: one `SET NX` a lock, no renewal, no notice, no queue.
     peer: LockManager,
 }
@@ -49,6 +53,11 @@ async fn alone(server: &RedisServer) -> Engine {
     let mut config = EngineConfig::default();
     config.group_commit_max = 1;
     Engine::builder(transport).config(config).build().await.expect("the server is up")
+}
+
+async fn on_this_runtime(server: &RedisServer) -> Engine {
+    let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
+    Engine::builder(transport).calls_on_current_runtime().build().await.expect("the server is up")
 }
 
 fn one_task(
@@ -89,31 +98,59 @@ fn many_tasks(
     runtime: &tokio::runtime::Runtime,
     beside: &Beside,
 ) {
-    let (mut on_memory, mut on_redis, mut alone, mut peer, mut limits) =
-        (vec![], vec![], vec![], vec![], vec![]);
-    let (mut used, mut client) = (vec![], server.client().expect("a connection"));
+    let (mut on_memory, mut alone, mut peer, mut limits) = (vec![], vec![], vec![], vec![]);
+    let (mut redis, mut here) = (Ours::default(), Ours::default());
+    let mut client = server.client().expect("a connection");
     let (clients, pipeline) = if tasks > 8 { (50, 16) } else { (tasks, 1) };
     for _ in 0..size.rounds {
         on_memory.push(runtime.block_on(pairs_per_second(&beside.memory, tasks, size.pairs * 2)));
-        used.push(Used::by(&mut client, size.pairs, || {
-            on_redis.push(runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs)));
-        }));
+        redis.run(&mut client, size.pairs, || {
+            runtime.block_on(pairs_per_second(&beside.redis, tasks, size.pairs))
+        });
+        here.run(&mut client, size.pairs, || {
+            runtime.block_on(pairs_per_second(&beside.here, tasks, size.pairs))
+        });
         alone.push(runtime.block_on(pairs_per_second(&beside.alone, tasks, size.pairs)));
         peer.push(runtime.block_on(pairs_per_second_of_peer(&beside.peer, tasks, size.pairs)));
         limits.push(raw::pairs_per_second(server, clients, pipeline, size.pairs));
     }
-    let ratio = Spread::of_ratios(&on_redis, &limits);
-    let to_peer = Spread::of_ratios(&on_redis, &peer);
-    let gain = Spread::of_ratios(&on_redis, &alone);
+    let gain = Spread::of_ratios(&redis.rates, &alone);
     table.add("", format!("memory, {tasks} tasks"), Spread::of(on_memory), "pairs/s");
-    table.add("", format!("redis, {tasks} tasks"), Spread::of(on_redis), "pairs/s");
+    for (name, ours) in [("redis", &redis), ("redis, calls on the callers' runtime", &here)] {
+        let name = format!("{name}, {tasks} tasks");
+        ours.add_to(table, &name);
+        table.add("", format!("{name} / rslock"), Spread::of_ratios(&ours.rates, &peer), "x");
+        let to_raw = Spread::of_ratios(&ours.rates, &limits);
+        table.add("", format!("{name} / raw({clients}, {pipeline})"), to_raw, "x");
+    }
     table.add("", format!("redis, {tasks} tasks, a command for each call"), Spread::of(alone), "pairs/s");
     table.add("", format!("redis, {tasks} tasks / a command for each call"), gain, "x");
-    Used::add_to(table, tasks, &used);
     table.add("", format!("rslock, {tasks} tasks"), Spread::of(peer), "pairs/s");
-    table.add("", format!("redis, {tasks} tasks / rslock"), to_peer, "x");
     table.add("", format!("raw({clients}, {pipeline})"), Spread::of(limits), "pairs/s");
-    table.add("", format!("redis, {tasks} tasks / raw({clients}, {pipeline})"), ratio, "x");
+}
+
+/// The rounds of one engine.
+#[derive(Default)]
+struct Ours {
+    rates: Vec<f64>,
+    used: Vec<Used>,
+}
+
+impl Ours {
+    fn run(&mut self, client: &mut RawClient, pairs: usize, round: impl FnOnce() -> f64) {
+        self.used.push(Used::by(client, pairs, || self.rates.push(round())));
+    }
+
+    fn add_to(&self, table: &mut Table, name: &str) {
+        table.add("", name.to_owned(), Spread::of(self.rates.clone()), "pairs/s");
+        let mut add = |what, figure: fn(&Used) -> f64, unit| {
+            let spread = Spread::of(self.used.iter().map(figure).collect());
+            table.add("", format!("{name}, {what}"), spread, unit);
+        };
+        add("commands a pair", |used| used.commands, "commands");
+        add("processor time of the client a pair", |used| used.client_micros, "us");
+        add("processor time of the server a pair", |used| used.server_micros, "us");
+    }
 }
 
 /// What a pair has used in one round.
@@ -135,16 +172,6 @@ impl Used {
             client_micros: micros(ours.cpu_seconds),
             server_micros: micros(server.cpu_seconds),
         }
-    }
-
-    fn add_to(table: &mut Table, tasks: usize, rounds: &[Self]) {
-        let mut add = |what, figure: fn(&Self) -> f64, unit| {
-            let spread = Spread::of(rounds.iter().map(figure).collect());
-            table.add("", format!("redis, {tasks} tasks, {what}"), spread, unit);
-        };
-        add("commands a pair", |used| used.commands, "commands");
-        add("processor time of the client a pair", |used| used.client_micros, "us");
-        add("processor time of the server a pair", |used| used.server_micros, "us");
     }
 }
 

@@ -10,9 +10,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime, sync::watch};
+use tokio::{sync::watch, task::AbortHandle};
 
 use crate::{
+    calls_runtime::CallsRuntime,
     clock::{Clock, Instant},
     config::EngineConfig,
     error::AcquireError,
@@ -41,7 +42,7 @@ pub(crate) struct Core {
     pub(crate) events: Events,
     pub(crate) calls: LaneSlot,
     pub(crate) renewals: LaneSlot,
-    calls_runtime: runtime::Handle,
+    calls_runtime: CallsRuntime,
     threads: OnceLock<ThreadsOfEngine>,
     pub(crate) pending_tasks: Arc<PendingTasks>,
     life: AtomicU8,
@@ -60,7 +61,7 @@ impl Core {
         config: EngineConfig,
         capabilities: Capabilities,
         events: Events,
-        calls_runtime: runtime::Handle,
+        calls_runtime: CallsRuntime,
     ) -> Self {
         let label = config.own_label().ok().flatten().unwrap_or_else(process_name::label); // it has been checked
         Self {
@@ -86,14 +87,15 @@ impl Core {
         }
     }
 
-    /// Runs a task on the calls thread until it is done or the engine has ended.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.calls_runtime.spawn(task));
+    /// Runs a task on the calls thread until it is done or the engine has ended. As
+    /// [`CallsRuntime::spawn`], hold no lock that the drop of the task takes.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.calls_runtime.spawn(task)
     }
 
-    /// The runtime of the calls thread.
-    pub(crate) fn calls_handle(&self) -> runtime::Handle {
-        self.calls_runtime.clone()
+    /// Whether a runtime of the user sends the calls, in place of a thread of the engine.
+    pub(crate) fn calls_on_users_runtime(&self) -> bool {
+        self.calls_runtime.is_users()
     }
 
     /// Records the threads on which the engine runs, so that another engine can share them.

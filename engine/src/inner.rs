@@ -62,6 +62,13 @@ impl Inner {
         })
     }
 
+    /// Closes both lanes. A call that was not sent has no answer.
+    pub(crate) fn close_lanes(&self) {
+        self.calls.close();
+        self.renewals.close();
+        self.group_commit.close();
+    }
+
     /// Resolves when every release that was begun is answered, no entry is being served, and every owner is closed.
     pub(crate) async fn settled(&self) {
         loop {

@@ -21,6 +21,7 @@ compile_error!(
 mod acquire;
 pub mod blocking;
 mod boxed_error;
+mod calls_runtime;
 pub mod clock;
 mod compose;
 mod config;
@@ -51,6 +52,7 @@ mod recipes;
 mod release;
 mod renewal;
 pub mod routing;
+mod runtime_end;
 mod serialized;
 mod shared_threads;
 mod span;

@@ -3,9 +3,10 @@
 //! A subscriber is user code: it can panic (`tracing_subscriber::fmt` does when stderr is closed), block or be slow. So
 //! a line from an engine's thread is put into a queue of [`LINES_MAX`] lines, and a thread of the process,
 //! `leasehold-log`, passes it to the subscriber. A line that finds the queue full is dropped and counted. The next line
-//! that is written is followed by a warning with the count. On any other thread, and with
-//! [`on_current_runtime`](crate::EngineBuilder::on_current_runtime), lines are written in place. A panic of the
-//! subscriber is caught, and its line counts as dropped.
+//! that is written is followed by a warning with the count. On any other thread lines are written in place: also what an engine
+//! does on a runtime of the user, by [`on_current_runtime`](crate::EngineBuilder::on_current_runtime) or
+//! [`calls_on_current_runtime`](crate::EngineBuilder::calls_on_current_runtime). A panic of the subscriber is caught, and its
+//! line counts as dropped.
 
 use std::{
     cell::Cell,

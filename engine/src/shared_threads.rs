@@ -4,13 +4,13 @@ use std::sync::{Arc, Weak};
 
 use tokio::{runtime::Handle, sync::watch};
 
-use crate::clock::Clock;
+use crate::{calls_runtime::CallsRuntime, clock::Clock};
 
 /// The running threads of one or several engines. Each engine holds a value until it has sent what was queued. The
 /// threads end when the last value is dropped.
 #[derive(Clone)]
 pub(crate) struct SharedThreads {
-    calls: Handle,
+    calls: CallsRuntime,
     renewal: Handle,
     clock: Clock,
     in_use: Arc<watch::Sender<()>>,
@@ -18,18 +18,18 @@ pub(crate) struct SharedThreads {
 
 /// The same, without keeping the threads from ending.
 pub(crate) struct ThreadsOfEngine {
-    calls: Handle,
+    calls: CallsRuntime,
     renewal: Handle,
     clock: Clock,
     in_use: Weak<watch::Sender<()>>,
 }
 
 impl SharedThreads {
-    pub(crate) fn new(calls: Handle, renewal: Handle, clock: Clock) -> Self {
+    pub(crate) fn new(calls: CallsRuntime, renewal: Handle, clock: Clock) -> Self {
         Self { calls, renewal, clock, in_use: Arc::new(watch::Sender::new(())) }
     }
 
-    pub(crate) fn calls(&self) -> Handle {
+    pub(crate) fn calls(&self) -> CallsRuntime {
         self.calls.clone()
     }
 

@@ -1,18 +1,20 @@
 //! The engine's two threads, each with a current-thread runtime: *calls* (acquire, release, notices, topology) and
-//! *renewal*. Several engines of a process may share them. For paused time the caller's runtime replaces both.
+//! *renewal*. Several engines of a process may share them. A runtime of the user may replace the calls
+//! thread; for paused time it replaces both.
 //!
 //! No user code runs on these threads: a recorder is called on its own thread, and log lines are written by a thread of
 //! the process (`metrics/user.rs`, `log.rs`). A service that panics nevertheless is restarted (`supervisor.rs`).
 //!
-//! The user's runtime owns no part of the engine: blocked application workers lose no lease, and a runtime that is shut
-//! down leaks nothing.
+//! By default the user's runtime owns no part of the engine: blocked application workers delay no call, and a runtime that is
+//! shut down ends nothing. It never owns the renewal of leases, except for paused time: blocked workers lose no lease.
 
-use std::{io, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use tokio::runtime::{self, Handle};
 
 use crate::{
     acquire::bulk_limiter,
+    calls_runtime::CallsRuntime,
     clock::Clock,
     error::BuildError,
     inner::Inner,
@@ -20,6 +22,7 @@ use crate::{
     metrics::{self, Classes, Recorder, UserRecorder},
     release::reconcile,
     renewal,
+    runtime_end::EndsWithRuntime,
     shared_threads::SharedThreads,
     supervisor,
 };
@@ -30,6 +33,11 @@ pub(crate) enum Threads {
         calls: OwnRuntime,
         renewal: OwnRuntime,
     },
+    /// The calls run on a runtime of the user; renewal has a thread of its own.
+    RenewalOnly {
+        calls: Handle,
+        renewal: OwnRuntime,
+    },
     Callers(Handle),
     /// Those of another engine.
     Shared(SharedThreads),
@@ -38,16 +46,17 @@ pub(crate) enum Threads {
 impl Threads {
     /// Two runtimes of the engine's own.
     pub(crate) fn own() -> Result<Self, BuildError> {
-        let refused = |error: io::Error| BuildError::Threads(error.to_string());
-        Ok(Self::Own {
-            calls: OwnRuntime::new().map_err(refused)?,
-            renewal: OwnRuntime::new().map_err(refused)?,
-        })
+        Ok(Self::Own { calls: OwnRuntime::new()?, renewal: OwnRuntime::new()? })
+    }
+
+    /// The runtime that polls this call, and one of the engine's own for renewal.
+    pub(crate) fn renewal_only() -> Result<Self, BuildError> {
+        Ok(Self::RenewalOnly { calls: current()?, renewal: OwnRuntime::new()? })
     }
 
     /// The runtime that polls this call.
     pub(crate) fn callers() -> Result<Self, BuildError> {
-        Handle::try_current().map(Self::Callers).map_err(|error| BuildError::Threads(error.to_string()))
+        current().map(Self::Callers)
     }
 
     /// Where the user's recorder is called: on its own thread, or in place on the runtime of a test.
@@ -68,23 +77,25 @@ impl Threads {
 
     pub(crate) fn clock(&self) -> Clock {
         match self {
-            Self::Own { .. } => Clock::Boot,
+            Self::Own { .. } | Self::RenewalOnly { .. } => Clock::Boot,
             Self::Callers(_) => Clock::Tokio,
             Self::Shared(threads) => threads.clock(),
         }
     }
 
-    pub(crate) fn calls(&self) -> Handle {
+    pub(crate) fn calls(&self) -> CallsRuntime {
         match self {
-            Self::Own { calls, .. } => calls.handle(),
-            Self::Callers(handle) => handle.clone(),
+            Self::Own { calls, .. } => CallsRuntime::own(calls.handle()),
+            Self::RenewalOnly { calls: handle, .. } | Self::Callers(handle) => {
+                CallsRuntime::users(handle.clone())
+            }
             Self::Shared(threads) => threads.calls(),
         }
     }
 
     pub(crate) fn renewal(&self) -> Handle {
         match self {
-            Self::Own { renewal, .. } => renewal.handle(),
+            Self::Own { renewal, .. } | Self::RenewalOnly { renewal, .. } => renewal.handle(),
             Self::Callers(handle) => handle.clone(),
             Self::Shared(threads) => threads.renewal(),
         }
@@ -112,24 +123,33 @@ impl Threads {
         let draining = drain_and_stop(inner.clone());
         let shared = match &self {
             Self::Shared(threads) => threads.clone(),
-            Self::Own { .. } | Self::Callers(_) => {
+            Self::Own { .. } | Self::RenewalOnly { .. } | Self::Callers(_) => {
                 SharedThreads::new(self.calls(), self.renewal(), self.clock())
             }
         };
         inner.note_threads(&shared);
+        let (renewing, draining) = (with(renewing, shared.clone()), with(draining, shared.clone()));
+        let unused = shared.unused();
         match self {
             Self::Own { calls, renewal } => {
-                let [renewal_unused, calls_unused] = [shared.unused(), shared.unused()];
-                spawn("leasehold-renewal", renewal, then(with(renewing, shared.clone()), renewal_unused))?;
-                spawn("leasehold-calls", calls, then(with(draining, shared), calls_unused))
+                spawn("leasehold-renewal", renewal, then(renewing, unused))?;
+                spawn("leasehold-calls", calls, then(draining, shared.unused()))?;
+            }
+            Self::RenewalOnly { renewal, .. } => {
+                spawn("leasehold-renewal", renewal, then(renewing, unused))?;
+                shared.calls().spawn(draining);
             }
             Self::Callers(_) | Self::Shared(_) => {
-                drop(shared.renewal().spawn(with(renewing, shared.clone())));
-                drop(shared.calls().spawn(with(draining, shared)));
-                Ok(())
+                drop(shared.renewal().spawn(renewing));
+                shared.calls().spawn(draining);
             }
         }
+        Ok(())
     }
+}
+
+fn current() -> Result<Handle, BuildError> {
+    Handle::try_current().map_err(|error| BuildError::Threads(error.to_string()))
 }
 
 /// Runs the service, and keeps the threads until it is done.
@@ -158,16 +178,19 @@ where
 
 // The calls thread lives until the engine ends. Then it sends what is queued and waits for what is in flight, for at
 // most one command timeout: releases, an ask whose caller has gone, owners that are being closed.
-async fn drain_and_stop(inner: Arc<Inner>) {
-    inner.ended().await;
-    let timeout = inner.clock.sleep_until(inner.clock.now() + inner.config.command_timeout());
-    tokio::select! {
-        () = inner.settled() => {}
-        () = timeout => {}
+fn drain_and_stop(inner: Arc<Inner>) -> impl Future<Output = ()> + Send {
+    let ends_with_runtime = EndsWithRuntime::new(&inner); // also if the runtime never polls the future
+    async move {
+        inner.ended().await;
+        let timeout = inner.clock.sleep_until(inner.clock.now() + inner.config.command_timeout());
+        tokio::select! {
+            () = inner.settled() => {}
+            () = timeout => {}
+        }
+        inner.leave();
+        inner.close_lanes();
+        ends_with_runtime.done();
     }
-    inner.leave();
-    inner.calls.close();
-    inner.renewals.close();
 }
 
 /// A runtime that may be dropped anywhere. A plain runtime panics when it is dropped where blocking is not allowed, for
@@ -175,8 +198,9 @@ async fn drain_and_stop(inner: Arc<Inner>) {
 pub(crate) struct OwnRuntime(Option<runtime::Runtime>);
 
 impl OwnRuntime {
-    fn new() -> io::Result<Self> {
-        runtime::Builder::new_current_thread().enable_all().build().map(|runtime| Self(Some(runtime)))
+    fn new() -> Result<Self, BuildError> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map(|runtime| Self(Some(runtime))).map_err(|error| BuildError::Threads(error.to_string()))
     }
 
     fn handle(&self) -> Handle {

@@ -12,6 +12,7 @@ mod tally;
 
 mod audits;
 mod bad_access;
+mod calls_runtime;
 mod closing;
 mod composition_counts;
 mod conservation;

@@ -261,6 +261,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        calls_runtime::CallsRuntime,
         clock::Clock,
         config::EngineConfig,
         metrics::{Classes, Events},
@@ -295,7 +296,7 @@ mod tests {
     fn core() -> Arc<Core> {
         let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
         let capabilities = Capabilities::new("test", Duration::from_secs(86_400));
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = CallsRuntime::users(tokio::runtime::Handle::current());
         Arc::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
     }
 

@@ -155,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        calls_runtime::CallsRuntime,
         clock::Clock,
         config::EngineConfig,
         inner::Inner,
@@ -166,7 +167,7 @@ mod tests {
     fn engine() -> Arc<Inner> {
         let capabilities = Capabilities::new("test", Duration::from_secs(86_400)).with_notices();
         let events = Events::new(None, None, Arc::new(Classes::new(&BTreeMap::new())));
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = CallsRuntime::users(tokio::runtime::Handle::current());
         Inner::new(Core::new(Clock::Tokio, EngineConfig::default(), capabilities, events, runtime))
     }
 

@@ -32,8 +32,8 @@ impl Turns {
     pub(super) fn listen(&mut self, inner: &Inner, key: &Arc<LockKey>, place: PlaceId, owner: Owner) {
         let Some(lane) = inner.calls.lane() else { return };
         let cursor = WatchCursor::new(lane.watch_turn(key, owner));
-        let task = inner.calls_handle().spawn(pass_on(cursor, place, self.heard.clone()));
-        if let Some(earlier) = self.watches.insert(place, task.abort_handle()) {
+        let task = inner.spawn(pass_on(cursor, place, self.heard.clone()));
+        if let Some(earlier) = self.watches.insert(place, task) {
             earlier.abort();
         }
     }

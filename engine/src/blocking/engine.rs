@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{block_on, latch::Latch, lock::Lock, rw_lock::RwLock, semaphore::Semaphore};
-use crate::{BuildError, EngineBuilder, Invalid, ReentryScope, ShutdownReport, clock::Clock};
+use crate::{BuildError, EngineBuilder, Invalid, ReentryScope, ShutdownReport};
 
 /// An engine for threads. A clone is a cheap handle of the same engine. [`Engine::build`] makes it, or
 /// [`Engine::new`] from an engine that async code uses too.
@@ -39,7 +39,8 @@ impl Engine {
     ///
     /// # Errors
     /// As [`EngineBuilder::build`]. [`BuildError::Invalid`] also for a builder with
-    /// [`on_current_runtime`](EngineBuilder::on_current_runtime).
+    /// [`on_current_runtime`](EngineBuilder::on_current_runtime) or
+    /// [`calls_on_current_runtime`](EngineBuilder::calls_on_current_runtime).
     ///
     /// # Panics
     /// Inside async code; see [the module](super).
@@ -66,8 +67,9 @@ impl Engine {
     /// The blocking form of an engine. Both forms can be used at the same time.
     ///
     /// # Errors
-    /// [`Invalid`]: the engine runs on a runtime of yours
-    /// ([`on_current_runtime`](EngineBuilder::on_current_runtime)). If that runtime stood still, a blocked thread would
+    /// [`Invalid`]: the engine, or its calls, run on a runtime of yours
+    /// ([`on_current_runtime`](EngineBuilder::on_current_runtime),
+    /// [`calls_on_current_runtime`](EngineBuilder::calls_on_current_runtime)). If that runtime stood still, a blocked thread would
     /// wait for ever.
     ///
     /// # Examples
@@ -86,9 +88,9 @@ impl Engine {
     /// # }
     /// ```
     pub fn new(engine: crate::Engine) -> Result<Self, Invalid> {
-        if engine.inner().clock == Clock::Tokio {
+        if engine.inner().calls_on_users_runtime() {
             let remedy = "runs on your runtime, which a blocked thread may keep from running; \
-                          build it without on_current_runtime";
+                          build it without on_current_runtime and calls_on_current_runtime";
             return Err(Invalid::new("engine", format_args!("{engine:?}"), remedy));
         }
         Ok(Self { engine })

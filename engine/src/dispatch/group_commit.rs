@@ -44,6 +44,8 @@ struct Queues {
     nodes: HashMap<NodeId, NodeQueue<Waiting>>,
     /// A task ends the calls that wait for too long.
     has_sweeper: bool,
+    /// Nothing is sent any more.
+    is_closed: bool,
 }
 
 /// A call in a queue.
@@ -117,11 +119,21 @@ impl GroupCommit {
 
     fn put(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
         let Some(node) = grouping_node(core, &call) else { return begin_alone(core, lane, call, answer_to) };
-        let mut queues = self.queues();
-        queues.nodes.entry(node).or_insert_with(NodeQueue::new).put(Waiting { call, answer_to });
-        drop(queues);
+        let refused = self.queues().put(node, Waiting { call, answer_to });
+        if refused.is_some() {
+            return; // dropped here, without the lock: its drop runs the code of others
+        }
         self.send_ready(core, lane, node);
         self.watch_over_waiting(core);
+    }
+
+    /// The engine sends nothing any more: the calls that wait, and all that follow, have no answer.
+    pub(crate) fn close(&self) {
+        let mut queues = self.queues();
+        queues.is_closed = true;
+        let waiting = queues.take_overdue(Instant::from_nanos(u64::MAX));
+        drop(queues); // before what waits: its drop runs the code of others
+        drop(waiting);
     }
 
     /// Sends what may be sent now.
@@ -203,6 +215,15 @@ impl GroupCommit {
 }
 
 impl Queues {
+    // Returns the call if nothing is sent any more.
+    fn put(&mut self, node: NodeId, waiting: Waiting) -> Option<Waiting> {
+        if self.is_closed {
+            return Some(waiting);
+        }
+        self.nodes.entry(node).or_insert_with(NodeQueue::new).put(waiting);
+        None
+    }
+
     fn next_overdue(&self) -> Option<Instant> {
         self.nodes.values().flat_map(NodeQueue::waiting).map(|waiting| waiting.call.execute_by).min()
     }

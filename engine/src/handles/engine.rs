@@ -34,7 +34,8 @@ use crate::{
 /// it loses.
 ///
 /// A clone is a cheap handle of the same engine. The engine has two threads of its own, or
-/// [shares](crate::EngineBuilder::threads_of) those of another engine. The threads live while a handle
+/// [shares](crate::EngineBuilder::threads_of) those of another engine, or has its calls
+/// [on your runtime](crate::EngineBuilder::calls_on_current_runtime). The threads live while a handle
 /// of the engine lives: an `Engine`, a [`Lock`], a [`Lease`](crate::Lease) or a [`ReentryScope`]. After the last handle
 /// is dropped, the threads send what is queued, for at most one `command_timeout` (default 1 s), and end. No caller
 /// waits for them. So a program that ends right after a drop leaves the key on the server until its ttl is over. Call

@@ -15,7 +15,7 @@ mod lock;
 mod permits;
 mod rw_lock;
 mod semaphore;
-mod shutdown;
+pub(crate) mod shutdown;
 mod wall_clock;
 
 pub use audit::AuditReport;

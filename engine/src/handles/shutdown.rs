@@ -36,9 +36,7 @@ struct Leaving {
 
 /// Runs a shutdown that has begun, at most until `until`.
 pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
-    inner.bulk_limiter.reject_acquires();
-    counters::call::dismiss_all(inner);
-    let mut leaving = release_all(inner, lose_everything(inner));
+    let mut leaving = release_all(inner, lose_all(inner));
     let confirm = async {
         for one in &mut leaving {
             one.confirmed = Some(is_confirmed((&mut one.answer).await.ok()));
@@ -57,8 +55,11 @@ pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
     report
 }
 
-// All leases are lost before any release is sent. Queued callers are answered.
-fn lose_everything(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
+/// Ends all leases as lost, and answers the callers that wait. Returns the leases that this call has lost: nothing is sent for
+/// them yet.
+pub(crate) fn lose_all(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
+    inner.bulk_limiter.reject_acquires();
+    counters::call::dismiss_all(inner);
     let (mut lost, mut callers) = (Vec::new(), Vec::new());
     // Callers first: a grant that arrives from then on finds no caller and is released.
     inner.table.for_each_busy(|_, slot: &mut Slot| {

@@ -48,7 +48,7 @@ else
   if type(probe) == 'table' then return probe end
 end
 
-local written = redis.pcall('hset', KEYS[1], ARGV[2], 1)
+local written = redis.pcall('hset', KEYS[1], ARGV[2], '1')
 if type(written) == 'table' then return written end
 local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
 if expires ~= 1 then

@@ -41,7 +41,7 @@ local function take(key, owner, ttl, ms)
   if not may('hdel', key, owner) then
     return 'NOPERM this user has no permission to run the \'hdel\' command on the lock\'s key'
   end
-  local written = call('hset', key, owner, 1)
+  local written = call('hset', key, owner, '1')
   if type(written) == 'table' then return written.err end
   local expires = call('pexpire', key, ttl)
   if expires ~= 1 then

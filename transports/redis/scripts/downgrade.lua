@@ -65,7 +65,7 @@ local raised = raise_lock()
 if type(raised) == 'table' then return undone(raised) end
 local may_delete = redis.pcall('hdel', lock, writer .. ':none')
 if type(may_delete) == 'table' then return undone(may_delete) end
-local written = redis.pcall('hset', lock, 'mode', 'read', owner, 1)
+local written = redis.pcall('hset', lock, 'mode', 'read', owner, '1')
 if type(written) == 'table' then return undone(written) end
 redis.call('hdel', lock, writer)
 

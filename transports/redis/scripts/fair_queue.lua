@@ -35,7 +35,7 @@ end
 
 local function take(has_place)
   may_undo()
-  call('hset', lock, owner, 1)
+  call('hset', lock, owner, '1')
   local expires = redis.pcall('pexpire', lock, ARGV[1])
   if expires ~= 1 then
     redis.pcall('hdel', lock, owner)

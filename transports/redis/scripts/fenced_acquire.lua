@@ -72,7 +72,7 @@ local function undone(reply)
   return reply
 end
 
-local written = redis.pcall('hset', lock, owner, 1)
+local written = redis.pcall('hset', lock, owner, '1')
 if type(written) == 'table' then return written end
 local expires = redis.pcall('pexpire', lock, ttl)
 if type(expires) == 'table' then return undone(expires) end

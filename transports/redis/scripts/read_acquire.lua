@@ -53,7 +53,7 @@ if not mine then
   -- question changes nothing.
   local may_undo = redis.pcall('hdel', lock, owner)
   if type(may_undo) == 'table' then return undone(may_undo) end
-  local written = redis.pcall('hset', lock, 'mode', 'read', owner, 1)
+  local written = redis.pcall('hset', lock, 'mode', 'read', owner, '1')
   if type(written) == 'table' then return undone(written) end
 end
 

@@ -50,7 +50,7 @@ else
   if type(probe) == 'table' then return probe end
 end
 
-local written = redis.pcall('hset', lock, 'mode', 'write', writer, 1)
+local written = redis.pcall('hset', lock, 'mode', 'write', writer, '1')
 if type(written) == 'table' then return written end
 local expires = redis.pcall('pexpire', lock, ttl)
 if expires ~= 1 then
