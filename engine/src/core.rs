@@ -93,6 +93,16 @@ impl Core {
         self.calls_runtime.spawn(task)
     }
 
+    /// Runs a task on a thread of the engine: on the calls thread, or on the renewal thread if the calls run on a runtime of the
+    /// user.
+    pub(crate) fn spawn_on_own_thread(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let threads = self.calls_on_users_runtime().then(|| self.threads()).flatten();
+        match threads {
+            Some(threads) => drop(threads.renewal().spawn(task)),
+            None => drop(self.spawn(task)),
+        }
+    }
+
     /// Whether a runtime of the user sends the calls, in place of a thread of the engine.
     pub(crate) fn calls_on_users_runtime(&self) -> bool {
         self.calls_runtime.is_users()

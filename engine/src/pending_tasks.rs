@@ -24,11 +24,15 @@ impl PendingTasks {
         TaskGuard(self.clone())
     }
 
+    pub(crate) fn are_done(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+
     /// Resolves when no background task is left.
     pub(crate) async fn done(&self) {
         loop {
             let none_left = self.none_left.notified();
-            if self.under_way.load(Ordering::Acquire) == 0 {
+            if self.are_done() {
                 return;
             }
             none_left.await;

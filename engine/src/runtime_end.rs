@@ -33,16 +33,23 @@ impl Drop for EndsWithRuntime {
 }
 
 fn end(inner: &Arc<Inner>) {
-    if inner.begin_shutdown() {
+    if has_work(inner) {
         log::line(Level::ERROR, || {
             tracing::error!(
                 "the runtime of the engine's calls was shut down before the engine: its leases are lost, and each lock is \
-                 free when its ttl is over; call Engine::shutdown first"
+                 free when its ttl is over; call Engine::shutdown first, and wait for it"
             );
         });
     }
+    inner.begin_shutdown();
     shutdown::lose_all(inner);
     inner.end();
     inner.leave();
     inner.close_lanes();
+}
+
+fn has_work(inner: &Inner) -> bool {
+    let totals = &inner.events.totals;
+    let work = [&totals.held, &totals.callers, &totals.served, &totals.closing];
+    work.into_iter().any(|count| count.value() > 0) || !inner.pending_tasks.are_done()
 }

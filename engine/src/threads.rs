@@ -8,7 +8,7 @@
 //! By default the user's runtime owns no part of the engine: blocked application workers delay no call, and a runtime that is
 //! shut down ends nothing. It never owns the renewal of leases, except for paused time: blocked workers lose no lease.
 
-use std::{sync::Arc, thread};
+use std::{sync::Arc, thread, time::Duration};
 
 use tokio::runtime::{self, Handle};
 
@@ -17,6 +17,7 @@ use crate::{
     calls_runtime::CallsRuntime,
     clock::Clock,
     error::BuildError,
+    guard,
     inner::Inner,
     log,
     metrics::{self, Classes, Recorder, UserRecorder},
@@ -149,7 +150,11 @@ impl Threads {
 }
 
 fn current() -> Result<Handle, BuildError> {
-    Handle::try_current().map_err(|error| BuildError::Threads(error.to_string()))
+    let current = Handle::try_current().map_err(|error| BuildError::Threads(error.to_string()))?;
+    // A runtime without timers panics here.
+    let has_timers = guard::call(|| drop(tokio::time::sleep(Duration::ZERO))).is_some();
+    let remedy = "the current runtime has no timers; build it with enable_all()";
+    has_timers.then_some(current).ok_or_else(|| BuildError::Threads(remedy.to_owned()))
 }
 
 /// Runs the service, and keeps the threads until it is done.

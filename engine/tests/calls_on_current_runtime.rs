@@ -197,6 +197,41 @@ fn l6_nothing_on_the_runtime_of_the_calls_outlives_the_engine() {
 }
 
 #[test]
+fn a_shutdown_that_the_end_of_the_runtime_cuts_off_names_every_lock() {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let engine = engine_on(&runtime, &MemoryTransport::new());
+    let held = ["b", "a"].map(|name| runtime.block_on(engine.lock(name).acquire()).expect("free"));
+    let report = thread::spawn(move || within_patience(async move { engine.shutdown(PATIENCE).await }));
+    thread::sleep(Duration::from_millis(300)); // nobody polls the runtime: the shutdown cannot begin
+    drop(runtime);
+    let report = report.join().expect("it ends");
+    assert_eq!((report.released, report.unconfirmed), (0, vec!["a".to_owned(), "b".to_owned()]));
+    assert!(held.iter().all(|lease| !lease.is_held()));
+}
+
+#[test]
+fn a_task_that_drops_a_lease_and_computes_on_keeps_the_next_caller_of_the_engine_waiting_for_nothing() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let engine = engine_on(&runtime, &MemoryTransport::new());
+    let lock = engine.lock("a").ttl(PATIENCE);
+    let held = runtime.block_on(lock.acquire()).expect("free");
+    let waits = lock.clone();
+    let next = runtime.spawn(async move {
+        let lease = waits.acquire().await.expect("handed off");
+        (Instant::now(), lease)
+    });
+    thread::sleep(Duration::from_millis(50));
+    let computes = runtime.spawn(async move {
+        drop(held);
+        thread::sleep(3 * SECOND);
+        Instant::now()
+    });
+    let (granted, lease) = within_patience(next).expect("no panic");
+    assert!(granted < within_patience(computes).expect("no panic"), "granted after the computation");
+    drop(lease);
+}
+
+#[test]
 fn without_a_runtime_or_with_paused_time_or_for_blocking_calls_it_is_refused() {
     let builder = || Engine::builder(MemoryTransport::new()).calls_on_current_runtime();
     assert!(matches!(builder().connect_later(), Err(BuildError::Threads(_))));
@@ -204,7 +239,15 @@ fn without_a_runtime_or_with_paused_time_or_for_blocking_calls_it_is_refused() {
     let refused = paused.block_on(builder().build());
     let Err(BuildError::Invalid(why)) = refused else { panic!("{refused:?}") };
     assert!(why.remedy.contains("on_current_runtime()"), "{why}");
+    let without_timers = Builder::new_current_thread().build().expect("a runtime");
+    let refused = without_timers.block_on(builder().build());
+    assert!(matches!(&refused, Err(BuildError::Threads(why)) if why.contains("enable_all")), "{refused:?}");
     let runtime = one_worker();
+    let not_polled = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let inside = not_polled.enter();
+    let refused = blocking::Engine::build(builder());
+    drop(inside);
+    assert!(matches!(&refused, Err(BuildError::Invalid(why)) if why.field == "builder"), "{refused:?}");
     let engine = runtime.block_on(builder().build()).expect("built");
     let refused = blocking::Engine::new(engine).expect_err("a blocked thread could wait for itself");
     assert!(refused.remedy.contains("without on_current_runtime and calls_on_current_runtime"), "{refused}");

@@ -60,6 +60,9 @@ impl Engine {
     /// ```
     #[track_caller]
     pub fn build(builder: EngineBuilder) -> Result<Self, BuildError> {
+        if builder.calls_on_users_runtime() {
+            return Err(BuildError::Invalid(on_your_runtime("builder", &builder)));
+        }
         let engine = block_on(builder.build())?;
         Self::new(engine).map_err(BuildError::Invalid)
     }
@@ -89,9 +92,7 @@ impl Engine {
     /// ```
     pub fn new(engine: crate::Engine) -> Result<Self, Invalid> {
         if engine.inner().calls_on_users_runtime() {
-            let remedy = "runs on your runtime, which a blocked thread may keep from running; \
-                          build it without on_current_runtime and calls_on_current_runtime";
-            return Err(Invalid::new("engine", format_args!("{engine:?}"), remedy));
+            return Err(on_your_runtime("engine", &engine));
         }
         Ok(Self { engine })
     }
@@ -286,4 +287,10 @@ impl Engine {
     pub fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         block_on(self.engine.shutdown(timeout))
     }
+}
+
+fn on_your_runtime(field: &'static str, value: &dyn std::fmt::Debug) -> Invalid {
+    let remedy = "runs on your runtime, which a blocked thread may keep from running; \
+                  build it without on_current_runtime and calls_on_current_runtime";
+    Invalid::new(field, format_args!("{value:?}"), remedy)
 }

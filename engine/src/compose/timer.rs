@@ -14,8 +14,7 @@ use crate::inner::Inner;
 pub(crate) async fn sleep(engines: &[Arc<Inner>], time: Duration) {
     let Some(first) = engines.first() else { return };
     let end = first.clock.now() + time;
-    loop {
-        let Some(engine) = engines.iter().find(|engine| engine.check_open().is_ok()) else { return };
+    for engine in engines.iter().filter(|engine| engine.check_open().is_ok()) {
         let left = end - first.clock.now();
         if started(engine, left).await.is_ok() {
             return;

@@ -10,7 +10,7 @@ use crate::{
     clock::{self, Instant},
     config::EngineConfig,
     core::Core,
-    error::{BuildError, Invalid},
+    error::{AcquireError, BuildError, Invalid},
     fencing::FencingMode,
     inner::Inner,
     log,
@@ -372,19 +372,24 @@ impl EngineBuilder {
     /// `connect_later` is called. Renewal keeps a thread of its own. Default: the engine has a thread of its own for its calls
     /// too.
     ///
-    /// A call then crosses no thread. With a Redis server on the same machine that was 2.7 times as many pairs of acquire and
-    /// release a second from 8 tasks, and 1.8 times from 256 (`benches/README.md`). In return the calls depend on your runtime:
+    /// A call of a task of that runtime then goes to no thread of the engine and back: more pairs of acquire and release a second,
+    /// and less processor time for each (figures in `benches/README.md`). In return the calls depend on your runtime:
     ///
-    /// - While its workers are blocked, no call is sent or answered, and a dropped lease is not released. Leases are renewed,
-    ///   and [`Lease::lost`](crate::Lease::lost) and deadlines are in time.
+    /// - While its workers are blocked, no call is sent or answered, and no dropped lease is released. That includes all limits
+    ///   of time: [`Lock::wait`](crate::Lock::wait), `unavailable_after`, the time of [`Engine::shutdown`]. A caller of a fair lock loses its
+    ///   place after 4 s of it. Leases are renewed, and [`Lease::lost`](crate::Lease::lost) and deadlines are in time.
+    /// - A task that drops a lease and goes on without an `await` delays the release until its next `await`; with
+    ///   `release().await` it does not.
     /// - A current-thread runtime sends nothing while nobody polls it.
     /// - If it is shut down before the engine, the engine ends with it, and nothing is released: each lease is lost with
     ///   [`LossReason::Shutdown`](crate::LossReason::Shutdown), each caller gets
     ///   [`AcquireError::ShuttingDown`](crate::AcquireError::ShuttingDown), and each lock is free when its ttl is over. So build
     ///   the engine on the runtime of the process, not on that of a single test or job, and call [`Engine::shutdown`] first.
     ///
-    /// The engine keeps its own clock: a test with paused time needs [`on_current_runtime`](Self::on_current_runtime).
-    /// [`blocking::Engine`](crate::blocking::Engine) refuses such an engine.
+    /// The runtime needs its timers and its I/O driver (`enable_all`). The engine keeps its own clock: a test with paused time
+    /// needs [`on_current_runtime`](Self::on_current_runtime), and `tokio::time::pause` must not be called later. An engine with
+    /// [`threads_of`](Self::threads_of) this one depends on the runtime too. [`blocking::Engine`](crate::blocking::Engine)
+    /// refuses both.
     ///
     /// # Examples
     /// ```
@@ -403,6 +408,15 @@ impl EngineBuilder {
     pub fn calls_on_current_runtime(mut self) -> Self {
         self.runs_on = RunsOn::CurrentRuntimeAndOwnThread;
         self
+    }
+
+    /// Whether a runtime of the user is to send the calls.
+    pub(crate) fn calls_on_users_runtime(&self) -> bool {
+        match &self.runs_on {
+            RunsOn::OwnThreads => false,
+            RunsOn::CurrentRuntimeAndOwnThread | RunsOn::CurrentRuntime => true,
+            RunsOn::ThreadsOf(engine) => engine.inner().calls_on_users_runtime(),
+        }
     }
 
     /// Runs the engine on the two threads of another engine, with its clock. So the engines of a
@@ -468,6 +482,7 @@ impl EngineBuilder {
         for opened in [calls.await, renewals.await] {
             opened.map_err(|last_error| refusal(last_error, &inner))?;
         }
+        check_runs(&inner)?;
         Ok(engine)
     }
 
@@ -586,7 +601,17 @@ fn open(
     async move { opened.await.unwrap_or_else(|_| Err(inner.calls.last_error())) }
 }
 
+// The runtime of the calls may be shut down meanwhile, or before.
+fn check_runs(inner: &Inner) -> Result<(), BuildError> {
+    let ended =
+        |_: AcquireError| BuildError::Threads("the runtime of the engine's calls was shut down".into());
+    inner.check_open().map_err(ended)
+}
+
 fn refusal(last_error: TransportError, inner: &Inner) -> BuildError {
+    if let Err(ended) = check_runs(inner) {
+        return ended;
+    }
     if last_error.kind.is_final() {
         return BuildError::Refused(last_error);
     }

@@ -583,11 +583,12 @@ impl Engine {
         }
         let (sender, report) = tokio::sync::oneshot::channel();
         let until = inner.clock.now() + timeout;
+        let if_cut_off = inner.calls_on_users_runtime().then(|| ShutdownReport::unconfirmed_all(&inner));
         inner.spawn({
             let inner = inner.clone();
             async move { drop(sender.send(shutdown::run(&inner, until).await)) }
         });
-        let report = report.await.unwrap_or_default();
+        let report = report.await.unwrap_or_else(|_| if_cut_off.unwrap_or_default());
         inner.end();
         report
     }

@@ -13,6 +13,7 @@ use crate::{
     error::ReleaseError,
     guard,
     inner::Inner,
+    key::LockKey,
     lease::{shared::LeaseCore, state::LossReason},
     release::{bulk::BulkRelease, in_progress::ReleaseInProgress, loss},
 };
@@ -25,6 +26,16 @@ pub struct ShutdownReport {
     pub released: usize,
     /// The names of the locks whose release was not confirmed in time. Such a lock is free when its ttl is over.
     pub unconfirmed: Vec<String>,
+}
+
+impl ShutdownReport {
+    /// For a shutdown that the end of its runtime cuts off: it confirms nothing.
+    pub(super) fn unconfirmed_all(inner: &Inner) -> Self {
+        let mut open = inner.reconciler.names();
+        inner.table.for_each_lease(|lease| open.push(lease.key.clone()));
+        inner.table.for_each_busy(|key, _| open.push(key.clone()));
+        Self { released: 0, unconfirmed: each_once(names(&open)) }
+    }
 }
 
 /// A lease that is being released, and whether its release is confirmed: `None` until it is answered.
@@ -105,7 +116,7 @@ fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
     let mut open = inner.reconciler.names();
     inner.table.for_each_busy(|key, slot| open.extend(slot.driven.then(|| key.clone())));
     open.extend(inner.counters.keys());
-    let mut unconfirmed: Vec<String> = open.iter().map(|key| key.name().to_owned()).collect();
+    let mut unconfirmed = names(&open);
     let mut released = 0;
     for one in leaving {
         // Leases after the one that is waited for may have been answered too.
@@ -115,9 +126,17 @@ fn report(inner: &Inner, leaving: &mut [Leaving]) -> ShutdownReport {
             false => unconfirmed.push(one.lease.key.name().to_owned()),
         }
     }
-    unconfirmed.sort_unstable();
-    unconfirmed.dedup();
-    ShutdownReport { released, unconfirmed }
+    ShutdownReport { released, unconfirmed: each_once(unconfirmed) }
+}
+
+fn names(keys: &[Arc<LockKey>]) -> Vec<String> {
+    keys.iter().map(|key| key.name().to_owned()).collect()
+}
+
+fn each_once(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The longest time that a shutdown waits for the user's recorder.

@@ -100,7 +100,7 @@ pub(crate) fn release_in_turn(
 }
 
 // A caller of release awaits its answer, and then the receiver runs that was woken on this thread. Who drops a lease may go on
-// without an await, and tokio gives the task that was woken last to no other thread: so the calls thread wakes it.
+// without an await, and tokio gives the task that was woken last to no other thread: so a thread of the engine wakes it.
 fn handle_hand_off(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, next: Box<Installed>, how: ReleasedBy) {
     count_end(inner, lease);
     inner.inboxes.cancel_known(lease);
@@ -111,7 +111,7 @@ fn handle_hand_off(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, next: Box<Install
         ReleasedBy::ByCall => delivery::deliver(inner, *next, true),
         ReleasedBy::ByDrop => {
             let engine = inner.clone();
-            inner.spawn(async move { delivery::deliver(&engine, *next, true) });
+            inner.spawn_on_own_thread(async move { delivery::deliver(&engine, *next, true) });
         }
     }
 }

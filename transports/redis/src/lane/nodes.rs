@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    panic::resume_unwind,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +16,7 @@ use leasehold::{
     routing::{slot::Slot, topology::NodeId},
     transport::{ErrorKind, LaneStats, OpenLane, TransportError},
 };
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, task::JoinError};
 use tracing::Level;
 
 use super::{node::Node, task::Task, topology_publisher::TopologyPublisher};
@@ -52,6 +53,14 @@ struct RedirectCounts {
 struct NodeHandle {
     node: Arc<Node>,
     _tasks: Vec<Task>,
+}
+
+/// A panic of the attempt goes on. The attempt may also have been dropped with its runtime.
+fn not_tried(failed: JoinError) -> TransportError {
+    match failed.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(_) => TransportError::without_effect(ErrorKind::Unreachable, None, "the runtime was shut down"),
+    }
 }
 
 impl Nodes {
@@ -111,7 +120,7 @@ impl Nodes {
         let mut reached = Vec::new();
         let mut errors = Vec::new();
         while let Some(attempt) = attempts.join_next().await {
-            match attempt.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+            match attempt.unwrap_or_else(|failed| Err(not_tried(failed))) {
                 Ok(opened) => reached.push(opened),
                 Err(error) => errors.push(error),
             }

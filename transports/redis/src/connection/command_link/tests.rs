@@ -64,6 +64,26 @@ async fn requests_of_one_moment_go_out_in_one_write_and_each_gets_its_own_reply(
     assert!(!link.traffic().is_waiting());
 }
 
+// The first of the later tasks wakes the task of the link, which would run before the others.
+#[tokio::test(start_paused = true)]
+async fn while_the_server_is_busy_requests_of_tasks_that_are_ready_go_out_in_one_write() {
+    let (link, mut server) = linked();
+    let link = std::sync::Arc::new(link);
+    let spawned = |command| {
+        let link = link.clone();
+        tokio::spawn(async move { ask(&link, command).await })
+    };
+    let first = spawned("A");
+    assert_eq!(read(&mut server).await, "*1\r\n$1\r\nA\r\n", "an idle server gets it at once");
+    let later = ["B", "C", "D"].map(spawned);
+    assert_eq!(read(&mut server).await, "*1\r\n$1\r\nB\r\n*1\r\n$1\r\nC\r\n*1\r\n$1\r\nD\r\n");
+    say(&mut server, ":1\r\n:2\r\n:3\r\n:4\r\n").await.expect("open");
+    assert_eq!(number(first.await.expect("no panic")), 1);
+    for (place, later) in later.into_iter().enumerate() {
+        assert_eq!(number(later.await.expect("no panic")), place as i64 + 2);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_is_read_however_it_is_cut() {
     let (link, mut server) = linked();
