@@ -3,6 +3,7 @@
 mod begun;
 mod by_key;
 mod counters;
+mod exclusive;
 mod fair;
 pub mod faults;
 mod hold;

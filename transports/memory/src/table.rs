@@ -1,9 +1,7 @@
 //! The table of holds. Pure: it has keys, holds and the given moment, but no lanes, locks or notices.
 //!
 //! It keeps these rules of the transport contract:
-//! - The key of an exclusive lock has at most one hold. [`ReadWriteLocks`] keeps the holds of the other keys.
-//! - An expired hold counts as absent. It is replaced or removed by the next write to its key, or by a sweep before the
-//!   map would grow.
+//! - The holds are those of [`ExclusiveLocks`], [`ReadWriteLocks`] and [`FairLocks`].
 //! - No acquire and no renewal shortens a hold. Nothing is executed after its `execute_by`.
 //! - Tokens rise strictly over the whole table, also within one microsecond, and when the server's clock steps
 //!   back. Tokens of fenced locks come from a counter of each key instead, which is never removed.
@@ -15,16 +13,15 @@ use leasehold::{
     clock::Instant,
     key::{Family, LockKey},
     owner::Owner,
-    transport::{
-        Call, ErrorKind, HoldKind, Inspection, LockMode, Op, Outcome, Remaining, ServerTime, TransportError,
-    },
+    transport::{Call, ErrorKind, HoldKind, Inspection, Op, Outcome, Remaining, ServerTime, TransportError},
 };
 
 use crate::{
-    by_key::{ByKey, LEFTOVERS_MAX},
+    by_key::ByKey,
+    exclusive::ExclusiveLocks,
     fair::{Asked, FairLocks},
     hold::{Hold, PeerHold},
-    read_write::{ReadWriteLocks, UNCOUNTED},
+    read_write::ReadWriteLocks,
 };
 
 /// The transport's name, for metrics and errors.
@@ -40,12 +37,10 @@ pub(crate) struct Moment {
 /// All holds of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    holds: ByKey<Hold>,
+    exclusive: ExclusiveLocks,
     /// The token counters of fenced locks.
     counters: ByKey<u64>,
     last_token_micros: u64,
-    /// How many holds the last sweep has left. The next sweep is due at twice as many, plus `LEFTOVERS_MAX`.
-    swept: usize,
     read_write: ReadWriteLocks,
     fair: FairLocks,
 }
@@ -72,24 +67,14 @@ impl Table {
                 Asked::Granted => self.granted_or_busy(Ok(()), at),
                 Asked::Other(outcome) => outcome,
             },
-            (_, Op::Renew { ttl }) if is_kept(call.kind) => self.renew(call, ttl, at),
-            (_, Op::Release) if is_kept(call.kind) => self.release(call, at),
+            (_, Op::Renew { ttl }) if is_kept(call.kind) => self.exclusive.renew(call, ttl, at),
+            (_, Op::Release) if is_kept(call.kind) => self.exclusive.release(call, at),
             _ => call.unsupported(NAME),
         }
     }
 
     fn acquire(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
-        let answer = match self.live(&call.key, at) {
-            Some(hold) if hold.is_of(call.owner) => {
-                hold.extend(ttl, at);
-                Ok(())
-            }
-            Some(hold) => Err(hold.remaining(at)),
-            None => {
-                self.insert(call.key.clone(), Hold::ours(call.owner, ttl, at), at);
-                Ok(())
-            }
-        };
+        let answer = self.exclusive.acquire(call, ttl, at);
         self.granted_or_busy(answer, at)
     }
 
@@ -102,7 +87,7 @@ impl Table {
 
     // The counter moves with a grant to an owner that did not hold the lock, and only then.
     fn acquire_fenced(&mut self, call: &Call, mode: FencingMode, ttl: Duration, at: ServerTime) -> Outcome {
-        let is_repeat = self.live_of(call, at).is_some();
+        let is_repeat = self.exclusive.is_held_by_owner(call, at);
         if is_repeat && !self.counters.contains_key(&call.key) {
             return Outcome::Failed(counter_is_gone());
         }
@@ -113,21 +98,6 @@ impl Table {
             *counter = mode.next(*counter, at.micros);
         }
         Outcome::Granted { token: FencingToken::of_counter(*counter), at }
-    }
-
-    fn renew(&mut self, call: &Call, ttl: Duration, at: ServerTime) -> Outcome {
-        match self.live_of(call, at) {
-            Some(hold) => Outcome::Renewed { found: hold.extend(ttl, at), at },
-            None => Outcome::NotYours { at },
-        }
-    }
-
-    fn release(&mut self, call: &Call, at: ServerTime) -> Outcome {
-        if self.live_of(call, at).is_none() {
-            return Outcome::NotYours { at };
-        }
-        self.holds.remove(&call.key);
-        Outcome::Released { listeners: UNCOUNTED, at }
     }
 
     /// The owner at the head of a fair lock's line to be told that its turn has come, since this was called last.
@@ -142,10 +112,7 @@ impl Table {
             Family::Fair => return self.fair.inspect(key, at),
             _ => {}
         }
-        match self.holds.get(key).filter(|hold| hold.lives(at)) {
-            Some(hold) => Inspection::new(vec![hold.seen(LockMode::Exclusive, at)], hold.remaining(at), at),
-            None => Inspection::new(vec![], Remaining::NotKnown, at),
-        }
+        self.exclusive.inspect(key, at)
     }
 
     /// Ends any hold of the key. Returns `false` if there was none.
@@ -155,7 +122,7 @@ impl Table {
             Family::Fair => return self.fair.force_release(key, at),
             _ => {}
         }
-        self.holds.remove(key).is_some_and(|hold| hold.lives(at))
+        self.exclusive.force_release(key, at)
     }
 
     /// Replaces any hold of the key with a peer's hold. On a read/write lock the peer writes.
@@ -166,7 +133,7 @@ impl Table {
             Family::Fair => return self.fair.put_holder(key, hold, at),
             _ => {}
         }
-        self.insert(key, hold, at);
+        self.exclusive.put_holder(key, hold, at);
     }
 
     /// Sets or removes the token counter of a key, as another client may do.
@@ -179,36 +146,13 @@ impl Table {
 
     /// Forgets every hold and token counter, like a server without persistence. Other tokens continue to rise.
     pub(crate) fn lose_all(&mut self) {
-        (self.holds, self.counters) = (ByKey::default(), ByKey::default());
-        self.swept = 0;
+        (self.exclusive, self.counters) = (ExclusiveLocks::default(), ByKey::default());
         (self.read_write, self.fair) = (ReadWriteLocks::default(), FairLocks::default());
     }
 
     /// Returns the number of holds in memory, including expired ones that were not removed yet.
     pub(crate) fn stored(&self) -> usize {
-        self.holds.len() + self.read_write.stored() + self.fair.stored()
-    }
-
-    fn live(&mut self, key: &Arc<LockKey>, at: ServerTime) -> Option<&mut Hold> {
-        self.holds.get_mut(key).filter(|hold| hold.lives(at))
-    }
-
-    fn live_of(&mut self, call: &Call, at: ServerTime) -> Option<&mut Hold> {
-        self.live(&call.key, at).filter(|hold| hold.is_of(call.owner))
-    }
-
-    fn insert(&mut self, key: Arc<LockKey>, hold: Hold, at: ServerTime) {
-        if self.holds.len() >= 2 * self.swept + LEFTOVERS_MAX {
-            self.sweep(at);
-        }
-        self.holds.insert(key, hold);
-    }
-
-    // It costs as much as the map's growth to twice its size, and is as rare.
-    fn sweep(&mut self, at: ServerTime) {
-        self.holds.retain(|_, hold| hold.lives(at));
-        self.swept = self.holds.len();
-        self.holds.shrink_to(2 * self.swept + LEFTOVERS_MAX);
+        self.exclusive.stored() + self.read_write.stored() + self.fair.stored()
     }
 
     fn next_token(&mut self, at: ServerTime) -> FencingToken {

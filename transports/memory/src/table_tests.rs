@@ -5,6 +5,7 @@ use leasehold::{
 };
 
 use super::*;
+use crate::by_key::LEFTOVERS_MAX;
 
 const TTL: Duration = Duration::from_secs(10);
 
