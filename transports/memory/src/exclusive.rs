@@ -57,9 +57,14 @@ impl ExclusiveLocks {
         Outcome::Released { listeners: UNCOUNTED, at }
     }
 
+    /// How long the lock is still held. `None`: it is not held.
+    pub(crate) fn remaining(&self, key: &Arc<LockKey>, at: ServerTime) -> Option<Remaining> {
+        Some(self.hold(key, at)?.remaining(at))
+    }
+
     /// Returns the holder of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
-        match self.holds.get(key).filter(|hold| hold.lives(at)) {
+        match self.hold(key, at) {
             Some(hold) => Inspection::new(vec![hold.seen(LockMode::Exclusive, at)], hold.remaining(at), at),
             None => Inspection::new(vec![], Remaining::NotKnown, at),
         }
@@ -78,9 +83,18 @@ impl ExclusiveLocks {
         self.holds.insert(key, hold);
     }
 
+    /// Whether there is no hold in memory, not even an expired one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
     /// Returns the number of holds in memory, including expired ones that were not removed yet.
     pub(crate) fn stored(&self) -> usize {
         self.holds.len()
+    }
+
+    fn hold(&self, key: &Arc<LockKey>, at: ServerTime) -> Option<&Hold> {
+        self.holds.get(key).filter(|hold| hold.lives(at))
     }
 
     fn live(&mut self, key: &Arc<LockKey>, at: ServerTime) -> Option<&mut Hold> {
