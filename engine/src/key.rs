@@ -31,8 +31,9 @@ pub struct LockKey {
     hash: u64,
 }
 
-/// Kinds of locks that share their data on the server and their notices. Two families with one name are two keys of an
-/// engine. On a server that keeps both under one name, as Redis does, they exclude each other.
+/// Kinds of locks that share their notices. Two families with one name are two keys of an engine. Their locks exclude
+/// each other on the server: of the families [`Exclusive`](Self::Exclusive), [`ReadWrite`](Self::ReadWrite) and
+/// [`Fair`](Self::Fair) one is held at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Family {

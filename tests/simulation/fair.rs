@@ -52,6 +52,35 @@ async fn a_free_lock_is_one_command_and_a_contended_one_four() {
     is_clean(&fixture).await;
 }
 
+/// A release gives no notice to callers that wait for another kind. They find it by their next poll or beat.
+#[tokio::test(start_paused = true)]
+async fn fair_and_plain_locks_of_one_name_exclude_each_other() {
+    let fixture = fixture().await;
+    let other = fixture.other().await;
+    let (fair, plain) = (fixture.engine.fair_lock("a"), other.lock("a"));
+    let lease = plain.acquire().await.expect("free");
+    assert!(fair.try_acquire().await.unwrap().is_none());
+    let lease = follows(lease, fair.wait(seconds(60)).acquire()).await;
+    assert!(plain.try_acquire().await.unwrap().is_none());
+    let lease = follows(lease, plain.wait(seconds(60)).acquire()).await;
+    lease.release().await.unwrap();
+    is_clean(&fixture).await;
+}
+
+/// The lease of a caller that waits for 10 s, until this lease is released.
+async fn follows(
+    lease: Lease,
+    acquire: impl Future<Output = Result<Lease, AcquireError>> + Send + 'static,
+) -> Lease {
+    let waiting = tokio::spawn(acquire);
+    pass(seconds(10)).await;
+    assert!(!waiting.is_finished());
+    lease.release().await.unwrap();
+    let (next, after) = timed(waiting).await;
+    assert!(after <= seconds(2), "{after:?}");
+    next.unwrap().expect("granted after the release")
+}
+
 #[tokio::test(start_paused = true)]
 async fn callers_of_all_engines_are_granted_in_the_order_in_which_they_came() {
     let fixture = fixture().await;

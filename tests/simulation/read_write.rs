@@ -211,12 +211,15 @@ async fn a_refused_writer_says_nothing_against_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_lock_of_the_same_name_is_another_key_of_the_engine() {
+async fn a_plain_lock_of_the_same_name_excludes_readers_and_writers() {
     let fixture = fixture().await;
     let plain = fixture.engine.lock("a").acquire().await.unwrap();
-    let asked = fixture.engine.rw_lock("a").read().is_locked().await.unwrap();
-    assert!(!asked, "the memory keeps families apart");
-    drop(plain);
+    let lock = fixture.engine.rw_lock("a");
+    assert!(lock.read().is_locked().await.unwrap());
+    assert!(lock.read().try_acquire().await.unwrap().is_none());
+    assert!(lock.write().try_acquire().await.unwrap().is_none());
+    plain.release().await.unwrap();
+    assert!(lock.read().try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -197,7 +197,8 @@ impl Engine {
 
     /// Returns a handle of the lock with this name whose callers are granted the lock in the order in which they came,
     /// across all processes: first come, first served, as with Redisson's `getFairLock`. Each waiting caller has a place
-    /// in a line on the server. A fair lock and a lock made by [`lock`](Self::lock) need different names.
+    /// in a line on the server. Give a fair lock a name of its own: it and a lock of the same name
+    /// made by [`lock`](Self::lock) exclude each other, but the release of one gives no notice to the callers of the other.
     ///
     /// A caller keeps its place while its engine runs: the engine confirms the places of its callers every second. If a
     /// process dies, its places stay in the line. A place that its engine has not confirmed for 1.5 s is silent. A silent

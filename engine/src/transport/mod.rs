@@ -16,7 +16,11 @@
 //!
 //! **Kinds.** A transport says in [`Capabilities::kinds`] which kinds of locks it keeps. The engine refuses any other
 //! kind before anything is sent. Holds of the kinds [`Exclusive`](HoldKind::Exclusive), [`Spin`](HoldKind::Spin) and
-//! [`Fenced`](HoldKind::Fenced) of one key exclude each other: on the server they are the same hold.
+//! [`Fenced`](HoldKind::Fenced) of one key exclude each other: on the server they are the same hold. Locks of the families
+//! [`Exclusive`](crate::key::Family::Exclusive), [`ReadWrite`](crate::key::Family::ReadWrite) and
+//! [`Fair`](crate::key::Family::Fair) with one name exclude each other too. While one of them is held, an acquire of
+//! another is `Busy`, and the turn of its line does not come. A release ends a hold of its own kind, and notifies the
+//! watchers of its own key. The callers that wait for another kind find the release by their next poll or beat.
 //!
 //! **Tokens of fenced locks.** A fenced lock has a token counter beside its hold. The counter has no expiry, and no
 //! operation of this contract removes it. A grant to an owner that does not hold the lock moves the counter as the

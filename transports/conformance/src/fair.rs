@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Context, Fixture, LONG, SHORT, granted, held, is_about, is_too_late};
 use leasehold::{
-    key::LockKey,
+    key::{Family, LockKey},
     owner::Owner,
     transport::{Call, HoldKind, Op, Outcome, PlaceTerms, Remaining, Watch},
 };
@@ -53,12 +53,7 @@ pub async fn queueing_again_keeps_the_place<G: Fixture>(fixture: &G) {
     let line = Line::open(fixture).await;
     let (_, waiting) = line.waiting(2).await;
     for _ in 0..3 {
-        match line.queue(waiting[0]).await {
-            Outcome::Queued { remaining: Remaining::For(left), ahead: 0, .. } => {
-                assert!(is_about(left, LONG), "{left:?}")
-            }
-            reply => panic!("the head of a held lock, not {reply:?}"),
-        }
+        is_head_of_a_held_lock(&line.queue(waiting[0]).await);
         assert!(queued(&line.queue(waiting[1]).await) > 0);
     }
 }
@@ -180,6 +175,25 @@ pub async fn the_line_outlives_a_hold_that_ran_out<G: Fixture>(fixture: &G) {
     granted(&line.queue(waiting).await);
 }
 
+/// On the server it is one lock. A release of the other kind tells no head, which finds it by its next beat.
+pub async fn a_hold_of_another_kind_holds_up_the_line<G: Fixture>(fixture: &G) {
+    let line = Line::open(fixture).await;
+    let (plain, waits) = (line.context.owner(), line.context.owner());
+    granted(&line.plain(Op::Acquire { ttl: LONG }, plain).await);
+    assert!(is_for_about(held(&line.acquire(line.context.owner()).await), LONG));
+    for _ in 0..2 {
+        is_head_of_a_held_lock(&line.queue(waits).await);
+        is_head_of_a_held_lock(&line.beat(waits).await);
+    }
+    let released = line.plain(Op::Release, plain).await;
+    assert!(matches!(released, Outcome::Released { .. }), "{released:?}");
+    let turn = line.beat(waits).await;
+    assert!(matches!(turn, Outcome::Turn { .. }), "{turn:?}");
+    granted(&line.queue(waits).await);
+    let busy = line.plain(Op::Acquire { ttl: LONG }, line.context.owner()).await;
+    assert!(is_for_about(held(&busy), LONG), "{busy:?}");
+}
+
 /// The operator's tool ends the hold; the head is next.
 pub async fn a_forced_release_makes_way_for_the_head<G: Fixture>(fixture: &G) {
     let line = Line::open(fixture).await;
@@ -288,6 +302,12 @@ impl Line {
         self.send(self.call(Op::Acquire { ttl: LONG }, owner)).await
     }
 
+    /// A call on the exclusive lock of the same name.
+    async fn plain(&self, op: Op, owner: Owner) -> Outcome {
+        let key = self.context.key_of(Family::Exclusive, self.key.name());
+        self.send(self.context.call_of(HoldKind::Exclusive, &key, op, owner)).await
+    }
+
     async fn release(&self, owner: Owner) {
         let released = self.send(self.call(Op::Release, owner)).await;
         assert!(matches!(released, Outcome::Released { .. }), "{released:?}");
@@ -317,6 +337,16 @@ fn queued(reply: &Outcome) -> u32 {
         Outcome::Queued { ahead, .. } => *ahead,
         _ => panic!("in the line, not {reply:?}"),
     }
+}
+
+/// The reply to the head of the line of a lock that is held for `LONG`.
+fn is_head_of_a_held_lock(reply: &Outcome) {
+    let Outcome::Queued { remaining, ahead: 0, .. } = reply else { panic!("the head, not {reply:?}") };
+    assert!(is_for_about(*remaining, LONG), "{reply:?}");
+}
+
+fn is_for_about(remaining: Remaining, ttl: Duration) -> bool {
+    matches!(remaining, Remaining::For(left) if is_about(left, ttl))
 }
 
 fn is_not_yours(reply: &Outcome) -> bool {

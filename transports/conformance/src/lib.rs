@@ -142,6 +142,8 @@ macro_rules! conformance {
         );
         $crate::conformance!(@tests $fixture, families:
             a_kind_that_is_lacking_is_refused_without_effect,
+            locks_of_one_name_exclude_each_other,
+            a_hold_of_another_kind_that_ran_out_is_free,
         );
     };
     (@fair $fixture:ty) => {
@@ -163,6 +165,7 @@ macro_rules! conformance {
             the_head_is_told_its_turn,
             the_next_is_told_when_the_head_leaves,
             the_line_outlives_a_hold_that_ran_out,
+            a_hold_of_another_kind_holds_up_the_line,
             a_forced_release_makes_way_for_the_head,
             a_silent_head_is_dropped,
             a_place_that_beats_is_kept,

@@ -32,7 +32,7 @@ impl World {
     fn call(&mut self, name: &str, op: Op, owner: Owner) -> Outcome {
         let key = LockKey::with_family("", name, Family::Fair).expect("a valid name");
         let call = Call::new(key, HoldKind::Fair, op, owner, self.limit);
-        match self.locks.execute(&call, self.at()) {
+        match self.locks.execute(&call, None, self.at()) {
             Asked::Granted => {
                 Outcome::Granted { token: leasehold::FencingToken::at_server_micros(1), at: self.at() }
             }

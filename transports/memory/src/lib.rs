@@ -3,6 +3,7 @@
 mod begun;
 mod by_key;
 mod counters;
+mod exclusive;
 mod fair;
 pub mod faults;
 mod hold;
@@ -70,7 +71,7 @@ impl MemoryTransport {
         self.server.restart(restart);
     }
 
-    /// Replaces any hold of the key with a peer's hold. For tests of holds that Leasehold itself never writes:
+    /// Replaces the holds of the lock, of whichever kind, with a peer's hold. For tests of holds that Leasehold itself never writes:
     /// without an expiry, with a count above 1, or with an owner in another format. On a read/write lock it is a write
     /// hold. No watch is notified.
     ///

@@ -113,6 +113,11 @@ impl ReadWriteLocks {
         Some(Outcome::Released { listeners: UNCOUNTED, at })
     }
 
+    /// How long the lock is still held. `None`: it is not held.
+    pub(crate) fn remaining(&self, key: &Arc<LockKey>, at: ServerTime) -> Option<Remaining> {
+        self.locks.get(key).filter(|holds| holds.live_at(at)).map(|holds| holds.remaining(at))
+    }
+
     /// Returns the holders of the lock.
     pub(crate) fn inspect(&self, key: &Arc<LockKey>, at: ServerTime) -> Inspection {
         let holds = self.locks.get(key);
@@ -129,6 +134,11 @@ impl ReadWriteLocks {
     /// Replaces all holds of the lock with one write hold.
     pub(crate) fn put_writer(&mut self, key: Arc<LockKey>, writer: Hold, at: ServerTime) {
         self.insert(key, Holds::Write(writer), at);
+    }
+
+    /// Whether there is no lock in memory, not even an expired one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.locks.is_empty()
     }
 
     /// Returns the number of holds in memory, including expired ones that were not removed yet.

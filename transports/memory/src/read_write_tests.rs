@@ -168,7 +168,7 @@ fn tokens_rise_from_readers_to_writers_and_back() {
 }
 
 #[test]
-fn families_of_one_name_are_two_locks_and_kinds_keep_to_their_family() {
+fn families_of_one_name_exclude_each_other_and_kinds_keep_to_their_family() {
     let mut ground = Ground::default();
     token(ground.acquire(0, Read, 1));
     let plain = LockKey::new("", "a").unwrap();
@@ -177,7 +177,8 @@ fn families_of_one_name_are_two_locks_and_kinds_keep_to_their_family() {
     };
     assert!(matches!(ground.0.execute(&call(&plain, Read), moment(0)), Outcome::Failed(_)));
     assert!(matches!(ground.0.execute(&call(&key("a"), HoldKind::Exclusive), moment(0)), Outcome::Failed(_)));
-    token(ground.0.execute(&call(&plain, HoldKind::Exclusive), moment(0)));
+    let excluded = ground.0.execute(&call(&plain, HoldKind::Exclusive), moment(0));
+    assert!(matches!(excluded, Outcome::Busy { .. }), "{excluded:?}");
     assert_eq!(ground.holders(0), owners(&[1]));
     let nobody_downgrades = Call::new(
         plain,

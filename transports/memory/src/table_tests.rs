@@ -5,10 +5,11 @@ use leasehold::{
 };
 
 use super::*;
+use crate::by_key::LEFTOVERS_MAX;
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn moment(millis: u64) -> Moment {
+pub(super) fn moment(millis: u64) -> Moment {
     let clock = ClockId { node: NodeId(0), epoch: 0 };
     let server = ServerTime { micros: 7_000_000 + millis * 1000, clock };
     Moment { ours: Instant::from_nanos(millis * 1_000_000), server }
@@ -18,7 +19,7 @@ fn key(name: &str) -> Arc<LockKey> {
     LockKey::new("", name).unwrap()
 }
 
-fn owner(n: u64) -> Owner {
+pub(super) fn owner(n: u64) -> Owner {
     Owner::new(Default::default(), n)
 }
 
@@ -36,7 +37,7 @@ fn release(name: &str, n: u64) -> Call {
     Call::new(key(name), HoldKind::Exclusive, Op::Release, owner(n), Instant::default())
 }
 
-fn token(reply: Outcome) -> FencingToken {
+pub(super) fn token(reply: Outcome) -> FencingToken {
     match reply {
         Outcome::Granted { token, .. } => token,
         _ => panic!("{reply:?}"),
