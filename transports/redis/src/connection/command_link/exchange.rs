@@ -2,8 +2,7 @@
 //!
 //! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
 //! idle one sends at once. The task is woken for the first of them, but not while it handles replies: it looks for requests
-//! afterwards. While the server has requests to answer, the tasks that are ready to run go first: their requests go out in the
-//! same write, and the server loses no time.
+//! afterwards.
 
 use std::{
     convert::Infallible,
@@ -168,10 +167,6 @@ impl Exchange {
         let mut bytes = Vec::new();
         loop {
             self.unwritten.notified().await;
-            let is_server_busy = self.lock().is_server_busy();
-            if is_server_busy {
-                tokio::task::yield_now().await;
-            }
             self.lock().take_unwritten(&mut bytes);
             if let Err(error) = write_all(&mut socket, &bytes).await {
                 return Lost::of_io(&error);

@@ -13,7 +13,6 @@ use crate::wire::encode::{Bulk, push_command};
 #[derive(Debug)]
 pub(super) struct Requests<W> {
     unwritten: Vec<u8>,
-    unwritten_count: usize,
     /// Whether the task handles replies. It writes what came meanwhile.
     is_answering: bool,
     waiting: VecDeque<Waiting<W>>,
@@ -41,14 +40,7 @@ pub(super) struct Added {
 
 impl<W> Default for Requests<W> {
     fn default() -> Self {
-        Self {
-            unwritten: Vec::new(),
-            unwritten_count: 0,
-            is_answering: false,
-            waiting: VecDeque::new(),
-            look: None,
-            end: None,
-        }
+        Self { unwritten: Vec::new(), is_answering: false, waiting: VecDeque::new(), look: None, end: None }
     }
 }
 
@@ -69,7 +61,6 @@ impl<W> Requests<W> {
         }
         let wakes_task = self.unwritten.is_empty() && !self.is_answering;
         push_command(&mut self.unwritten, command, args);
-        self.unwritten_count += 1;
         self.waiting.push_back(Waiting { waits: Some(waits), until });
         let is_earliest = until.is_some_and(|until| self.look.is_none_or(|look| until < look));
         if is_earliest {
@@ -83,12 +74,6 @@ impl<W> Requests<W> {
         bytes.clear();
         bytes.shrink_to(KEPT_BYTES);
         std::mem::swap(&mut self.unwritten, bytes);
-        self.unwritten_count = 0;
-    }
-
-    /// Whether the server has requests to answer that were written before.
-    pub(super) fn is_server_busy(&self) -> bool {
-        self.waiting.len() > self.unwritten_count
     }
 
     /// The task begins to handle replies.
@@ -129,7 +114,7 @@ impl<W> Requests<W> {
     /// Refuses every later request. Returns those who wait. The first reason stays.
     pub(super) fn end(&mut self, why: Lost) -> Vec<W> {
         self.end.get_or_insert(why);
-        (self.unwritten, self.unwritten_count, self.look) = (Vec::new(), 0, None);
+        (self.unwritten, self.look) = (Vec::new(), None);
         std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waits).collect()
     }
 
@@ -180,23 +165,6 @@ mod tests {
         assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nC\r\n");
         assert_eq!([requests.next(), requests.next(), requests.next()], [Some(Some(2)), Some(Some(3)), None]);
         assert_eq!(taken(&mut requests), b"");
-    }
-
-    #[test]
-    fn a_server_is_busy_from_the_write_to_the_last_reply() {
-        let mut requests = two();
-        assert!(!requests.is_server_busy(), "nothing was written");
-        taken(&mut requests);
-        assert!(requests.is_server_busy());
-        put(&mut requests, "C", 3);
-        requests.next();
-        assert!(requests.is_server_busy(), "B is not answered");
-        requests.next();
-        assert!(!requests.is_server_busy(), "C is not written");
-        taken(&mut requests);
-        assert!(requests.is_server_busy());
-        requests.end(Lost::of_details("text"));
-        assert!(!requests.is_server_busy());
     }
 
     #[test]

@@ -64,33 +64,6 @@ async fn requests_of_one_moment_go_out_in_one_write_and_each_gets_its_own_reply(
     assert!(!link.traffic().is_waiting());
 }
 
-// A worker runs a task that was woken behind the task that has woken it, before all others: the link's task, here.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn while_the_server_is_busy_requests_of_tasks_that_are_ready_go_out_in_one_write() {
-    let (link, mut server) = linked();
-    let link = std::sync::Arc::new(link);
-    let (asking, later) = (link.clone(), link.clone());
-    let first = tokio::spawn(async move { ask(&asking, "A").await });
-    assert_eq!(read(&mut server).await, "*1\r\n$1\r\nA\r\n", "an idle server gets it at once");
-    let later = tokio::spawn(async move {
-        let mut asked = tokio::task::JoinSet::new();
-        for command in ["B", "C", "D"] {
-            let link = later.clone();
-            asked.spawn(async move { number(ask(&link, command).await) });
-        }
-        asked.join_all().await
-    });
-    let mut together: Vec<_> =
-        read(&mut server).await.split_terminator("*1\r\n$1\r\n").map(str::to_owned).collect();
-    together.sort();
-    assert_eq!(together, ["", "B\r\n", "C\r\n", "D\r\n"]);
-    say(&mut server, ":1\r\n:2\r\n:3\r\n:4\r\n").await.expect("open");
-    assert_eq!(number(first.await.expect("no panic")), 1);
-    let mut answers = later.await.expect("no panic");
-    answers.sort();
-    assert_eq!(answers, [2, 3, 4]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_reply_is_read_however_it_is_cut() {
     let (link, mut server) = linked();
