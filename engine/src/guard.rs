@@ -49,12 +49,12 @@ fn discard(payload: Box<dyn Any + Send>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::panic::resume_unwind;
 
     use super::*;
 
-    struct PanicsInDrop;
+    pub(crate) struct PanicsInDrop;
 
     impl Drop for PanicsInDrop {
         fn drop(&mut self) {

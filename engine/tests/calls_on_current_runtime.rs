@@ -5,6 +5,7 @@
 use std::{
     fs,
     future::Future,
+    pin::pin,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -36,6 +37,14 @@ fn within_patience<T: Send + 'static>(work: impl Future<Output = T> + Send + 'st
         let _ = sender.send(runtime.block_on(work));
     });
     ended.recv_timeout(PATIENCE).expect("it waits for a runtime that was shut down")
+}
+
+fn until(fact: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !fact() {
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn threads() -> Vec<String> {
@@ -141,7 +150,7 @@ fn l7_with_the_runtime_of_the_calls_every_caller_that_waits_is_answered() {
         waiting.push(callers.spawn(async move { drop(multi.acquire().await.expect_err("one is held")) }));
         waiting.push(callers.spawn(async move { drop(engine.lock("lock").describe().await) }));
     }
-    thread::sleep(Duration::from_millis(300));
+    until(|| engine.snapshot().waiting >= 32); // of the locks, the semaphore and the latch
     drop(runtime);
     within_patience(async move {
         for caller in waiting {
@@ -168,7 +177,7 @@ fn l7_with_the_runtime_of_the_calls_every_call_under_way_ends() {
             })
         })
         .collect();
-    thread::sleep(Duration::from_millis(500));
+    until(|| engine.snapshot().granted > 1_000);
     runtime.shutdown_background();
     within_patience(async move {
         for caller in working {
@@ -188,12 +197,8 @@ fn l6_nothing_on_the_runtime_of_the_calls_outlives_the_engine() {
         drop(engine.lock("a").acquire().await.expect("free")); // released in the background
         drop(engine);
     });
-    let begin = Instant::now();
-    let is_left = || alive() > before || threads().iter().any(|name| name.starts_with("leasehold-renew"));
-    while is_left() && begin.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!((is_left(), server.stored_holds()), (false, 0));
+    until(|| alive() == before && !threads().iter().any(|name| name.starts_with("leasehold-renew")));
+    assert_eq!(server.stored_holds(), 0);
 }
 
 #[test]
@@ -201,10 +206,16 @@ fn a_shutdown_that_the_end_of_the_runtime_cuts_off_names_every_lock() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let engine = engine_on(&runtime, &MemoryTransport::new());
     let held = ["b", "a"].map(|name| runtime.block_on(engine.lock(name).acquire()).expect("free"));
-    let report = thread::spawn(move || within_patience(async move { engine.shutdown(PATIENCE).await }));
-    thread::sleep(Duration::from_millis(300)); // nobody polls the runtime: the shutdown cannot begin
-    drop(runtime);
-    let report = report.join().expect("it ends");
+    let report = within_patience(async move {
+        let mut shutdown = pin!(engine.shutdown(PATIENCE));
+        tokio::select! {
+            biased;
+            report = &mut shutdown => panic!("its runtime does not run: {report:?}"),
+            () = std::future::ready(()) => {}
+        }
+        runtime.shutdown_background();
+        shutdown.await
+    });
     assert_eq!((report.released, report.unconfirmed), (0, vec!["a".to_owned(), "b".to_owned()]));
     assert!(held.iter().all(|lease| !lease.is_held()));
 }
@@ -220,7 +231,7 @@ fn a_task_that_drops_a_lease_and_computes_on_keeps_the_next_caller_of_the_engine
         let lease = waits.acquire().await.expect("handed off");
         (Instant::now(), lease)
     });
-    thread::sleep(Duration::from_millis(50));
+    until(|| engine.snapshot().waiting == 1);
     let computes = runtime.spawn(async move {
         drop(held);
         thread::sleep(3 * SECOND);

@@ -380,7 +380,7 @@ impl EngineBuilder {
     ///   place after 4 s of it. Leases are renewed, and [`Lease::lost`](crate::Lease::lost) and deadlines are in time.
     /// - A task that drops a lease and goes on without an `await` delays the release until its next `await`; with
     ///   `release().await` it does not.
-    /// - A current-thread runtime sends nothing while nobody polls it.
+    /// - A current-thread runtime sends calls only while its `block_on` runs.
     /// - If it is shut down before the engine, the engine ends with it, and nothing is released: each lease is lost with
     ///   [`LossReason::Shutdown`](crate::LossReason::Shutdown), each caller gets
     ///   [`AcquireError::ShuttingDown`](crate::AcquireError::ShuttingDown), and each lock is free when its ttl is over. So build

@@ -51,17 +51,8 @@ impl fmt::Debug for AnswerTo {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::resume_unwind;
-
     use super::*;
-
-    struct PanicsInDrop;
-
-    impl Drop for PanicsInDrop {
-        fn drop(&mut self) {
-            resume_unwind(Box::new("in drop"));
-        }
-    }
+    use crate::guard::tests::PanicsInDrop;
 
     // Two panics in the drop of one list would end the process.
     #[test]

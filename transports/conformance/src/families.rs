@@ -65,7 +65,7 @@ pub async fn locks_of_one_name_exclude_each_other<G: Fixture>(fixture: &G) {
     }
 }
 
-/// A hold that ran out is in nobody's way, whatever the kind of the next one.
+/// After the ttl of a hold, an acquire of any kind is granted.
 pub async fn a_hold_of_another_kind_that_ran_out_is_free<G: Fixture>(fixture: &G) {
     let context = Context::open(fixture).await;
     for first in lock_kinds(fixture) {

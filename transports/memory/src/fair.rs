@@ -136,7 +136,7 @@ impl FairLocks {
         }
     }
 
-    /// How long the lock is still held. `None`: it is not held, whoever waits.
+    /// How long the lock is still held. `None`: it is not held, even if callers wait in its line.
     pub(crate) fn remaining(&self, key: &Arc<LockKey>, at: ServerTime) -> Option<Remaining> {
         let hold = self.locks.get(key)?.hold.as_ref().filter(|hold| hold.lives(at))?;
         Some(hold.remaining(at))
