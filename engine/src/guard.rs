@@ -17,7 +17,7 @@ pub(crate) fn call<T>(user_code: impl FnOnce() -> T) -> Option<T> {
 
 /// Drops values whose drop runs user code, each behind a guard of its own: two panics in the drop of one list would end
 /// the process.
-pub(crate) fn drop_each<T>(values: Vec<T>) {
+pub(crate) fn drop_each<T>(values: impl IntoIterator<Item = T>) {
     for value in values {
         let _ = call(|| drop(value));
     }

@@ -3,13 +3,10 @@
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
-    acquire::{
-        bulk_limiter::BulkLimiter, contended_keys::ContendedKeys, entry::Pace, table::Table,
-        warn_once::WarnedNoExpiry,
-    },
+    acquire::{contended_keys::ContendedKeys, entry::Pace, table::Table, warn_once::WarnedNoExpiry},
     core::Core,
     counters::table::Counters,
-    dispatch::{group_commit::GroupCommit, retry_rate::RetryRate},
+    dispatch::dispatcher::Dispatcher,
     error::AcquireError,
     metrics::HotLocks,
     release::reconciler::Reconciler,
@@ -25,9 +22,7 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) inboxes: Inboxes,
     pub(crate) reconciler: Reconciler,
-    pub(crate) group_commit: Arc<GroupCommit>,
-    pub(crate) retry_rate: Arc<RetryRate>,
-    pub(crate) bulk_limiter: Arc<BulkLimiter>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) contended_keys: ContendedKeys,
     pub(crate) warned_no_expiry: WarnedNoExpiry,
     pub(crate) hot: Arc<HotLocks>,
@@ -44,18 +39,15 @@ impl Deref for Inner {
 
 impl Inner {
     pub(crate) fn new(core: Core) -> Arc<Self> {
-        let (shards, inbox_max, bulk_max) =
-            (core.config.shards, core.config.inbox_max, core.config.bulk_in_flight_max);
-        let group_commit = Arc::new(GroupCommit::new(core.config.group_commit_max, core.capabilities));
+        let (shards, inbox_max) = (core.config.shards, core.config.inbox_max);
+        let dispatcher = Arc::new(Dispatcher::new(&core.config, core.capabilities));
         Arc::new(Self {
             core: Arc::new(core),
             table: Table::new(),
             counters: Counters::default(),
             inboxes: Inboxes::new(shards, inbox_max),
             reconciler: Reconciler::new(),
-            group_commit,
-            retry_rate: Arc::default(),
-            bulk_limiter: Arc::new(BulkLimiter::new(bulk_max)),
+            dispatcher,
             contended_keys: ContendedKeys::new(),
             warned_no_expiry: WarnedNoExpiry::default(),
             hot: Arc::default(),
@@ -66,7 +58,7 @@ impl Inner {
     pub(crate) fn close_lanes(&self) {
         self.calls.close();
         self.renewals.close();
-        self.group_commit.close();
+        self.dispatcher.close();
     }
 
     /// Resolves when every release that was begun is answered, no entry is being served, and every owner is closed.

@@ -72,6 +72,23 @@ impl LaneSlot {
         }
     }
 
+    /// Waits until the lane is open and its topology has another epoch than this one.
+    pub(crate) async fn other_epoch(&self, epoch: Option<u64>) {
+        let mut open = self.open.subscribe();
+        loop {
+            let topology = open.borrow_and_update().as_ref().map(|opened| opened.topology.clone());
+            match topology {
+                None => wait_for(open.changed()).await,
+                Some(mut topology) => {
+                    while Some(topology.borrow_and_update().epoch()) == epoch {
+                        wait_for(topology.changed()).await;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
     /// The last error of opening the lane.
     pub(crate) fn last_error(&self) -> TransportError {
         let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -117,6 +134,13 @@ impl LaneSlot {
 impl std::fmt::Debug for LaneSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "LaneSlot({:?})", self.topology())
+    }
+}
+
+// A closed channel tells of no change any more.
+async fn wait_for<E>(changed: impl Future<Output = Result<(), E>>) {
+    if changed.await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -13,9 +13,9 @@ use std::{sync::Arc, thread, time::Duration};
 use tokio::runtime::{self, Handle};
 
 use crate::{
-    acquire::bulk_limiter,
     calls_runtime::CallsRuntime,
     clock::Clock,
+    dispatch::permits,
     error::BuildError,
     guard,
     inner::Inner,
@@ -104,8 +104,8 @@ impl Threads {
 
     /// Starts the threads and their services. They end when the engine ends.
     pub(crate) fn start(self, inner: &Arc<Inner>) -> Result<(), BuildError> {
-        inner.spawn_until(inner.gone(), supervise(inner, "reconciler", reconcile::run));
-        inner.spawn_until(inner.gone(), bulk_limiter::run(inner.core.clone(), inner.bulk_limiter.clone()));
+        inner.spawn_until(inner.gone(), reconcile::run(inner.clone()));
+        inner.spawn_until(inner.gone(), permits::run(inner.core.clone(), inner.dispatcher.clone()));
         inner.spawn_until(inner.ended(), supervise(inner, "renewal watchdog", renewal::stall_watchdog::run));
         inner.spawn_until(
             inner.ended(),

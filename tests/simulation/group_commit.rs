@@ -107,6 +107,29 @@ async fn calls_that_were_never_sent_to_a_silent_node_leave_nothing_to_close() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_node_gets_one_call_at_a_time_and_its_first_answer_sends_the_others() {
+    let fixture = ground(64).await;
+    far(&fixture).await;
+    fixture.faults.cut(Cut::BlackHole);
+    drop(all_within(&fixture, millis(500)).await);
+    pass(seconds(2)).await;
+    let before = fixture.engine.snapshot().closing;
+    drop(all_within(&fixture, seconds(5)).await);
+    let sent = fixture.engine.snapshot().closing - before;
+    assert!((1..=7).contains(&sent), "{sent} calls in 6 s, each with a time of 1 s");
+
+    let later = async {
+        pass(seconds(2)).await;
+        fixture.faults.heal();
+    };
+    let (asked, ()) = tokio::join!(all(&fixture), later);
+    assert!(asked.iter().all(Result::is_ok), "{asked:?}");
+    release_all(asked.into_iter().map(|lease| lease.expect("granted")).collect()).await;
+    fixture.settles_within(seconds(5)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn replies_of_groups_that_are_lost_cost_time_and_no_lock() {
     let fixture = ground(64).await;
     far(&fixture).await;

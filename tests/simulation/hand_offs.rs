@@ -311,3 +311,23 @@ async fn l3_a_release_that_is_not_polled_keeps_nobody_waiting() {
     assert!(lease.unwrap().unwrap().is_held() && took <= millis(1), "{took:?}");
     unpolled.await.unwrap();
 }
+
+// A hand-off puts orders into the inbox of its shard, and no command slows the callers down meanwhile.
+#[tokio::test(start_paused = true)]
+async fn hand_offs_fill_no_inbox() {
+    let config = changed(EngineConfig::default(), |new| new.inbox_max = 400);
+    let fixture = ground_with(|builder| builder.config(config)).await;
+    sent(&fixture);
+    let callers = (0..16).map(|_| {
+        let lock = fixture.engine.lock("a");
+        tokio::spawn(async move {
+            for _ in 0..100 {
+                lock.acquire().await.expect("granted").release().await.expect("ours to the end");
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.expect("no panic");
+    }
+    fixture.settles_within(seconds(5)).await;
+}

@@ -116,5 +116,30 @@ async fn it_does_not_hammer_a_node_that_refuses() {
     let began = now();
     lease.release().await.unwrap_err();
     let sends = traffic.of(What::Release).into_iter().filter(|sent| sent.at < began + seconds(1)).count();
-    assert!((5..=9).contains(&sends), "{sends} in a second");
+    assert!((5..=21).contains(&sends), "{sends} in a second");
+}
+
+// Each of these callers would send its release again and again by itself.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_refuses_gets_20_releases_a_second_however_many_callers_wait() {
+    let cluster = Cluster::new(3);
+    let traffic = Traffic::new(cluster.clone());
+    let engine = builder(&traffic).build().await.unwrap();
+    let names = (0..300).map(|number| name_in(0, number));
+    let leases = engine.acquire_all(names).await.into_iter().map(|lease| lease.unwrap());
+    let leases: Vec<_> = leases.collect();
+    cluster.disconnect(0);
+    let began = now();
+    let releases: Vec<_> =
+        leases.into_iter().map(|lease| tokio::spawn(async move { lease.release().await })).collect();
+    pass(millis(500)).await;
+    let again = traffic.of(What::Release).into_iter().filter(|sent| sent.at > began).count();
+    assert!((5..=12).contains(&again), "{again} in half a second");
+    cluster.connect(0);
+    for release in releases {
+        release.await.unwrap().expect("ours to the end");
+    }
+    assert!(now() < began + millis(600), "all are sent once the node answers");
+    settles_within(&engine, seconds(1)).await;
+    assert_eq!(cluster.stored_holds(), 0);
 }

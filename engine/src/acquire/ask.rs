@@ -11,7 +11,7 @@ use super::{
 use crate::faults::{self, Fault};
 use crate::{
     clock::Instant,
-    dispatch::group_commit::Begun,
+    dispatch::calls::Begun,
     inner::Inner,
     key::LockKey,
     lease::unconfirmed_owner::UnconfirmedOwner,
@@ -67,11 +67,11 @@ impl SentAsk {
         let reply = outcome.definite(self.op())?;
         let Some(at) = reply.at() else { return Ok(reply) };
         if begun.is_sample() {
-            inner.group_commit.note_round_trip(inner.clock.now() - self.sent);
+            inner.dispatcher.note_round_trip(inner.clock.now() - self.sent);
         }
         drop(begun);
         inner.check_present(at)?;
-        inner.reconciler.handle_answer_of(inner, at.clock.node);
+        inner.dispatcher.handle_answer_of(&inner.core, at.clock.node);
         if let Outcome::Granted { .. } = reply {
             inner
                 .check_restart_grace_of(at.clock.node, self.sent)

@@ -3,13 +3,13 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    bulk_limiter::{BulkCall, BulkPermit},
     caller::{CallerId, Patience},
     enqueue::{self, Call, ExplicitTerms},
     reply_to::{BulkReplyTo, ListSender, ReplyTo},
 };
 use crate::{
     clock::Instant,
+    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
     error::AcquireError,
     inner::Inner,
     key::LockKey,
@@ -55,7 +55,7 @@ impl List {
 
 impl BulkAcquireCall {
     /// Queues the caller. `ahead`: at the head, because a grant came too late for it.
-    pub(crate) fn queue_up(self, ahead: bool, permit: Option<BulkPermit>) {
+    pub(crate) fn queue_up(self, ahead: bool, permit: Option<Permit>) {
         let inner = &self.list.inner.clone();
         let now = inner.clock.now();
         let mut reply_to = Some(ReplyTo::InList(self.reply_to(now)));
@@ -78,17 +78,18 @@ impl BulkAcquireCall {
     }
 }
 
-impl BulkCall for BulkAcquireCall {
+impl Routed for BulkAcquireCall {
     fn slot(&self) -> Slot {
         self.key.slot()
     }
+}
 
+impl Work for BulkAcquireCall {
     fn is_acquire(&self) -> bool {
         true
     }
 
-    // The entry's driver sends the ask in a task of its own and keeps the permit.
-    fn begin(self: Box<Self>, permit: BulkPermit) {
+    fn begin(self: Box<Self>, permit: Permit) {
         self.queue_up(false, Some(permit));
     }
 

@@ -7,7 +7,6 @@ use tokio::sync::Notify;
 
 use super::{
     ask::{After, SentAsk},
-    bulk_limiter::BulkPermit,
     caller::Leaving,
     clarity::is_paced,
     delivery::{close, dismiss},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::retry_rate::RetryPermit,
+    dispatch::permits::{Permit, RetryPermit},
     guard,
     inner::Inner,
     key::LockKey,
@@ -40,16 +39,16 @@ pub(super) enum Begin {
 
 /// Starts the driver of an entry that was just marked as driven. The driver keeps `permit` until the first definite
 /// answer.
-pub(super) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<BulkPermit>) {
+pub(super) fn start(inner: &Arc<Inner>, key: &Arc<LockKey>, permit: Option<Permit>) {
     go_on(DrainGuard::new(inner, key), permit, Begin::Step);
 }
 
 /// Starts the task of a driver.
-pub(super) fn go_on(guard: DrainGuard, permit: Option<BulkPermit>, begin: Begin) {
+pub(super) fn go_on(guard: DrainGuard, permit: Option<Permit>, begin: Begin) {
     guard.inner.clone().spawn(drive(guard, permit, begin));
 }
 
-async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>, begin: Begin) {
+async fn drive(mut guard: DrainGuard, mut permit: Option<Permit>, begin: Begin) {
     let (inner, key) = (guard.inner.clone(), guard.key.clone());
     let mut cursor: Option<WatchCursor> = None;
     let mut woken = Woken::Otherwise;
@@ -74,7 +73,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>, begin: Beg
         let woken_by = std::mem::replace(&mut woken, Woken::Otherwise);
         let todo = taken.take().unwrap_or_else(|| next_step(&inner, &key, delta, woken_by));
         if !matches!(todo, Todo::Ask(..)) {
-            permit = permit.filter(BulkPermit::is_unanswered); // a caller that waits for a release keeps none
+            permit = permit.filter(Permit::is_unanswered); // a caller that waits for a release keeps none
         }
         if !matches!(todo, Todo::AwaitPermit(..)) {
             retry = None;
@@ -93,7 +92,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<BulkPermit>, begin: Beg
             // task may await.
             Todo::AwaitPermit(oldest, until, poke) => {
                 let retry =
-                    retry.get_or_insert_with(|| inner.retry_rate.permit(&inner.core, key.slot(), oldest));
+                    retry.get_or_insert_with(|| inner.dispatcher.retry(&inner.core, key.slot(), oldest));
                 woken = Box::pin(wait_for_permit(&inner, retry, until, &poke, cursor.as_mut())).await
             }
             Todo::Listen => cursor = inner.calls.lane().map(|lane| WatchCursor::new(lane.watch(&key))),
@@ -236,17 +235,22 @@ async fn ask_server(
         Some(give_up) => Box::pin(meanwhile(inner, key, Some(give_up), sending)).await,
         None => sending.await,
     };
-    let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
-    let last_error = last_error.cloned().map(Box::new);
+    let last_error = passing_error(&answer);
     (sent.handle_answer(inner, key, answer, noticed), last_error)
+}
+
+/// The error that prevented an answer, if a later ask may succeed.
+pub(super) fn passing_error(answer: &Result<Outcome, TransportError>) -> Option<Box<TransportError>> {
+    let last_error = answer.as_ref().err().filter(|last_error| !last_error.kind.is_final());
+    last_error.cloned().map(Box::new)
 }
 
 async fn send(inner: &Arc<Inner>, key: &Arc<LockKey>, sent: &SentAsk) -> Result<Outcome, TransportError> {
     let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
     inner.check_restart_grace(key, sent.sent)?;
     inner.events.totals.asks.add(1);
-    let begun = inner.group_commit.count();
-    let outcome = inner.group_commit.call(&inner.core, &lane, sent.call(key), &begun).await;
+    let begun = inner.dispatcher.count();
+    let outcome = inner.dispatcher.call(&inner.core, &lane, sent.call(key), &begun).await;
     sent.check(inner, outcome, begun)
 }
 

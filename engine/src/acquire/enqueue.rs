@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    bulk_limiter::BulkPermit,
     caller::{Caller, CallerId, Patience, ScopeId},
     driver::{self, Stepped},
     entry::ScopeView,
@@ -16,6 +15,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    dispatch::permits::Permit,
     error::{AcquireError, Invalid},
     inner::Inner,
     key::{Family, LockKey},
@@ -102,7 +102,7 @@ pub(crate) fn queue_up(
     call: &Call,
     (id, reply_to): (CallerId, &mut Option<ReplyTo>),
     ahead: bool,
-    permit: Option<BulkPermit>,
+    permit: Option<Permit>,
 ) -> Result<Next, AcquireError> {
     let (next, serves) = inner.table.with(&call.key, |slot| -> Result<(Next, Serves), AcquireError> {
         inner.check_open()?;
@@ -121,11 +121,11 @@ pub(crate) fn queue_up(
         if slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead) {
             slot.poke();
         }
-        Ok((Next::Wait, Serves::of(inner, call, slot, permit.is_some())))
+        Ok((Next::Wait, Serves::of(inner, call, slot)))
     })?;
     match serves {
         Serves::Nothing => {}
-        Serves::FirstAsk(step) => first_ask::begin(inner, &call.key, step),
+        Serves::FirstAsk(step) => first_ask::begin(inner, &call.key, step, permit),
         Serves::Driver => driver::start(inner, &call.key, permit),
         Serves::FairDriver => fair_driver::start(inner, &call.key),
     }
@@ -144,13 +144,13 @@ enum Serves {
 impl Serves {
     /// Marks the entry as driven. Behind a release that is not answered, a task asks: the ask of this thread could overtake
     /// the release of another one.
-    fn of(inner: &Inner, call: &Call, slot: &mut Slot, is_bulk: bool) -> Self {
+    fn of(inner: &Inner, call: &Call, slot: &mut Slot) -> Self {
         if std::mem::replace(&mut slot.driven, true) {
             return Self::Nothing;
         }
         match call.key.family() {
             Family::Fair => Self::FairDriver,
-            _ if is_bulk || slot.releases > 0 => Self::Driver,
+            _ if slot.releases > 0 => Self::Driver,
             _ => Self::FirstAsk(first_ask::step(inner, &call.key, slot)),
         }
     }

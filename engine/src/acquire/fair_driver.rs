@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::retry_rate::RetryPermit,
+    dispatch::permits::RetryPermit,
     guard,
     inner::Inner,
     key::LockKey,
@@ -209,7 +209,7 @@ impl FairDriver {
     }
 
     fn permit(&self, since: Instant) -> RetryPermit {
-        self.inner.retry_rate.permit(&self.inner.core, self.key.slot(), since)
+        self.inner.dispatcher.retry(&self.inner.core, self.key.slot(), since)
     }
 
     fn pace(&self) -> FairPace {
@@ -244,7 +244,7 @@ async fn send_ask(
     let reply = lane.call_one(call).await.definite(ask.op)?;
     let Some(at) = reply.at() else { return Ok(reply) };
     inner.check_present(at)?;
-    inner.reconciler.handle_answer_of(inner, at.clock.node);
+    inner.dispatcher.handle_answer_of(&inner.core, at.clock.node);
     if let Outcome::Granted { .. } = reply {
         inner
             .check_restart_grace_of(at.clock.node, sent)
@@ -287,7 +287,7 @@ async fn send_batch(
 fn present(inner: &Inner, outcome: Outcome) -> Result<Outcome, TransportError> {
     if let Some(at) = outcome.at() {
         inner.check_present(at)?;
-        inner.reconciler.handle_answer_of(inner, at.clock.node);
+        inner.dispatcher.handle_answer_of(&inner.core, at.clock.node);
     }
     Ok(outcome)
 }

@@ -9,7 +9,7 @@ use super::{
     table::Slot,
 };
 use crate::{
-    dispatch::group_commit::Begun,
+    dispatch::{calls::Begun, permits::Permit},
     inner::Inner,
     key::LockKey,
     transport::{AnswerTo, Lane, Outcome},
@@ -21,20 +21,20 @@ pub(super) fn step(inner: &Inner, key: &LockKey, slot: &mut Slot) -> Stepped {
     driver::step(inner, slot, (now, &pace), false, false)
 }
 
-/// Serves the entry.
-pub(super) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, first: Stepped) {
+/// Serves the entry. A call of a list keeps its `permit` until the first definite answer.
+pub(super) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, first: Stepped, permit: Option<Permit>) {
     let guard = DrainGuard::new(inner, key);
     match first.finish(inner, key) {
-        Todo::Ask(sent) => begin_ask(guard, sent),
-        todo => driver::go_on(guard, None, Begin::Taken(todo)),
+        Todo::Ask(sent) => begin_ask(guard, sent, permit),
+        todo => driver::go_on(guard, permit, Begin::Taken(todo)),
     }
 }
 
-fn begin_ask(guard: DrainGuard, sent: SentAsk) {
+fn begin_ask(guard: DrainGuard, sent: SentAsk, permit: Option<Permit>) {
     let inner = guard.inner.clone();
     match open_lane(&inner, &guard.key, &sent) {
-        Some(lane) => send(&inner, &lane, guard, sent),
-        None => driver::go_on(guard, None, Begin::Taken(Todo::Ask(sent))),
+        Some(lane) => send(&inner, &lane, guard, sent, permit),
+        None => driver::go_on(guard, permit, Begin::Taken(Todo::Ask(sent))),
     }
 }
 
@@ -48,19 +48,22 @@ fn open_lane(inner: &Inner, key: &LockKey, sent: &SentAsk) -> Option<Arc<dyn Lan
     inner.check_restart_grace(key, sent.sent).ok().map(|()| lane)
 }
 
-fn send(inner: &Arc<Inner>, lane: &Arc<dyn Lane>, guard: DrainGuard, sent: SentAsk) {
+fn send(inner: &Arc<Inner>, lane: &Arc<dyn Lane>, guard: DrainGuard, sent: SentAsk, permit: Option<Permit>) {
     inner.events.totals.asks.add(1);
-    let (call, begun) = (sent.call(&guard.key), inner.group_commit.count());
-    let goes_alone = inner.group_commit.goes_alone(&call, &begun);
-    let answer_to = AnswerTo::new(move |outcome| land(guard, sent, outcome, begun));
-    inner.group_commit.begin(&inner.core, lane, call, goes_alone, answer_to);
+    let (call, begun) = (sent.call(&guard.key), inner.dispatcher.count());
+    let goes_alone = inner.dispatcher.goes_alone(&call, &begun);
+    let answer_to = AnswerTo::new(move |outcome| land(guard, sent, permit, outcome, begun));
+    inner.dispatcher.begin(&inner.core, lane, call, goes_alone, answer_to);
 }
 
-fn land(mut guard: DrainGuard, sent: SentAsk, outcome: Outcome, begun: Begun) {
+fn land(mut guard: DrainGuard, sent: SentAsk, permit: Option<Permit>, outcome: Outcome, begun: Begun) {
     let answer = sent.check(&guard.inner, outcome, begun);
-    match sent.handle_answer(&guard.inner, &guard.key, answer, None) {
+    let last_error = driver::passing_error(&answer);
+    let after = sent.handle_answer(&guard.inner, &guard.key, answer, None);
+    let permit = permit.and_then(|permit| permit.after(last_error));
+    match after {
         After::AtRest => guard.disarm(),
-        After::Next => driver::go_on(guard, None, Begin::Step),
-        After::GiveBack(closing) => driver::go_on(guard, None, Begin::GiveBack(closing)),
+        After::Next => driver::go_on(guard, permit, Begin::Step),
+        After::GiveBack(closing) => driver::go_on(guard, permit, Begin::GiveBack(closing)),
     }
 }

@@ -2,18 +2,16 @@
 //!
 //! `entry`, `queue`, `queue_index`, `caller_deadlines`, `fairness`, `attempt` and `caller` are pure. `table` keeps the
 //! entries, `enqueue` adds and removes callers. `first_ask` sends the first ask of a key, and `driver` serves an entry that
-//! needs more. `ask` is one ask with its answer, and `delivery` hands a grant out. `bulk_limiter` limits the number of unanswered calls of `acquire_all` and `release_all` on each node.
+//! needs more. `ask` is one ask with its answer, and `delivery` hands a grant out.
 //!
 //! `wait` is one acquire call, `bulk` is one name of a bulk call, and `reply_to` is the destination of the answer of
 //! either. `pending_grant` gives a lease back unless its caller takes it. `watch_cursor` turns the counters of a watch
 //! into events. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the
 //! locks without expiry that were reported.
-//! how many calls of `acquire_all` and `release_all` are unanswered on one node; `bulk` is one acquire of a list.
 
 mod ask;
 pub(crate) mod attempt;
 pub(crate) mod bulk;
-pub(crate) mod bulk_limiter;
 pub(crate) mod caller;
 mod caller_deadlines;
 mod clarity;

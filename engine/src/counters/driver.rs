@@ -13,7 +13,7 @@ use super::{
 use crate::{
     acquire::watch_cursor::{WatchCursor, WatchDelta},
     clock::Instant,
-    dispatch::retry_rate::RetryPermit,
+    dispatch::permits::RetryPermit,
     guard,
     inner::Inner,
     key::LockKey,
@@ -117,7 +117,7 @@ impl Driver {
     }
 
     fn permit(&self, since: Instant) -> RetryPermit {
-        self.inner.retry_rate.permit(&self.inner.core, self.key.slot(), since)
+        self.inner.dispatcher.retry(&self.inner.core, self.key.slot(), since)
     }
 
     // Whether the permit was granted; otherwise something else has happened before.

@@ -1,8 +1,16 @@
-//! What is sent to one node: acquires and releases, alone or together; how many calls may be unanswered, and how many
-//! background retries are sent per second.
+//! What is sent to each node: one outbox per node.
+//!
+//! `outbox` (pure) has the calls that wait to be sent (`call_queue`), alone or together with others, as far as `window` allows,
+//! and the work that waits for a permit to start (`permit_queue`, `rate`): retries, calls of lists, releases of unconfirmed
+//! owners. `dispatcher` is the state of one engine. `calls` sends calls, `permits` starts work.
 
-pub(crate) mod group_commit;
+mod call_queue;
+pub(crate) mod calls;
+pub(crate) mod dispatcher;
 pub(crate) mod in_turn;
-pub(crate) mod node_queue;
-pub(crate) mod per_node_limit;
-pub(crate) mod retry_rate;
+pub(crate) mod outbox;
+mod permit_queue;
+pub(crate) mod permits;
+mod rate;
+mod round_trips;
+mod window;

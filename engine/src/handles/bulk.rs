@@ -16,12 +16,12 @@ use super::{alive::Handle, lease::Lease, lock};
 use crate::{
     acquire::{
         bulk::{BulkAcquireCall, List},
-        bulk_limiter::BulkCall,
         caller::CallerId,
         enqueue::{self, ExplicitTerms},
         reply_to::{Answer, Told},
         wait,
     },
+    dispatch::dispatcher::Work,
     error::{AcquireError, Invalid},
     key::{LockKey, NameFault, PrehashedHasher},
     lease::shared::Terms,
@@ -306,8 +306,8 @@ impl BulkAcquire {
         }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
         let enqueue =
-            |(place, key)| Box::new(BulkAcquireCall { key, place, list: list.clone() }) as Box<dyn BulkCall>;
-        self.handle.inner().bulk_limiter.add(keys.map(enqueue));
+            |(place, key)| Box::new(BulkAcquireCall { key, place, list: list.clone() }) as Box<dyn Work>;
+        inner.dispatcher.add_bulk(&inner.core, keys.map(enqueue));
         self.list = Some(list);
     }
 

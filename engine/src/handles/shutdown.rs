@@ -7,9 +7,10 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
-    acquire::{bulk_limiter::BulkCall, table::Slot},
+    acquire::table::Slot,
     clock::Instant,
     counters,
+    dispatch::dispatcher::Work,
     error::ReleaseError,
     guard,
     inner::Inner,
@@ -69,7 +70,7 @@ pub(crate) async fn run(inner: &Arc<Inner>, until: Instant) -> ShutdownReport {
 /// Ends all leases as lost, and answers the callers that wait. Returns the leases that this call has lost: nothing is sent for
 /// them yet.
 pub(crate) fn lose_all(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
-    inner.bulk_limiter.reject_acquires();
+    inner.dispatcher.reject_acquires(&inner.core);
     counters::call::dismiss_all(inner);
     let (mut lost, mut callers) = (Vec::new(), Vec::new());
     // Callers first: a grant that arrives from then on finds no caller and is released.
@@ -93,11 +94,11 @@ pub(crate) fn lose_all(inner: &Arc<Inner>) -> Vec<Arc<LeaseCore>> {
 fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leaving> {
     leases.sort_by_key(|lease| lease.deadline());
     let (calls, leaving): (Vec<_>, Vec<_>) = leases.into_iter().map(|lease| release(inner, lease)).unzip();
-    inner.bulk_limiter.add(calls);
+    inner.dispatcher.add_bulk(&inner.core, calls);
     leaving
 }
 
-fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn BulkCall>, Leaving) {
+fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn Work>, Leaving) {
     let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease.key, slot));
     let (answer_to, answer) = oneshot::channel();
     let call = BulkRelease { under_way, lease: lease.clone(), answer_to };

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{in_progress::ReleaseInProgress, send};
 use crate::{
-    acquire::bulk_limiter::{BulkCall, BulkPermit},
+    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
     error::ReleaseError,
     guard,
     lease::shared::LeaseCore,
@@ -24,16 +24,14 @@ pub(crate) struct BulkRelease {
 
 type AnswerTo = oneshot::Sender<Result<(), ReleaseError>>;
 
-impl BulkCall for BulkRelease {
+impl Routed for BulkRelease {
     fn slot(&self) -> Slot {
         self.lease.key.slot()
     }
+}
 
-    fn is_acquire(&self) -> bool {
-        false
-    }
-
-    fn begin(self: Box<Self>, permit: BulkPermit) {
+impl Work for BulkRelease {
+    fn begin(self: Box<Self>, permit: Permit) {
         let Self { under_way, lease, answer_to } = *self;
         let (inner, key) = (under_way.inner.clone(), lease.key.clone());
         send::send(under_way, &lease, |result| {

@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{
     acquire::{
-        bulk_limiter::BulkCall,
         delivery::{self, Installed},
         pending_grant::Grants,
     },
     core::Core,
+    dispatch::dispatcher::Work,
     error::ReleaseError,
     guard,
     inner::Inner,
@@ -95,7 +95,7 @@ pub(crate) fn release_in_turn(
     };
     let receipts = leases.into_iter().map(release).collect();
     calls.sort_by_key(|call| call.lease.deadline());
-    inner.bulk_limiter.add(calls.into_iter().map(|call| Box::new(call) as Box<dyn BulkCall>));
+    inner.dispatcher.add_bulk(&inner.core, calls.into_iter().map(|call| Box::new(call) as Box<dyn Work>));
     receipts
 }
 

@@ -87,7 +87,7 @@ fn hand_off(
     // A grant that no caller has taken was never counted, so it goes to the server as it does in `give_back`.
     let is_counted = lease.was_taken();
     let may = next == Next::OfEngine && inner.capabilities.hand_offs && slot.entry.is_wanted() && is_counted;
-    if !may || inner.check_open().is_err() || !is_served() {
+    if !may || inner.check_open().is_err() || !is_served() || inner.inboxes.is_half_full(lease.key.slot()) {
         return None;
     }
     let grant = slot.entry.hand_off(lease, now, inner.config.hand_offs_max, ReplyTo::is_abandoned)?;

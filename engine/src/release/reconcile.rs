@@ -1,46 +1,57 @@
 //! Sends the releases of owners that no server has confirmed, until a server does. One task, on the calls thread.
-//! `reconciler` says when each owner is due.
+//! `reconciler` says when each owner is due, and the outbox of its node when its release is sent.
 
-use std::sync::Arc;
+use std::{fmt, future::Future, sync::Arc};
 
-use super::reconciler::{OpenOwner, SendOutcome};
+use tokio::sync::oneshot;
+
+use super::{
+    exchange::{self, Answered, Release, SentAs},
+    reconciler::{Exchanged, OpenOwner},
+};
 use crate::{
     clock::Instant,
+    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
     guard,
     inner::Inner,
     key::LockKey,
     lease::unconfirmed_owner::UnconfirmedOwner,
-    metrics::{EngineEvent, Operation},
-    routing::topology::NodeId,
-    transport::{Call, Op, TransportError},
+    routing::slot::Slot,
+    supervisor,
 };
 
 /// Sends the first release of an owner and waits for the answer. The reconciler repeats the release if no server has
 /// confirmed it.
-pub(crate) async fn give_back(inner: &Inner, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
-    let mut owner = inner.reconciler.begin(inner, key, closing);
-    let node = inner.calls.topology().and_then(|topology| topology.serving(key.slot()).map(|node| node.id));
-    let outcome = release_guarded(inner, &mut owner).await;
-    inner.reconciler.finish(inner, owner, node, outcome);
+pub(crate) async fn give_back(inner: &Arc<Inner>, key: &Arc<LockKey>, closing: UnconfirmedOwner) {
+    let owner = inner.reconciler.begin(inner, key, closing);
+    let (done, is_done) = oneshot::channel();
+    let under_way = UnderWay::new(inner, owner, None, Some(done));
+    let _ = guard::call(|| under_way.send()); // a panic of the transport is an answer that never comes
+    let _ = is_done.await; // the sender is dropped once the answer was handled
 }
 
-/// An owner's place in the limit of its node. Dropping it frees the place, whatever the outcome of the release.
-struct NodePermit {
-    inner: Arc<Inner>,
-    node: Option<NodeId>,
-}
-
-impl Drop for NodePermit {
-    fn drop(&mut self) {
-        self.inner.reconciler.leave(&self.inner, self.node);
+/// Sends the releases that are due, until the engine has ended. Dropping the future answers every caller that waits for one.
+pub(crate) fn run(inner: Arc<Inner>) -> impl Future<Output = ()> + Send {
+    let closing = CloseOnDrop(inner);
+    async move {
+        let inner = &closing.0;
+        supervisor::run(inner.clock, "reconciler", || serve(inner.clone())).await;
     }
 }
 
-/// Sends the releases that are due, until the engine has ended.
-pub(crate) async fn run(inner: Arc<Inner>) {
+async fn serve(inner: Arc<Inner>) {
+    let mut begun = 0_usize;
     loop {
+        inner.reconciler.answer_overdue(inner.clock.now());
         match inner.reconciler.take_due(&inner) {
-            Ok((owner, node)) => send_release(&inner, owner, node),
+            Ok((due, owner)) => {
+                let release = Box::new(DueRelease { inner: inner.clone(), owner });
+                inner.dispatcher.add_closing(&inner.core, due, release);
+                begun += 1;
+                if begun % BEGUN_IN_A_ROW == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(next) => wait(&inner, next).await,
         }
     }
@@ -60,46 +71,85 @@ async fn wait(inner: &Inner, next: Option<Instant>) {
     }
 }
 
-fn send_release(inner: &Arc<Inner>, mut owner: OpenOwner, node: Option<NodeId>) {
-    let inner = inner.clone();
-    inner.clone().spawn(async move {
-        let _permit = NodePermit { inner: inner.clone(), node };
-        let outcome = release_guarded(&inner, &mut owner).await;
-        inner.reconciler.finish(&inner, owner, node, outcome);
-    });
-}
+/// How many releases are begun or queued in a row. Then the other tasks of the calls thread run.
+const BEGUN_IN_A_ROW: usize = 64;
 
-// If the transport panics, the release counts as unanswered and is repeated.
-async fn release_guarded(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
-    guard::run(release(inner, owner)).await.unwrap_or(SendOutcome::Unanswered)
-}
+struct CloseOnDrop(Arc<Inner>);
 
-async fn release(inner: &Inner, owner: &mut OpenOwner) -> SendOutcome {
-    owner.answered_by = None;
-    let Some(lane) = inner.calls.lane() else { return SendOutcome::Unanswered };
-    let sent = inner.clock.now();
-    owner.sent = sent;
-    let execute_by = sent + inner.config.command_timeout();
-    let UnconfirmedOwner { kind, owner: who, .. } = owner.closing;
-    let release = Call::new(owner.key.clone(), kind, Op::Release, who, execute_by);
-    let answer = lane.call_one(release).await.definite(Op::Release);
-    let (operation, took) = (Operation::Release, inner.clock.now() - sent);
-    inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: answer.as_ref().err() });
-    let at = match answer.map(|answer| answer.at()) {
-        Ok(Some(at)) => at,
-        Ok(None) => return SendOutcome::Unanswered,
-        Err(last_error) => return outcome_of(&last_error),
-    };
-    if inner.check_present(at).is_err() {
-        return SendOutcome::Unanswered;
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.reconciler.close();
     }
-    owner.answered_by = Some(at.clock);
-    owner.closing.may_hold = false;
-    owner.closing.open.handle_release(at);
-    inner.reconciler.handle_answer_of(inner, at.clock.node);
-    SendOutcome::Answered
 }
 
-fn outcome_of(last_error: &TransportError) -> SendOutcome {
-    if last_error.kind.is_final() { SendOutcome::Answered } else { SendOutcome::Unanswered }
+/// An owner whose release waits for a permit of its node.
+struct DueRelease {
+    inner: Arc<Inner>,
+    owner: OpenOwner,
+}
+
+impl Routed for DueRelease {
+    fn slot(&self) -> Slot {
+        self.owner.key.slot()
+    }
+}
+
+impl Work for DueRelease {
+    fn begin(self: Box<Self>, permit: Permit) {
+        UnderWay::new(&self.inner, self.owner, Some(permit), None).send();
+    }
+
+    fn reject(self: Box<Self>) {}
+}
+
+impl fmt::Debug for DueRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DueRelease({:?})", self.owner.key)
+    }
+}
+
+/// A release of an owner that was sent. If the transport panics, it is dropped: then the release counts as unanswered.
+struct UnderWay {
+    inner: Arc<Inner>,
+    owner: Option<OpenOwner>,
+    permit: Option<Permit>,
+    _done: Option<oneshot::Sender<()>>,
+}
+
+impl UnderWay {
+    fn new(
+        inner: &Arc<Inner>,
+        owner: OpenOwner,
+        permit: Option<Permit>,
+        done: Option<oneshot::Sender<()>>,
+    ) -> Self {
+        Self { inner: inner.clone(), owner: Some(owner), permit, _done: done }
+    }
+
+    fn send(mut self) {
+        let Some(owner) = &mut self.owner else { return };
+        owner.sent = self.inner.clock.now();
+        let UnconfirmedOwner { kind, owner: who, .. } = owner.closing;
+        let release = Release { key: owner.key.clone(), kind, owner: who };
+        let (inner, sent) = (self.inner.clone(), owner.sent);
+        exchange::send(&inner, &release, sent, SentAs::Repeat, move |answered| self.land(Some(answered)));
+    }
+
+    fn land(&mut self, answered: Option<Answered>) {
+        let Some(owner) = self.owner.take() else { return };
+        let node_answers = self.permit.as_ref().is_some_and(Permit::node_answers);
+        let reply = answered.map(|(reply, _received)| reply);
+        let unanswered = Exchanged::Unanswered { node_answers };
+        let exchanged = reply.as_ref().map_or(unanswered, |reply| Exchanged::of(reply, node_answers));
+        if let Exchanged::Unanswered { .. } = exchanged {
+            self.inner.dispatcher.begin_silence(&self.inner.core, owner.key.slot());
+        }
+        self.inner.reconciler.finish(&self.inner, owner, reply, exchanged);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.land(None);
+    }
 }

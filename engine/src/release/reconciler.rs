@@ -2,9 +2,12 @@
 //! which no send of theirs can be executed any more. The rule is in `lease/unanswered.rs`; the promise is S5.
 //!
 //! # When
-//! At once, then when the last send is too late to be executed, then with back-off. A release without an answer does
-//! not count for the back-off: the owners of a node that does not answer wait for its first answer (`silent_nodes`), or
-//! for a change of the topology, which shows that a node is connected again.
+//! At once, then when the last send is too late to be executed, then with back-off. A release without an answer does not
+//! count for the back-off: it waits in the outbox of its node, which gets one release each 50 ms until it answers anything
+//! (`dispatch/permit_queue`), or until the topology changes, which shows that a node is connected again.
+//!
+//! # Callers
+//! The caller of a release waits here for at most one command timeout (`told`). After that its owner stays.
 //!
 //! # A server that no longer answers for the key
 //! An unanswered send to server X is closed by an answer of X itself, given later than the send's latest execution
@@ -27,20 +30,17 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::silent_nodes::SilentNodes;
+use super::told::Awaited;
 use crate::{
     clock::Instant,
     core::Core,
-    dispatch::per_node_limit::PerNodeLimit,
+    guard,
     key::LockKey,
     lease::{
         shared::LeaseCore,
@@ -48,8 +48,8 @@ use crate::{
         unconfirmed_owner::{ReleaseDue, UnconfirmedOwner},
     },
     metrics::EngineEvent,
-    routing::topology::{ClockId, NodeId, Topology},
-    transport::HoldKind,
+    routing::topology::ClockId,
+    transport::{HoldKind, Outcome, TransportError},
 };
 
 /// The owners that are being closed.
@@ -57,19 +57,18 @@ use crate::{
 pub(crate) struct Reconciler {
     waiting: Mutex<Waiting>,
     news: Notify,
-    /// Whether owners wait for an answer of a silent node.
-    silent: AtomicBool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
     due: BTreeMap<ReleaseDue, OpenOwner>,
-    /// The owners whose release is in flight, or waits for a place in the limit of their node.
+    /// The owners whose release is in flight, or waits for a permit of their node.
     in_flight: BTreeMap<u64, Arc<LockKey>>,
-    per_node: PerNodeLimit<OpenOwner>,
-    silent_nodes: SilentNodes,
+    /// The callers that wait for the release of an owner, by the end of their time.
+    awaited: BTreeMap<ReleaseDue, Awaited>,
     topology_epoch: Option<u64>,
     next: u64,
+    is_closed: bool,
 }
 
 /// An owner that is being closed.
@@ -81,76 +80,74 @@ pub(super) struct OpenOwner {
     /// The number of releases that a server has answered, or refused for good.
     tries: u32,
     /// The server that answered the last release, if a server did.
-    pub(super) answered_by: Option<ClockId>,
-    /// The node that did not answer the last release, until that node answers anything.
-    silent: Option<Option<NodeId>>,
+    answered_by: Option<ClockId>,
     /// When the last release was sent.
     pub(super) sent: Instant,
-    /// How many releases got no answer although the node had just answered another request. A node may answer for one
-    /// slot and not for another.
+    /// How many releases got no answer although the node answered other requests. A node may answer for one slot and not for
+    /// another.
     in_vain: u32,
-    /// The last release was sent because the node had answered another request.
-    woken: bool,
+    /// Until when the caller of the release waits, if there is one.
+    awaited_until: Option<Instant>,
 }
 
 /// The outcome of sending a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SendOutcome {
+pub(super) enum Exchanged {
     /// A present server has answered the release, or refuses it for good.
     Answered,
-    /// No present server has answered the release.
-    Unanswered,
+    /// No present server has answered the release. `node_answers`: the node has answered other requests.
+    Unanswered { node_answers: bool },
+}
+
+impl Exchanged {
+    pub(super) fn of(reply: &Result<Outcome, TransportError>, node_answers: bool) -> Self {
+        match reply {
+            Ok(reply) if reply.at().is_some() => Self::Answered,
+            Err(last_error) if last_error.kind.is_final() => Self::Answered,
+            Ok(_) | Err(_) => Self::Unanswered { node_answers },
+        }
+    }
 }
 
 impl OpenOwner {
     fn new(number: u64, key: &Arc<LockKey>, closing: UnconfirmedOwner) -> Self {
-        let key = key.clone();
-        let (sent, silent, answered_by) = (Instant::default(), None, None);
-        Self { number, key, closing, tries: 0, answered_by, silent, sent, in_vain: 0, woken: false }
+        let (key, sent) = (key.clone(), Instant::default());
+        Self { number, key, closing, tries: 0, answered_by: None, sent, in_vain: 0, awaited_until: None }
     }
 
-    /// The node has answered a request. Returns when the owner is due: not at once if its release got no answer after
-    /// the last answer of the node.
-    fn handle_word(&mut self, now: Instant) -> Instant {
-        (self.silent, self.woken) = (None, true);
-        if self.in_vain == 0 { now } else { now.max(self.sent + back_off(self.in_vain - 1)) }
+    fn handle_reply(&mut self, reply: Option<&Outcome>) {
+        let at = reply.and_then(Outcome::at);
+        self.answered_by = at.map(|at| at.clock);
+        if let Some(at) = at {
+            self.closing.may_hold = false;
+            self.closing.open.handle_release(at);
+        }
     }
 
-    /// The topology has changed. The owner is due at once, and earlier failures do not count any more.
-    fn handle_topology(&mut self, now: Instant) -> Instant {
-        (self.silent, self.woken, self.in_vain) = (None, false, 0);
-        now
+    /// When the next release is due.
+    fn next_due(&mut self, exchanged: Exchanged, now: Instant) -> Instant {
+        match exchanged {
+            Exchanged::Answered => {
+                self.tries += 1;
+                next_try(self, now)
+            }
+            Exchanged::Unanswered { node_answers: true } => {
+                self.in_vain += 1;
+                now.max(self.sent + back_off(self.in_vain - 1))
+            }
+            // The outbox of its node says when.
+            Exchanged::Unanswered { node_answers: false } => now,
+        }
+    }
+
+    fn awaited(&self) -> Option<ReleaseDue> {
+        self.awaited_until.map(|until| (until, self.number))
     }
 }
 
 impl Reconciler {
     pub(crate) fn new() -> Self {
-        let waiting = Waiting {
-            due: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            per_node: PerNodeLimit::new(IN_FLIGHT_MAX),
-            silent_nodes: SilentNodes::default(),
-            topology_epoch: None,
-            next: 0,
-        };
-        Self { waiting: Mutex::new(waiting), news: Notify::new(), silent: AtomicBool::new(false) }
-    }
-
-    /// The node has answered, so every owner that waits for this node becomes due.
-    pub(crate) fn handle_answer_of(&self, core: &Core, node: NodeId) {
-        if self.silent.load(Ordering::Relaxed) {
-            self.end_silence(core, Some(node));
-        }
-    }
-
-    fn end_silence(&self, core: &Core, node: Option<NodeId>) {
-        let mut waiting = self.lock();
-        let places = waiting.silent_nodes.end(node);
-        let now = core.clock.now();
-        waiting.make_due(places, |owner| owner.handle_word(now));
-        self.silent.store(!waiting.silent_nodes.is_empty(), Ordering::Relaxed);
-        drop(waiting);
-        self.news.notify_one();
+        Self { waiting: Mutex::default(), news: Notify::new() }
     }
 
     /// Takes over an owner. Its first release is due at once.
@@ -209,65 +206,74 @@ impl Reconciler {
         OpenOwner::new(number, key, closing)
     }
 
-    fn put_back(&self, due: Instant, owner: OpenOwner) {
-        self.lock().put(due, owner);
-        self.news.notify_one();
-    }
-
-    /// Puts back an owner whose node did not answer.
-    fn put_back_in_silence(&self, now: Instant, node: Option<NodeId>, mut owner: OpenOwner) {
+    /// Takes over the owner of a release that got no definite answer and whose caller waits.
+    pub(super) fn add_awaited(
+        &self,
+        core: &Core,
+        key: &Arc<LockKey>,
+        closing: UnconfirmedOwner,
+        awaited: Awaited,
+    ) {
+        core.events.record_engine(EngineEvent::Closing { begins: true });
         let mut waiting = self.lock();
-        owner.silent = Some(node);
-        owner.in_vain += u32::from(std::mem::take(&mut owner.woken));
-        let due = waiting.silent_nodes.add(node, owner.number, now);
-        waiting.put(due, owner);
-        self.silent.store(true, Ordering::Relaxed);
+        waiting.next += 1;
+        let mut owner = OpenOwner::new(waiting.next, key, closing);
+        owner.awaited_until = Some(awaited.until);
+        let refused = waiting.wait_for(&owner, awaited);
+        waiting.put(core.clock.now(), owner);
         drop(waiting);
+        guard::drop_each(refused);
         self.news.notify_one();
     }
 
-    /// An owner that is due and within the limit of its node, with that node. Otherwise when to look again.
-    pub(super) fn take_due(&self, core: &Core) -> Result<(OpenOwner, Option<NodeId>), Option<Instant>> {
-        let (topology, now) = (core.calls.topology(), core.clock.now());
+    /// Answers the callers whose time is over. Their owners stay.
+    pub(super) fn answer_overdue(&self, now: Instant) {
+        while let Some(awaited) = self.take_overdue(now) {
+            awaited.give_up(now);
+        }
+    }
+
+    fn take_overdue(&self, now: Instant) -> Option<Awaited> {
         let mut waiting = self.lock();
-        waiting.handle_topology(topology.as_deref(), now);
-        loop {
-            let owner = match waiting.due.first_key_value() {
-                Some(((due, _), _)) if *due <= now => waiting.take_first(now),
-                next => return Err(next.map(|((due, _), _)| *due)),
-            };
-            let Some(owner) = owner else { continue };
-            waiting.in_flight.insert(owner.number, owner.key.clone());
-            let node = topology.as_ref().and_then(|topology| topology.serving(owner.key.slot()));
-            let node = node.map(|node| node.id);
-            if let Some(owner) = waiting.per_node.enter(node, owner) {
-                return Ok((owner, node));
+        let first = waiting.awaited.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// The engine has ended: no caller is answered any more.
+    pub(super) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.is_closed = true;
+        let awaited = std::mem::take(&mut waiting.awaited);
+        drop(waiting);
+        guard::drop_each(awaited.into_values()); // wakes tasks of the user, whose wakers may panic
+    }
+
+    /// An owner that is due, and since when. Otherwise when to look again.
+    pub(super) fn take_due(&self, core: &Core) -> Result<(Instant, OpenOwner), Option<Instant>> {
+        let (epoch, now) = (core.calls.topology().map(|topology| topology.epoch()), core.clock.now());
+        let mut waiting = self.lock();
+        waiting.handle_topology(epoch, now);
+        match waiting.due.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                let ((due, number), owner) = first.remove_entry();
+                waiting.in_flight.insert(number, owner.key.clone());
+                Ok((due, owner))
             }
+            _ => Err(waiting.next_look()),
         }
     }
 
-    pub(super) fn leave(&self, core: &Core, node: Option<NodeId>) {
-        let mut waiting = self.lock();
-        if let Some(next) = waiting.per_node.leave(node) {
-            waiting.put(core.clock.now(), next);
-            drop(waiting);
-            self.news.notify_one();
-        }
-    }
-
-    fn remove(&self, owner: &OpenOwner) {
-        self.lock().in_flight.remove(&owner.number);
-    }
-
-    /// A send of an owner's release has ended. The owner is now closed, or its next release becomes due.
+    /// A send of an owner's release has ended. `reply`: `None` if the transport has panicked. The owner is now closed, or its
+    /// next release becomes due.
     pub(super) fn finish(
         &self,
         core: &Core,
         mut owner: OpenOwner,
-        node: Option<NodeId>,
-        outcome: SendOutcome,
+        reply: Option<Result<Outcome, TransportError>>,
+        exchanged: Exchanged,
     ) {
         let now = core.clock.now();
+        owner.handle_reply(reply.as_ref().and_then(|reply| reply.as_ref().ok()));
         let OpenOwner { key, closing, answered_by, .. } = &mut owner;
         closing.may_hold &= now <= closing.gone_by;
         let is_gone = |clock| {
@@ -276,16 +282,26 @@ impl Reconciler {
         };
         // Each send is closed by its own time. A later confirmation keeps the lock for longer, and no send open.
         closing.open.forget_gone(now, is_gone);
+        let awaited = self.lock().note_reply(&owner, reply.as_ref(), exchanged);
+        self.put_back(core, owner, exchanged, now);
+        match (awaited, reply) {
+            (Some(awaited), Some(Ok(reply))) => awaited.answer(reply, now),
+            (Some(awaited), _) => awaited.give_up(now),
+            (None, _) => {}
+        }
+    }
+
+    fn put_back(&self, core: &Core, mut owner: OpenOwner, exchanged: Exchanged, now: Instant) {
+        let mut waiting = self.lock();
         if !owner.closing.may_hold && owner.closing.open.is_closed() {
-            self.remove(&owner);
+            waiting.in_flight.remove(&owner.number);
+            drop(waiting);
             core.events.record_engine(EngineEvent::Closing { begins: false });
             return;
         }
-        owner.tries += u32::from(outcome == SendOutcome::Answered);
-        match outcome {
-            SendOutcome::Answered => self.put_back(next_try(&owner, now), owner),
-            SendOutcome::Unanswered => self.put_back_in_silence(now, node, owner),
-        }
+        waiting.put(owner.next_due(exchanged, now), owner);
+        drop(waiting);
+        self.news.notify_one();
     }
 
     /// Resolves when an owner was added, or an owner may be due earlier than before.
@@ -310,38 +326,47 @@ impl Waiting {
         self.due.insert((due, owner.number), owner);
     }
 
-    // An owner that waits for the limit of one node may be served by another node now, and a silent node may be
-    // connected.
-    fn handle_topology(&mut self, topology: Option<&Topology>, now: Instant) {
-        let epoch = topology.map(Topology::epoch);
-        if std::mem::replace(&mut self.topology_epoch, epoch) != epoch {
-            self.per_node.take_waiting().into_iter().for_each(|owner| self.put(now, owner));
-            let places = self.silent_nodes.end_all();
-            self.make_due(places, |owner| owner.handle_topology(now));
-        }
+    // Returns the caller if nobody answers it any more.
+    fn wait_for(&mut self, owner: &OpenOwner, awaited: Awaited) -> Option<Awaited> {
+        let Some(place) = owner.awaited().filter(|_| !self.is_closed) else { return Some(awaited) };
+        self.awaited.insert(place, awaited);
+        None
     }
 
-    fn make_due(
+    /// Returns the caller, if this reply decides what it is told.
+    fn note_reply(
         &mut self,
-        places: impl IntoIterator<Item = ReleaseDue>,
-        due: impl Fn(&mut OpenOwner) -> Instant,
-    ) {
-        for place in places {
+        owner: &OpenOwner,
+        reply: Option<&Result<Outcome, TransportError>>,
+        exchanged: Exchanged,
+    ) -> Option<Awaited> {
+        let place = owner.awaited()?;
+        let awaited = self.awaited.get_mut(&place)?;
+        match reply {
+            Some(Err(last_error)) => awaited.note_error(last_error),
+            Some(Ok(_)) => {}
+            None => awaited.unsure = true,
+        }
+        if exchanged == Exchanged::Answered { self.awaited.remove(&place) } else { None }
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        let (due, end) = (self.due.first_key_value(), self.awaited.first_key_value());
+        due.map(|((due, _), _)| *due).into_iter().chain(end.map(|((end, _), _)| *end)).min()
+    }
+
+    // A node that did not answer may be connected again, so failures until now do not count any more.
+    fn handle_topology(&mut self, epoch: Option<u64>, now: Instant) {
+        if std::mem::replace(&mut self.topology_epoch, epoch) == epoch {
+            return;
+        }
+        let failed = self.due.iter().filter(|(_, owner)| owner.in_vain > 0).map(|(place, _)| *place);
+        for place in failed.collect::<Vec<_>>() {
             if let Some(mut owner) = self.due.remove(&place) {
-                self.put(due(&mut owner), owner);
+                owner.in_vain = 0;
+                self.put(now.min(place.0), owner);
             }
         }
-    }
-
-    // Takes the first owner. If its node is silent, the next owner of that node becomes due after the probe pause.
-    fn take_first(&mut self, now: Instant) -> Option<OpenOwner> {
-        let (place, mut owner) = self.due.pop_first()?;
-        let next = owner.silent.take().and_then(|node| self.silent_nodes.take(node, place, now));
-        if let Some((place, due)) = next {
-            let next = self.due.remove(&place);
-            self.due.extend(next.map(|owner| ((due, owner.number), owner)));
-        }
-        Some(owner)
     }
 }
 
@@ -359,9 +384,6 @@ fn back_off(tries: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
-/// The maximum number of unanswered releases on each node: enough for a node that comes back, and few enough that other
-/// calls of the lane are not delayed.
-const IN_FLIGHT_MAX: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How long after the latest execution time a release is due. Such a release closes the owner at the first try.

@@ -1,12 +1,21 @@
 //! Sends the release of a lease that has ended, and reports its outcome.
 //!
+//! A release may fail without an effect: the connection is down for a moment, the server loads its data, or the slot is
+//! being moved. Most of the time the next send has a definite answer then, and the caller gets `Ok` instead of `Unknown`. A
+//! send that may have been executed is repeated too. If the repeat is answered "not yours", the answer does not show whether
+//! the earlier send released the lock or the lease was lost before. The lease is not held meanwhile (S11).
+//!
+//! The first send is made here. The reconciler sends the release again until a server has answered; the caller waits for one
+//! command timeout from the first send.
+//!
 //! The ask of the next caller of this process follows the release at once, on the same connection.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::{
+    exchange::{self, Release, SentAs},
     in_progress::{ReleaseInProgress, ReleasedBy},
-    retry::{self, Told},
+    told::{Awaited, AwaitingCaller, Told},
 };
 use crate::{
     clock::Instant,
@@ -23,38 +32,75 @@ pub(crate) fn send(
     lease: &Arc<LeaseCore>,
     answer_to: impl FnOnce(Result<(), ReleaseError>) + Send + 'static,
 ) {
-    let (inner, released) = (under_way.inner.clone(), lease.clone());
-    retry::send(&inner, lease, move |told| answer_to(handle_told(under_way, &released, told)));
+    let (inner, sent) = (under_way.inner.clone(), under_way.inner.clock.now());
+    let release = Release { key: lease.key.clone(), kind: lease.kind(), owner: lease.owner };
+    let caller = Caller { under_way, lease: lease.clone(), answer_to: Box::new(answer_to) };
+    exchange::send(&inner, &release, sent, SentAs::First, move |(reply, received)| match reply {
+        Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
+        reply => caller.handle_told(Told { reply, unsure: false, received }),
+    });
 }
 
-fn handle_told(
-    mut under_way: ReleaseInProgress,
-    lease: &Arc<LeaseCore>,
-    told: Told,
-) -> Result<(), ReleaseError> {
-    let inner = &under_way.inner.clone();
-    let (reply, now) = (&told.reply, told.received);
-    let (published, listeners) = match reply {
-        Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
-        Ok(_not_yours) => (false, None),
-        Err(_) => (false, None),
-    };
-    under_way.end(|slot| {
-        if slot.entry.handle_release_answer(published, listeners, slot.subscribed, now) {
-            slot.poke();
+/// The caller of a release.
+struct Caller {
+    under_way: ReleaseInProgress,
+    lease: Arc<LeaseCore>,
+    answer_to: Box<dyn FnOnce(Result<(), ReleaseError>) + Send>,
+}
+
+impl Caller {
+    fn wait_for_reconciler(self, sent: Instant, last_error: TransportError) {
+        let (inner, lease) = (self.under_way.inner.clone(), self.lease.clone());
+        let until = sent + inner.config.command_timeout();
+        let unsure = last_error.may_have_effect();
+        let awaited = Awaited { caller: Box::new(self), until, last_error, unsure };
+        inner.dispatcher.begin_silence(&inner.core, lease.key.slot());
+        inner.reconciler.add_awaited(&inner, &lease.key, lease.to_closing(), awaited);
+    }
+
+    /// Takes in the outcome of the first send.
+    fn handle_told(self, told: Told) {
+        let (inner, lease) = (self.under_way.inner.clone(), self.lease.clone());
+        let mut open = lease.take_open();
+        if let Some(at) = told.reply.as_ref().ok().and_then(Outcome::at) {
+            open.handle_release(at);
         }
-    });
-    let mut open = lease.take_open();
-    if let Some(at) = reply.as_ref().ok().and_then(Outcome::at) {
-        open.handle_release(at);
+        let closing = UnconfirmedOwner { open, may_hold: told.reply.is_err(), ..lease.to_closing() };
+        if closing.may_hold || !closing.open.is_closed() {
+            inner.reconciler.add(&inner, &lease.key, closing);
+        }
+        self.tell(told);
     }
-    let closing = UnconfirmedOwner { open, may_hold: reply.is_err(), ..lease.to_closing() };
-    if closing.may_hold || !closing.open.is_closed() {
-        inner.reconciler.add(inner, &lease.key, closing);
+
+    fn tell(self, told: Told) {
+        let Self { mut under_way, lease, answer_to } = self;
+        let inner = under_way.inner.clone();
+        let (published, listeners) = match &told.reply {
+            Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
+            Ok(_not_yours) => (false, None),
+            Err(_) => (false, None),
+        };
+        under_way.end(|slot| {
+            if slot.entry.handle_release_answer(published, listeners, slot.subscribed, told.received) {
+                slot.poke();
+            }
+        });
+        let (outcome, result) = outcome(&inner, &lease, told, under_way.how);
+        under_way.tell(outcome);
+        answer_to(result);
     }
-    let (outcome, result) = outcome(inner, lease, told, under_way.how);
-    under_way.tell(outcome);
-    result
+}
+
+impl AwaitingCaller for Caller {
+    fn answer(self: Box<Self>, told: Told) {
+        self.tell(told);
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({:?})", self.lease.key)
+    }
 }
 
 /// Ends a release that is not sent for its caller any more. The reconciler takes over its owner.

@@ -48,6 +48,12 @@ impl Inboxes {
         self.shard(slot).len() >= self.most
     }
 
+    /// Whether the inbox of this slot's shard has reached half of `inbox_max`. Grants are not handed off then: each hand-off puts
+    /// one or two orders in, and no command slows the callers down.
+    pub(crate) fn is_half_full(&self, slot: Slot) -> bool {
+        self.shard(slot).len() >= self.most / 2
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.len()
     }

@@ -103,6 +103,11 @@ impl TransportError {
         Self { detail: detail.into(), ..self }
     }
 
+    /// Whether the request may have been executed, or may still be executed.
+    pub(crate) fn may_have_effect(&self) -> bool {
+        self.effect != Effect::None
+    }
+
     /// The same error of a request that certainly had no effect.
     pub fn never_executed(self) -> Self {
         Self { effect: Effect::None, ..self }

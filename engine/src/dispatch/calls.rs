@@ -1,0 +1,366 @@
+//! Sends acquires and releases of exclusive locks: each alone while their node has little to do, many in one command
+//! otherwise (group commit). [`call_queue`](super::call_queue) decides.
+//!
+//! A call that is not sent by its `execute_by` ends without effect: it leaves nothing to close.
+
+use std::{
+    panic::resume_unwind,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    call_queue::{End, Ready, Sent, Timed},
+    dispatcher::{Dispatcher, State},
+    in_turn,
+    outbox::Routed,
+    window::Window,
+};
+use crate::{
+    clock::Instant,
+    core::Core,
+    guard,
+    metrics::EngineEvent,
+    routing::{slot::Slot, topology::NodeId},
+    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
+};
+
+/// A call that waits to be sent.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    call: Call,
+    answer_to: AnswerTo,
+}
+
+impl Routed for Waiting {
+    fn slot(&self) -> Slot {
+        self.call.key.slot()
+    }
+}
+
+impl Timed for Waiting {
+    fn ends(&self) -> Instant {
+        self.call.execute_by
+    }
+
+    fn is_release(&self) -> bool {
+        self.call.op == Op::Release
+    }
+}
+
+impl Dispatcher {
+    /// Counts a call that is about to begin. Hold the result until the call is answered.
+    #[inline]
+    pub(crate) fn count(self: &Arc<Self>) -> Begun {
+        let before = self.begun.fetch_add(BEGUN + 1, Ordering::Relaxed);
+        Begun { dispatcher: self.clone(), number: before / BEGUN, beside: before % BEGUN }
+    }
+
+    /// Makes one call, and waits for its outcome.
+    ///
+    /// # Cancel safety
+    /// A call that was begun goes on if the future is dropped.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
+        call: Call,
+        begun: &Begun,
+    ) -> Outcome {
+        if self.goes_alone(&call, begun) {
+            return lane.call_one(call).await;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.put_call(core, lane, call, AnswerTo::new(move |outcome| drop(sender.send(outcome))));
+        match receiver.await {
+            Ok(outcome) => outcome,
+            // The transport has panicked, or has answered fewer calls than it was given: as if it panicked on this one.
+            Err(_unanswered) => resume_unwind(Box::new("the transport has not answered a call of a group")),
+        }
+    }
+
+    /// Begins one call. Its outcome goes to `answer_to`, perhaps before this returns.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
+        call: Call,
+        goes_alone: bool,
+        answer_to: AnswerTo,
+    ) {
+        match goes_alone {
+            true => begin_alone(core, lane, call, answer_to),
+            false => self.put_call(core, lane, call, answer_to),
+        }
+    }
+
+    /// Whether the call goes alone, whatever the queue of its node.
+    pub(crate) fn goes_alone(&self, call: &Call, begun: &Begun) -> bool {
+        let looks_at_queue = begun.beside >= FEW || self.holds_calls_back();
+        self.group_commit_max <= 1 || !looks_at_queue || !is_groupable(call)
+    }
+
+    /// Takes in the round trip of a call that was a [sample](Begun::is_sample).
+    pub(crate) fn note_round_trip(&self, took: Duration) {
+        self.round_trips.note(took);
+    }
+
+    fn put_call(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
+        let put = self.state().put_call(core, Waiting { call, answer_to });
+        match put {
+            Ok(node) => {
+                self.send_ready(core, lane, node);
+                self.watch_over_waiting(core);
+            }
+            Err(Refused::Closed(waiting)) => drop(waiting),
+            Err(Refused::NoQueue(Waiting { call, answer_to })) => begin_alone(core, lane, call, answer_to),
+        }
+    }
+
+    /// Sends what may be sent now to this node.
+    pub(super) fn send_ready(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, node: NodeId) {
+        let (dispatcher, core, lane) = (self.clone(), core.clone(), lane.clone());
+        in_turn::run(move || {
+            while let Some((ready, sent)) = dispatcher.take_ready(node) {
+                dispatcher.send(&core, &lane, node, ready, sent);
+            }
+        });
+    }
+
+    /// Follows the slots to their nodes, and sends the calls that need not wait any more.
+    pub(super) fn handle_topology(self: &Arc<Self>, core: &Arc<Core>) {
+        let Some(lane) = core.calls.lane() else { return };
+        let (topology, now) = (core.calls.topology(), core.clock.now());
+        let mut state = self.state();
+        let Some(calls) = state.outboxes.handle_topology(topology.as_deref(), now) else { return };
+        self.note_silent(&state);
+        drop(state);
+        for Waiting { call, answer_to } in calls {
+            begin_alone(core, &lane, call, answer_to);
+        }
+        for node in topology.iter().flat_map(|topology| topology.nodes()) {
+            self.send_ready(core, &lane, node.id);
+        }
+    }
+
+    /// The node has answered a call. What waits for that is sent.
+    #[inline]
+    pub(crate) fn handle_answer_of(self: &Arc<Self>, core: &Arc<Core>, node: NodeId) {
+        if self.has_silent() {
+            self.end_silence(core, node);
+        }
+    }
+
+    #[cold]
+    fn end_silence(self: &Arc<Self>, core: &Arc<Core>, node: NodeId) {
+        let mut state = self.state();
+        let Some(outbox) = state.outboxes.get(Some(node)).filter(|outbox| outbox.is_silent()) else { return };
+        outbox.handle_answer();
+        self.note_silent(&state);
+        drop(state);
+        self.news.notify_one();
+        if let Some(lane) = core.calls.lane() {
+            self.send_ready(core, &lane, node);
+        }
+    }
+
+    fn send(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
+        node: NodeId,
+        ready: Ready<Waiting>,
+        sent: Sent,
+    ) {
+        let (dispatcher, core, lane) = (self.clone(), core.clone(), lane.clone());
+        let mut unanswered = Unanswered { dispatcher, core, lane, node, sent, end: End::NotSent };
+        match ready {
+            Ready::Alone(Waiting { call, answer_to }) => {
+                let (core, lane) = (unanswered.core.clone(), unanswered.lane.clone());
+                let answer_to = AnswerTo::new(move |outcome| {
+                    unanswered.end = end_of(&outcome);
+                    answer_to.answer(outcome);
+                    drop(unanswered);
+                });
+                begin_alone(&core, &lane, call, answer_to);
+            }
+            Ready::Together(group) => {
+                let core = unanswered.core.clone();
+                core.events.record_engine(EngineEvent::GroupCommit { calls: group.len() });
+                core.spawn(send_group(unanswered, group));
+            }
+        }
+    }
+
+    fn take_ready(&self, node: NodeId) -> Option<(Ready<Waiting>, Sent)> {
+        let window = Window::of_round_trip(self.round_trips.smallest());
+        let mut state = self.state();
+        state.outboxes.get(Some(node))?.calls.take_ready(window, self.group_commit_max)
+    }
+
+    /// Starts the task that ends calls whose time is over, if calls wait and the task does not run.
+    fn watch_over_waiting(self: &Arc<Self>, core: &Arc<Core>) {
+        let mut state = self.state();
+        if !state.has_sweeper && state.next_overdue().is_some() {
+            state.has_sweeper = true;
+            drop(state);
+            core.spawn(self.clone().sweep(core.clone()));
+        }
+    }
+
+    async fn sweep(self: Arc<Self>, core: Arc<Core>) {
+        while let Some(next) = self.next_overdue() {
+            // A call that comes meanwhile may end before the others.
+            let now = core.clock.now();
+            core.clock.sleep_until(next.clamp(now + SWEEP_PAUSE_MIN, now + SWEEP_PAUSE_MAX)).await;
+            let now = core.clock.now();
+            let overdue = self.state().outboxes.take_calls(|waiting| waiting.call.execute_by <= now);
+            for (node, Waiting { answer_to, .. }) in overdue {
+                answer_to.answer(not_sent(node));
+            }
+        }
+    }
+
+    // `None`: nothing waits, and the task ends.
+    fn next_overdue(&self) -> Option<Instant> {
+        let mut state = self.state();
+        let next = state.next_overdue();
+        state.has_sweeper = next.is_some();
+        next
+    }
+}
+
+/// A call that was not put into a queue.
+enum Refused {
+    /// Nothing is sent any more.
+    Closed(Waiting),
+    /// Its node takes no calls of many slots together, or no node serves its slot.
+    NoQueue(Waiting),
+}
+
+impl State {
+    fn put_call(&mut self, core: &Core, waiting: Waiting) -> Result<NodeId, Refused> {
+        if self.is_closed {
+            return Err(Refused::Closed(waiting));
+        }
+        self.outboxes.put_call(core.calls.topology().as_deref(), waiting).map_err(Refused::NoQueue)
+    }
+
+    fn next_overdue(&self) -> Option<Instant> {
+        self.outboxes.waiting_calls().map(|waiting| waiting.call.execute_by).min()
+    }
+}
+
+/// Begins a call alone: without a task if the transport can.
+fn begin_alone(core: &Core, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
+    if let Some((call, answer_to)) = lane.begin(call, answer_to) {
+        let lane = lane.clone();
+        core.spawn(async move { answer_to.answer(lane.call_one(call).await) });
+    }
+}
+
+/// Sends calls together, and tells each its outcome. What waits behind them is sent first.
+async fn send_group(mut unanswered: Unanswered, group: Vec<Waiting>) {
+    let size = group.len();
+    let (mut told, mut calls) = (Vec::with_capacity(size), Vec::with_capacity(size));
+    for (ticket, Waiting { call, answer_to }) in group.into_iter().enumerate() {
+        calls.push(call.with_ticket(ticket as u64));
+        told.push(Some(answer_to));
+    }
+    // A panic is passed on to each caller, which then has no answer.
+    let answered = guard::run(unanswered.lane.call(unanswered.node, calls)).await.unwrap_or_default();
+    unanswered.end = end_of_group(&answered);
+    drop(unanswered);
+    for call in answered {
+        let answer_to = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
+        if let Some(answer_to) = answer_to {
+            answer_to.answer(call.outcome);
+        }
+    }
+}
+
+fn end_of(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Failed(error) if error.kind != ErrorKind::TimedOut => End::Answered,
+        Outcome::Failed(error) if error.may_have_effect() => End::Unanswered,
+        Outcome::Failed(_not_sent) => End::NotSent,
+        _ => End::Answered,
+    }
+}
+
+/// One answer is an answer to all.
+fn end_of_group(answered: &[Call]) -> End {
+    let ends = || answered.iter().map(|call| end_of(&call.outcome));
+    let first_of = |wanted| ends().find(|end| *end == wanted);
+    first_of(End::Answered).or_else(|| first_of(End::Unanswered)).unwrap_or(End::NotSent)
+}
+
+fn is_groupable(call: &Call) -> bool {
+    let is_exclusive = matches!(call.kind, HoldKind::Exclusive | HoldKind::Spin);
+    is_exclusive && matches!(call.op, Op::Acquire { .. } | Op::Release)
+}
+
+fn not_sent(node: Option<NodeId>) -> Outcome {
+    let detail = "not sent: the node has not answered the calls before this one in time";
+    Outcome::Failed(TransportError::without_effect(ErrorKind::NotReady, node, detail))
+}
+
+/// A command that is not answered. Dropping it counts it as ended, and sends what may follow.
+struct Unanswered {
+    dispatcher: Arc<Dispatcher>,
+    core: Arc<Core>,
+    lane: Arc<dyn Lane>,
+    node: NodeId,
+    sent: Sent,
+    end: End,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let mut state = self.dispatcher.state();
+        if let Some(outbox) = state.outboxes.get(Some(self.node)) {
+            let was_silent = outbox.calls.is_silent();
+            outbox.calls.handle_end(self.sent, self.end);
+            if was_silent != outbox.calls.is_silent() {
+                self.dispatcher.note_silent(&state);
+            }
+        }
+        drop(state);
+        self.dispatcher.send_ready(&self.core, &self.lane, self.node);
+    }
+}
+
+/// A call that has begun. Dropping it ends it.
+pub(crate) struct Begun {
+    dispatcher: Arc<Dispatcher>,
+    number: u64,
+    /// How many others are unanswered or wait.
+    beside: u64,
+}
+
+impl Begun {
+    /// Whether the call's round trip is to be taken in: nothing was unanswered beside it. Only some calls are samples, because
+    /// reading the clock costs more than all the rest of this.
+    #[inline]
+    pub(crate) fn is_sample(&self) -> bool {
+        self.beside == 0 && self.number % SAMPLE_EVERY == 0
+    }
+}
+
+impl Drop for Begun {
+    #[inline]
+    fn drop(&mut self) {
+        self.dispatcher.begun.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const BEGUN: u64 = 1 << 32;
+/// With fewer calls than this, no queue is looked at unless a node is silent.
+const FEW: u64 = 8;
+/// Odd: acquires and releases take turns.
+const SAMPLE_EVERY: u64 = 31;
+/// Calls whose time is over at about the same moment end together.
+const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(10);
+const SWEEP_PAUSE_MAX: Duration = Duration::from_millis(50);

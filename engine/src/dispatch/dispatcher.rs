@@ -1,0 +1,122 @@
+//! The state of the outboxes of one engine. `calls` and `permits` have what is done with it.
+
+use std::{
+    fmt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    calls::Waiting,
+    outbox::{Outboxes, Routed, WORK_KINDS},
+    permits::Permit,
+    round_trips::RoundTrips,
+};
+use crate::{
+    config::EngineConfig,
+    transport::{Capabilities, TransportError},
+};
+
+/// Work that waits for a permit of its node.
+pub(crate) trait Work: Routed + fmt::Debug + Send {
+    /// Starts. The permit is in use until it is dropped.
+    fn begin(self: Box<Self>, permit: Permit);
+
+    /// The engine has ended: answers the caller of this work so.
+    fn reject(self: Box<Self>);
+
+    /// Whether this is an acquire. Acquires of lists are rejected once the engine shuts down.
+    fn is_acquire(&self) -> bool {
+        false
+    }
+
+    /// The node has not answered for too long: answers the caller of this work so. Only calls of lists are given up.
+    fn give_up(self: Box<Self>, last_error: TransportError) {
+        drop(last_error);
+        self.reject();
+    }
+}
+
+impl Routed for Box<dyn Work> {
+    fn slot(&self) -> crate::routing::slot::Slot {
+        (**self).slot()
+    }
+}
+
+/// What one engine sends to its nodes.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    /// At most this number of calls go together; 1: each goes alone.
+    pub(super) group_commit_max: usize,
+    /// The low half: how many calls are unanswered or wait. The high half: how many have begun.
+    pub(super) begun: AtomicU64,
+    pub(super) round_trips: RoundTrips,
+    pub(super) news: Notify,
+    state: Mutex<State>,
+    /// Whether a node is silent, for calls or for releases of unconfirmed owners.
+    has_silent: AtomicBool,
+    /// Whether calls to a node are held back, because it is silent.
+    holds_calls_back: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) outboxes: Outboxes<Waiting, Box<dyn Work>>,
+    /// A task ends the calls that wait for too long.
+    pub(super) has_sweeper: bool,
+    /// Nothing is sent any more.
+    pub(super) is_closed: bool,
+}
+
+impl Dispatcher {
+    /// A transport without group commit gets each call alone.
+    pub(crate) fn new(config: &EngineConfig, transport: Capabilities) -> Self {
+        let outboxes = Outboxes::new(config.bulk_in_flight_max);
+        Self {
+            group_commit_max: if transport.group_commit { config.group_commit_max } else { 1 },
+            begun: AtomicU64::new(0),
+            round_trips: RoundTrips::default(),
+            news: Notify::new(),
+            state: Mutex::new(State { outboxes, has_sweeper: false, is_closed: false }),
+            has_silent: AtomicBool::new(false),
+            holds_calls_back: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a node is silent.
+    #[inline]
+    pub(super) fn has_silent(&self) -> bool {
+        self.has_silent.load(Ordering::Relaxed)
+    }
+
+    /// Whether calls to a node are held back, because it is silent.
+    #[inline]
+    pub(super) fn holds_calls_back(&self) -> bool {
+        self.holds_calls_back.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of whether a node is silent. Call it after every change of that.
+    pub(super) fn note_silent(&self, state: &State) {
+        self.has_silent.store(state.outboxes.has_silent(), Ordering::Relaxed);
+        self.holds_calls_back.store(state.outboxes.holds_calls_back(), Ordering::Relaxed);
+    }
+
+    /// The engine sends nothing any more: what waits, and all that follows, has no answer.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let calls = state.outboxes.take_calls(|_| true);
+        let work: Vec<_> = WORK_KINDS.into_iter().flat_map(|kind| state.outboxes.take_work(kind)).collect();
+        drop(state); // before what waits: its drop runs the code of others
+        drop(calls);
+        work.into_iter().for_each(|work| work.reject());
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,74 @@
+//! One release that is sent to a server, and its answer. Every release of the engine is sent here.
+
+use std::sync::Arc;
+
+use crate::{
+    clock::Instant,
+    dispatch::calls::Begun,
+    inner::Inner,
+    key::LockKey,
+    metrics::{EngineEvent, Operation},
+    owner::Owner,
+    transport::{AnswerTo, Call, HoldKind, Op, Outcome, TransportError},
+};
+
+/// What is released: a hold of this owner.
+#[derive(Clone, Debug)]
+pub(super) struct Release {
+    pub(super) key: Arc<LockKey>,
+    pub(super) kind: HoldKind,
+    pub(super) owner: Owner,
+}
+
+/// What one send came to, and when.
+pub(super) type Answered = (Result<Outcome, TransportError>, Instant);
+
+/// How a release is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SentAs {
+    /// With other calls, if its node is busy.
+    First,
+    /// In a command of its own: an earlier send has no answer, and the commands of others must not wait for this one.
+    Repeat,
+}
+
+/// Sends a release once. `done` gets what it came to, where the answer arrives. It is dropped without a call if the transport
+/// panics.
+pub(super) fn send(
+    inner: &Arc<Inner>,
+    release: &Release,
+    sent: Instant,
+    how: SentAs,
+    done: impl FnOnce(Answered) + Send + 'static,
+) {
+    let Some(lane) = inner.calls.lane() else { return done((Err(inner.calls.last_error()), sent)) };
+    let Release { key, kind, owner } = release;
+    #[cfg(leasehold_fault)]
+    if crate::faults::Fault::BlindRelease.is_on() && how == SentAs::First {
+        let (lane, key) = (lane.clone(), key.clone());
+        inner.spawn(async move { drop(lane.force_release(&key).await) });
+    }
+    let execute_by = sent + inner.config.command_timeout();
+    let call = Call::new(key.clone(), *kind, Op::Release, *owner, execute_by);
+    let begun = inner.dispatcher.count();
+    let goes_alone = how == SentAs::Repeat || inner.dispatcher.goes_alone(&call, &begun);
+    let receiver = inner.clone();
+    let answer_to = AnswerTo::new(move |outcome| done(land(&receiver, sent, outcome, begun)));
+    inner.dispatcher.begin(&inner.core, &lane, call, goes_alone, answer_to);
+}
+
+fn land(inner: &Arc<Inner>, sent: Instant, outcome: Outcome, begun: Begun) -> Answered {
+    drop(begun);
+    let (reply, received) = (outcome.definite(Op::Release), inner.clock.now());
+    let (operation, took) = (Operation::Release, received - sent);
+    inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
+    (reply.and_then(|reply| of_present_server(inner, reply)), received)
+}
+
+fn of_present_server(inner: &Inner, reply: Outcome) -> Result<Outcome, TransportError> {
+    if let Some(at) = reply.at() {
+        inner.check_present(at)?;
+        inner.dispatcher.handle_answer_of(&inner.core, at.clock.node);
+    }
+    Ok(reply)
+}
