@@ -39,16 +39,24 @@ pub(super) struct Used {
 pub(super) struct Window {
     pub(super) client_percent: f64,
     pub(super) server_percent: f64,
-    pub(super) commands: f64,
+    pub(super) commands_a_renewal: f64,
+    pub(super) client_micros_a_renewal: f64,
+    pub(super) server_micros_a_renewal: f64,
 }
 
 impl Window {
     pub(super) fn between(before: Used, after: Used, time: Duration) -> Self {
-        let (server, percent) = (after.server - before.server, 100.0 / time.as_secs_f64());
+        let (client, server) = (after.client_seconds - before.client_seconds, after.server - before.server);
+        // Every renewal sets one, and nothing else does. A Redisson renews all its locks in one burst, whose period is a
+        // little longer than a third of the timeout: a window has one burst or two of it.
+        let renewals = server.expiries;
+        let percent = |seconds: f64| 100.0 * seconds / time.as_secs_f64();
         Self {
-            client_percent: percent * (after.client_seconds - before.client_seconds),
-            server_percent: percent * server.cpu_seconds,
-            commands: server.commands,
+            client_percent: percent(client),
+            server_percent: percent(server.cpu_seconds),
+            commands_a_renewal: server.commands / renewals,
+            client_micros_a_renewal: 1e6 * client / renewals,
+            server_micros_a_renewal: 1e6 * server.cpu_seconds / renewals,
         }
     }
 }

@@ -65,22 +65,22 @@ fn window(holders: &[Holder], windows: &mut [Vec<Window>], time: Duration) {
 
 fn rows(table: &mut Table, size: LeasesSize, holder: &Holder, windows: &[Window]) {
     let title = format!("{} leases, {}", size.leases, holder.name);
-    let spread = |figure: fn(&Window) -> f64| Spread::of(windows.iter().map(figure).collect());
-    table.add("P11", format!("{title}: client"), spread(|window| window.client_percent), "% core");
-    table.add("P11", format!("{title}: server"), spread(|window| window.server_percent), "% core");
-    table.add(
-        "P11",
-        format!("{title}: commands in two periods"),
-        spread(|window| window.commands),
-        "commands",
-    );
+    let mut add = |what, figure: fn(&Window) -> f64, unit| {
+        let spread = Spread::of(windows.iter().map(figure).collect());
+        table.add("P11", format!("{title}: {what}"), spread, unit);
+    };
+    add("client", |window| window.client_percent, "% core");
+    add("server", |window| window.server_percent, "% core");
+    add("commands a renewal", |window| window.commands_a_renewal, "commands");
+    add("client a renewal", |window| window.client_micros_a_renewal, "us");
+    add("server a renewal", |window| window.server_micros_a_renewal, "us");
     let bytes = Spread::exactly(holder.bytes_a_lease(size));
     table.add("P12", format!("{title}: memory of the client a lease"), bytes, "bytes");
     assert_eq!(holder.held(), size.leases, "{title}: held in the end");
 }
 
 fn ratios(table: &mut Table, size: LeasesSize, name: &str, ours: &[Window], theirs: &[Window]) {
-    let title = format!("{} leases, {name} / Redisson", size.leases);
+    let title = format!("{} leases, {name} / Redisson, a renewal", size.leases);
     let mut add = |what, figure: fn(&Window) -> f64| {
         let figures = |windows: &[Window]| windows.iter().map(figure).collect::<Vec<_>>();
         table.add(
@@ -90,8 +90,8 @@ fn ratios(table: &mut Table, size: LeasesSize, name: &str, ours: &[Window], thei
             "x",
         );
     };
-    add("client", |window| window.client_percent);
-    add("server", |window| window.server_percent);
+    add("client", |window| window.client_micros_a_renewal);
+    add("server", |window| window.server_micros_a_renewal);
 }
 
 const BURST: &str = "ours, taken in one burst";

@@ -46,7 +46,8 @@ fn driver_jar() -> Option<PathBuf> {
     let lock = File::open(project.join("pom.xml")).expect("the driver's project");
     flock(&lock, FlockOperation::LockExclusive).expect("a lock on the driver's project");
     if !jar.exists() && runs("mvn") {
-        let built = Command::new("mvn").args(["-q", "-B", "package"]).current_dir(&project).status();
+        let mut maven = Command::new("mvn");
+        let built = maven.args(["-q", "-B", "package"]).current_dir(&project).stdout(Stdio::null()).status();
         assert!(built.is_ok_and(|status| status.success()), "mvn -q -B package in {}", project.display());
     }
     jar.exists().then_some(jar)
