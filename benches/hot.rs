@@ -68,7 +68,7 @@ impl Contest<'_> {
             ours.push(self.round(shipped, pair, &format!("ours {title}")));
             alone.push(self.round(without, pair, &format!("without {title}")));
             theirs.push(self.round(peers, pair_of_peer, &format!("rslock {title}")));
-            serial.push(raw::pairs_per_second(server, 1, 1, self.size.pairs / 4));
+            serial.push(raw::pairs_per_second(server.port(), 1, 1, self.size.pairs / 4));
         }
         let of = |rounds: &[Round], figure: fn(&Round) -> f64| rounds.iter().map(figure).collect::<Vec<_>>();
         let mut add = |what: &str, figure, unit| table.add("", format!("{title}: {what}"), figure, unit);

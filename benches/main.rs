@@ -4,11 +4,13 @@
 //! cargo run --release -p leasehold-benches                        the large run, about three minutes
 //! cargo run --release -p leasehold-benches -- --small             every part once, in seconds
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
-//! cargo run --release -p leasehold-benches -- --pairs             the rows of pairs alone, about a minute
+//! cargo run --release -p leasehold-benches -- --pairs             pairs near and far, processors asleep and awake, a quarter of an hour
+//! cargo run --release -p leasehold-benches -- --handover          a lock that goes to another process, two minutes
 //! cargo run --release -p leasehold-benches -- --hot               one lock that many callers want, two minutes
 //! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
 //! cargo run --release -p leasehold-benches -- --scale             100,000 leases and a million, about twelve minutes
+//! cargo run --release -p leasehold-benches -- --leases            100,000 leases beside a live Redisson, three minutes
 //! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
 //! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about four minutes
 //! cargo run --release -p leasehold-benches -- --links             100,000 leases over long links, about six minutes
@@ -26,10 +28,13 @@ mod callgrind;
 mod commands;
 mod counted;
 mod faults;
+mod handover;
 mod hot;
+mod leases;
 mod links;
-
+mod orders;
 mod pairs;
+mod processors;
 mod profile;
 mod raw;
 mod rounds;
@@ -64,6 +69,18 @@ fn main() {
         // The far end of a link, measured from within.
         return links::run_child(&arguments[job + 1..]);
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--hand-over-side") {
+        // A holder or a waiter, which is told what to do.
+        return handover::run_side(&arguments[job + 1..]);
+    }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--hold-until-told") {
+        // Ours beside a Redisson, measured from outside.
+        return leases::run_child(&arguments[job + 1..]);
+    }
+    if has("--stay-awake") {
+        // So that no processor sleeps.
+        return processors::stay_awake();
+    }
     if has("--spin") {
         // Other work, for the contestants to live with.
         return faults::spin();
@@ -79,6 +96,10 @@ fn main() {
         scale::measure(&mut table, if small { scale::SMALL } else { scale::LARGE });
         return tell(&table, &arguments);
     }
+    if has("--leases") {
+        leases::measure(&mut table, if small { leases::SMALL } else { leases::LARGE });
+        return tell(&table, &arguments);
+    }
     if has("--faults") {
         faults::measure(&mut table, if small { faults::SMALL } else { faults::LARGE });
         return tell(&table, &arguments);
@@ -88,7 +109,11 @@ fn main() {
         return tell(&table, &arguments);
     }
     if has("--pairs") {
-        pairs::measure(&mut table, if small { SMALL } else { LARGE });
+        pairs::measure_all(&mut table, if small { SMALL } else { LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--handover") {
+        handover::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
     if has("--hot") {
@@ -107,13 +132,18 @@ fn main() {
         std::process::exit(table.check());
     }
     wheel_ops::measure(&mut table, size);
-    pairs::measure(&mut table, size);
+    if !small {
+        pairs::measure(&mut table, size);
+    }
     commands::measure(&mut table, size);
     shards::measure(&mut table, size);
     if small {
+        pairs::measure_all(&mut table, SMALL);
+        handover::measure(&mut table, SMALL);
         hot::measure(&mut table, SMALL);
         bulk::measure(&mut table, bulk::SMALL);
         scale::measure(&mut table, scale::SMALL);
+        leases::measure(&mut table, leases::SMALL);
         faults::measure(&mut table, faults::SMALL);
         links::measure(&mut table, links::SMALL);
     }

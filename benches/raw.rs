@@ -2,15 +2,15 @@
 
 use std::{process::Command, time::Instant};
 
-use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
+use leasehold_tests::harness::raw_client::RawClient;
 
-const ACQUIRE: &str = include_str!("../transports/redis/scripts/acquire.lua");
-const RELEASE: &str = include_str!("../transports/redis/scripts/release.lua");
-const FAR: &str = "9007199254740991";
+pub(crate) const ACQUIRE: &str = include_str!("../transports/redis/scripts/acquire.lua");
+pub(crate) const RELEASE: &str = include_str!("../transports/redis/scripts/release.lua");
+pub(crate) const FAR: &str = "9007199254740991";
 
 /// Acquires and releases one after the other over one blocking socket: the median round trip in µs.
-pub(crate) fn round_trip_micros(server: &RedisServer, times: usize) -> f64 {
-    let mut client = server.client().expect("a connection");
+pub(crate) fn round_trip_micros(port: u16, times: usize) -> f64 {
+    let mut client = RawClient::connect(port).expect("a connection");
     let (acquire, release) = (load(&mut client, ACQUIRE), load(&mut client, RELEASE));
     let mut micros = Vec::with_capacity(2 * times);
     for _ in 0..times {
@@ -28,15 +28,10 @@ pub(crate) fn round_trip_micros(server: &RedisServer, times: usize) -> f64 {
 }
 
 /// `raw(c, P)` of the performance page: pairs a second, one lock a command, by redis-benchmark.
-pub(crate) fn pairs_per_second(
-    server: &RedisServer,
-    clients: usize,
-    pipeline: usize,
-    requests: usize,
-) -> f64 {
-    let mut client = server.client().expect("a connection");
+pub(crate) fn pairs_per_second(port: u16, clients: usize, pipeline: usize, requests: usize) -> f64 {
+    let mut client = RawClient::connect(port).expect("a connection");
     let (acquire, release) = (load(&mut client, ACQUIRE), load(&mut client, RELEASE));
-    let run = |arguments: &[&str]| benchmark(server.port(), clients, pipeline, requests, arguments);
+    let run = |arguments: &[&str]| benchmark(port, clients, pipeline, requests, arguments);
     let acquires = run(&["EVALSHA", &acquire, "1", "raw:__rand_int__", "30000", "raw:1", FAR]);
     let releases =
         run(&["EVALSHA", &release, "1", "raw:__rand_int__", "raw:1", "redisson_lock__channel:{raw}"]);
@@ -44,7 +39,7 @@ pub(crate) fn pairs_per_second(
     1.0 / (1.0 / acquires + 1.0 / releases)
 }
 
-fn load(client: &mut RawClient, script: &str) -> String {
+pub(crate) fn load(client: &mut RawClient, script: &str) -> String {
     let sha = client.command(&["SCRIPT", "LOAD", script]).expect("a reply");
     sha.text().expect("a digest").to_string()
 }

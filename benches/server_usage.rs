@@ -10,6 +10,8 @@ pub(crate) struct ServerUsage {
     pub(crate) cpu_seconds: f64,
     /// Sent by clients, not from within scripts.
     pub(crate) commands: f64,
+    /// Times to live that were set, from within scripts, too.
+    pub(crate) expiries: f64,
     pub(crate) bytes_in: f64,
     pub(crate) bytes_out: f64,
 }
@@ -30,6 +32,7 @@ impl ServerUsage {
         Self {
             cpu_seconds: field("used_cpu_sys") + field("used_cpu_user"),
             commands: calls("evalsha") + calls("eval"),
+            expiries: calls("pexpire"),
             bytes_in: field("total_net_input_bytes"),
             bytes_out: field("total_net_output_bytes"),
         }
@@ -39,6 +42,7 @@ impl ServerUsage {
         Self {
             cpu_seconds: self.cpu_seconds + other.cpu_seconds,
             commands: self.commands + other.commands,
+            expiries: self.expiries + other.expiries,
             bytes_in: self.bytes_in + other.bytes_in,
             bytes_out: self.bytes_out + other.bytes_out,
         }
@@ -52,6 +56,7 @@ impl Sub for ServerUsage {
         ServerUsage {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
             commands: self.commands - earlier.commands,
+            expiries: self.expiries - earlier.expiries,
             bytes_in: self.bytes_in - earlier.bytes_in,
             bytes_out: self.bytes_out - earlier.bytes_out,
         }

@@ -10,11 +10,21 @@ fn every_bench_runs() {
     assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
     let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     std::fs::remove_file(&json).unwrap();
-    let targets: Vec<&str> =
-        figures["rows"].as_array().unwrap().iter().map(|row| row["target"].as_str().unwrap()).collect();
-    for target in
-        ["P3", "P5", "P10", "P11", "P13", "P13c", "P14", "P15", "bulk", "faults", "L4", "shards", "links"]
-    {
+    let rows = figures["rows"].as_array().unwrap();
+    let targets: Vec<&str> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
+    for target in [
+        "P3", "P5", "P9", "P10", "P11", "P12", "P13", "P13c", "P14", "P15", "bulk", "faults", "L4", "shards",
+        "links",
+    ] {
         assert!(targets.contains(&target), "{target} is not measured");
+    }
+    for words in [
+        "16 tasks, may sleep",
+        "32 tasks, 0.5 ms away, kept awake",
+        "kept awake, raw: p99",
+        "ours, taken evenly",
+    ] {
+        let has_words = rows.iter().any(|row| row["what"].as_str().unwrap().contains(words));
+        assert!(has_words, "nothing with \"{words}\" is measured");
     }
 }

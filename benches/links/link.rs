@@ -16,7 +16,7 @@ use std::{
 };
 
 /// A link to one port of this machine. Dropping it accepts no connection any more; those that are open go on.
-pub(super) struct Link {
+pub(crate) struct Link {
     port: u16,
     closed: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ struct Piece {
 }
 
 impl Link {
-    pub(super) fn start(target_port: u16, round_trip: Duration) -> io::Result<Self> {
+    pub(crate) fn start(target_port: u16, round_trip: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let (port, closed) = (listener.local_addr()?.port(), Arc::<AtomicBool>::default());
         let accepting = thread::spawn({
@@ -39,11 +39,11 @@ impl Link {
         Ok(Self { port, closed, accepting: Some(accepting) })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 }

@@ -21,7 +21,7 @@ use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer,
 
 use crate::{rounds::Spread, table::Table};
 use hold::Told;
-use link::Link;
+pub(crate) use link::Link;
 pub(crate) use size::{LARGE, LinksSize, SMALL};
 
 pub(crate) fn measure(table: &mut Table, size: LinksSize) {
