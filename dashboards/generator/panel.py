@@ -19,14 +19,17 @@ def lines(
     shade=None,
     low=False,
     dashed=(),
+    nothing=None,
 ):
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen.
 
     `low`: what is bad is low, so the lowest value is told, and the lowest lines come first. `dashed`: lines under which
-    another one is to be seen.
+    another one is to be seen. `nothing`: the text in place of a graph without data.
     """
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
+    if nothing:
+        defaults["noValue"] = nothing
     if least is not None:
         defaults["min"] = least
     # By name the palette has lines that are nearly white. By place: classes come in the same order everywhere, so that

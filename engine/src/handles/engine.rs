@@ -496,7 +496,8 @@ impl Engine {
 
     /// Returns the locks that callers of this engine waited for longest in the last one to two minutes, the most
     /// contended first. At most 128 locks. The engine logs the first five once a minute (target
-    /// `leasehold::contention`, level INFO).
+    /// `leasehold::contention`, level INFO). A metric names the first ten if
+    /// [`EngineConfig::hot_lock_names`](crate::EngineConfig) is set.
     ///
     /// # Examples
     /// ```
