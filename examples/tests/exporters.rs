@@ -188,7 +188,9 @@ fn fleet_serves_and_sends_its_metrics() {
     assert_eq!(held.expect("all held")["connected"], true);
     let names =
         |values: Values| values.into_keys().map(|(name, _)| name).collect::<std::collections::BTreeSet<_>>();
-    let scraped = names(scraped(&get(port, "/metrics").expect("served")));
+    // The metric that names locks has no series before the first caller has waited.
+    let scraped = || Some(names(scraped(&get(port, "/metrics")?))).filter(|names| names.contains(HOT));
+    let scraped = found_within(PATIENCE, scraped).expect("a lock is contended");
     assert!(get(port, "/").expect("served").contains("/metrics"));
     fleet.end().expect_code(0);
     let sent = found_within(PATIENCE, || Some(names(receiver.values())).filter(|names| !names.is_empty()));
