@@ -90,12 +90,16 @@ def states(title, meaning, series, wide=8, high=9):
     return panel
 
 
-def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=3, high=4):
-    """One number; `steps` are pairs of a value and the colour from there on."""
+def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=3, high=4, decimals=None):
+    """One number; `steps` are pairs of a value and the colour from there on. `decimals`: 0 for what is counted, because
+    Prometheus extrapolates a growth.
+    """
     panel = _panel("stat", title, meaning, [one], unit, wide, high)
     levels = [{"value": None, "color": base}, *({"value": value, "color": colour} for value, colour in steps)]
     panel["fieldConfig"]["defaults"]["thresholds"] = {"mode": "absolute", "steps": levels}
     panel["fieldConfig"]["defaults"]["color"] = {"mode": "thresholds"}
+    if decimals is not None:
+        panel["fieldConfig"]["defaults"]["decimals"] = decimals
     panel["options"] = {
         "reduceOptions": {"values": False, "calcs": ["lastNotNull"], "fields": ""},
         "colorMode": "background",
