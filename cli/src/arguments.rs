@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     duration,
+    endpoints::Address,
     kind::{Acquired, Inspected},
     place::Named,
 };
@@ -214,7 +215,8 @@ pub(crate) struct List {
 
 /// Shows the locks with the most waiters, again and again, until it is ended.
 ///
-/// It looks as `list` does, so the keys are scanned at each look. A process whose callers wait for a lock listens to its
+/// With --metrics it asks processes how long their callers waited for each lock in the last one to two minutes, and no
+/// server. Otherwise it looks as `list` does, so the keys are scanned at each look. A process whose callers wait for a lock listens to its
 /// channel: the listeners are the processes that wait, each once, and those whose last wait ended less than five seconds
 /// ago. Callers of a spin lock do not listen. Permits, semaphores and latches are not shown.
 #[derive(Args)]
@@ -238,6 +240,12 @@ pub(crate) struct Top {
     /// Looks once.
     #[arg(long)]
     pub(crate) once: bool,
+
+    /// Where a process exports its metrics, for example http://10.0.0.7:9464/metrics; may be repeated. Only http, not
+    /// https. The waits of all processes are added by the name of the lock, without the name_prefix. Each process names
+    /// its ten hottest locks, if its settings have hot_lock_names = true.
+    #[arg(long, value_name = "URL", conflicts_with = "rate")]
+    pub(crate) metrics: Vec<Address>,
 }
 
 fn locks(text: &str) -> Result<usize, String> {

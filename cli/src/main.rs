@@ -9,6 +9,7 @@ mod commands;
 mod contention;
 mod credentials;
 mod duration;
+mod endpoints;
 mod exit;
 mod failure;
 mod kind;

@@ -13,6 +13,7 @@ mod run_and_failures;
 mod sentinels;
 mod terminal;
 mod top;
+mod top_metrics;
 mod usage;
 mod watch;
 mod who;

@@ -19,14 +19,17 @@ def lines(
     shade=None,
     low=False,
     dashed=(),
+    nothing=None,
 ):
     """A time series whose legend is a table with the last and the highest value, so that rare outcomes are seen.
 
     `low`: what is bad is low, so the lowest value is told, and the lowest lines come first. `dashed`: lines under which
-    another one is to be seen.
+    another one is to be seen. `nothing`: the text in place of a graph without data.
     """
     panel = _panel("timeseries", title, meaning, series, unit, wide, high)
     defaults = panel["fieldConfig"]["defaults"]
+    if nothing:
+        defaults["noValue"] = nothing
     if least is not None:
         defaults["min"] = least
     # By name the palette has lines that are nearly white. By place: classes come in the same order everywhere, so that
@@ -87,12 +90,16 @@ def states(title, meaning, series, wide=8, high=9):
     return panel
 
 
-def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=3, high=4):
-    """One number; `steps` are pairs of a value and the colour from there on."""
+def number(title, meaning, one, unit="short", steps=(), base=palette.GOOD, wide=3, high=4, decimals=None):
+    """One number; `steps` are pairs of a value and the colour from there on. `decimals`: 0 for what is counted, because
+    Prometheus extrapolates a growth.
+    """
     panel = _panel("stat", title, meaning, [one], unit, wide, high)
     levels = [{"value": None, "color": base}, *({"value": value, "color": colour} for value, colour in steps)]
     panel["fieldConfig"]["defaults"]["thresholds"] = {"mode": "absolute", "steps": levels}
     panel["fieldConfig"]["defaults"]["color"] = {"mode": "thresholds"}
+    if decimals is not None:
+        panel["fieldConfig"]["defaults"]["decimals"] = decimals
     panel["options"] = {
         "reduceOptions": {"values": False, "calcs": ["lastNotNull"], "fields": ""},
         "colorMode": "background",

@@ -114,6 +114,11 @@ pub struct EngineConfig {
     /// beginning that fits decides. For example `"orders:" = "orders"`. Default: empty; every lock has the class
     /// `default`.
     pub classes: BTreeMap<String, String>,
+    /// Whether the metric `leasehold_hot_lock_wait_seconds` names the ten locks that callers of this engine waited for
+    /// longest in the last one to two minutes. Off by default, because names of locks may be private, and each new name
+    /// is a new series: at most ten at a time, but as many over a day as there are contended names.
+    /// [`Engine::most_contended`](crate::Engine::most_contended) and the log name them without this setting.
+    pub hot_lock_names: bool,
 }
 
 impl Default for EngineConfig {
@@ -141,6 +146,7 @@ impl Default for EngineConfig {
             fair_wait_ms: 300_000,
             fair_places_max: 1_000,
             classes: BTreeMap::new(),
+            hot_lock_names: false,
         }
     }
 }

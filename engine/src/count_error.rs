@@ -49,7 +49,8 @@ pub enum CountError {
         last_error: Option<TransportError>,
     },
     /// No definite answer for `unavailable_after`. The call may have counted, or may count later: the engine repeats a
-    /// release and a count-down until it is answered, for at most `counter_memory` (default 5 min) from its first send.
+    /// release and a count-down until it is answered, at the latest until a minute before `counter_memory` is over (4 min
+    /// from its first send by default).
     /// Do not call again: it might count twice.
     Unknown {
         /// The last error, with the node's address in its text.

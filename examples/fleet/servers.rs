@@ -15,7 +15,7 @@ use crate::{
 /// Connects; from then on the options have the ttl that is in force.
 pub(crate) async fn connect(options: &mut Options) -> Result<Engine, String> {
     let (builder, settings) = builder(&options.place)?;
-    let settings = large_enough(options, settings);
+    let settings = adapted(options, settings);
     options.ttl = Some(settings.ttl());
     builder.config(settings).metrics().build().await.map_err(|error| error.to_string())
 }
@@ -51,10 +51,11 @@ fn on_redis(transport: RedisTransport) -> EngineBuilder {
     Engine::builder(transport)
 }
 
-// The limits protect a service from its own faults; here the sizes are asked for.
-fn large_enough(options: &Options, mut settings: EngineConfig) -> EngineConfig {
+// The limits protect a service from its own faults, and its names may be private; here both are asked for.
+fn adapted(options: &Options, mut settings: EngineConfig) -> EngineConfig {
     settings.ttl_ms = options.ttl.map_or(settings.ttl_ms, millis);
     settings.leases_max = settings.leases_max.max(options.leases + options.contenders);
     settings.waiters_max = settings.waiters_max.max(options.leases + options.contenders);
+    settings.hot_lock_names = true; // they are our own
     settings
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Engine, Job, Leader, NotHeld, metrics::prometheus::Collector};
+use leasehold::{Engine, EngineConfig, Job, Leader, NotHeld, metrics::prometheus::Collector};
 use leasehold_examples::otlp;
 use leasehold_memory::{MemoryTransport, Restart};
 use leasehold_tests::harness::{
@@ -125,8 +125,10 @@ async fn some_life(engine: &Engine, memory: &MemoryTransport) {
 #[tokio::test(start_paused = true)]
 async fn both_exporters_give_the_same_names_and_values() {
     let (receiver, memory) = (Receiver::start(), MemoryTransport::new());
-    let engine =
-        Engine::builder(memory.clone()).on_current_runtime().metrics().build().await.expect("an engine");
+    let mut config = EngineConfig::default();
+    config.hot_lock_names = true;
+    let builder = Engine::builder(memory.clone()).config(config).on_current_runtime().metrics();
+    let engine = builder.build().await.expect("an engine");
     let (registry, metrics) = (Registry::new(), engine.metrics().expect("built with metrics"));
     registry.register(Box::new(Collector::new(metrics.clone()))).expect("valid names");
     let url = receiver.url();
@@ -163,6 +165,8 @@ async fn both_exporters_give_the_same_names_and_values() {
     let compared =
         scraped.keys().filter(|series| sent.contains_key(*series) && !is_empty_histogram(series)).count();
     assert!(compared > SERIES_MIN, "{compared}");
+    let hot = (HOT.to_owned(), [("lock".to_owned(), "orders:1".to_owned())].into());
+    assert!(scraped[&hot] > 20.0 && sent.contains_key(&hot), "{scraped:?}");
     let strange: Vec<_> = sent.keys().filter(|series| !scraped.contains_key(series)).collect();
     assert!(strange.is_empty(), "sent only: {strange:?}");
     let _ = std::thread::spawn(move || provider.shutdown()).join();
@@ -184,7 +188,9 @@ fn fleet_serves_and_sends_its_metrics() {
     assert_eq!(held.expect("all held")["connected"], true);
     let names =
         |values: Values| values.into_keys().map(|(name, _)| name).collect::<std::collections::BTreeSet<_>>();
-    let scraped = names(scraped(&get(port, "/metrics").expect("served")));
+    // The metric that names locks has no series before the first caller has waited.
+    let scraped = || Some(names(scraped(&get(port, "/metrics")?))).filter(|names| names.contains(HOT));
+    let scraped = found_within(PATIENCE, scraped).expect("a lock is contended");
     assert!(get(port, "/").expect("served").contains("/metrics"));
     fleet.end().expect_code(0);
     let sent = found_within(PATIENCE, || Some(names(receiver.values())).filter(|names| !names.is_empty()));
@@ -198,7 +204,8 @@ fn fleet_serves_and_sends_its_metrics() {
 
 const PROGRAM: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/victoria-metrics/victoria-metrics");
-const OURS: [&str; 19] = [
+const OURS: [&str; 20] = [
+    "lock",
     "class",
     "composition",
     "counter",
@@ -219,5 +226,6 @@ const OURS: [&str; 19] = [
     "end",
     "engine_label",
 ];
+const HOT: &str = "leasehold_hot_lock_wait_seconds";
 const SERIES_MIN: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(20);

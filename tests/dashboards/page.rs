@@ -24,6 +24,16 @@ fn the_page_of_metrics_is_the_engines_table_with_the_panels() {
     }
 }
 
+#[test]
+fn the_readme_counts_the_metrics() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let wanted = format!("It has {} metrics", ALL.len());
+    assert!(
+        fs::read_to_string(path).expect("the page").contains(&wanted),
+        "README.md does not say {wanted:?}"
+    );
+}
+
 fn table() -> String {
     let known = catalogue::exported();
     let panels: Vec<_> =

@@ -26,6 +26,7 @@ mod fair_refusals;
 mod fenced;
 mod group_commit;
 mod hand_offs;
+mod hot_lock_names;
 mod job;
 mod kinds;
 mod late_sends;

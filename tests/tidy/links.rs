@@ -86,6 +86,19 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Where a page is read as a file, as on a forge, a path of Rust leads nowhere, and so do brackets without a definition.
+#[test]
+fn every_link_leads_somewhere_without_rustdoc() {
+    let pages = pages().into_iter().filter(|(page, _)| page != Path::new(FOR_RUSTDOC));
+    let mut dead = Vec::new();
+    for (page, text) in pages {
+        let links = markdown::links(&text).into_iter().filter(|link| is_of_rustdoc(link));
+        let all = links.chain(markdown::undefined(&text));
+        dead.extend(all.map(|link| format!("{}: {link}", page.display())));
+    }
+    assert!(dead.is_empty(), "define each at the end of its page, as `[name]: file`: {dead:#?}");
+}
+
 /// The sites of a text, also those outside of links.
 fn sites(text: &str) -> BTreeSet<&str> {
     let addresses = text.split("https://").skip(1).chain(text.split("http://").skip(1));
@@ -99,6 +112,8 @@ fn site(address: &str) -> &str {
     if address.starts_with(&format!("{REDISSON}/")) { REDISSON } else { host }
 }
 
+/// The definitions that come first in rustdoc; no page to be read.
+const FOR_RUSTDOC: &str = "engine/src/guide/links.md";
 const REDISSON: &str = "github.com/redisson/redisson";
 
 fn is_this_machine(site: &str) -> bool {

@@ -10,6 +10,32 @@ pub(crate) fn links(page: &str) -> Vec<String> {
     inline.chain(defined).map(str::to_owned).collect()
 }
 
+/// The names in brackets that no line of the page defines, so that a reader sees the brackets. Names may be code.
+pub(crate) fn undefined(page: &str) -> Vec<String> {
+    let text = without_blocks(page);
+    let defined: BTreeSet<_> = text.lines().filter_map(defined_name).collect();
+    let wanted = text.split("\n\n").flat_map(names_wanted);
+    wanted.filter(|name| !defined.contains(name.as_str())).collect()
+}
+
+fn defined_name(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix('[')?.split_once("]: ")?;
+    Some(name)
+}
+
+/// The names of `` [`name`] `` and `[text][name]` in one paragraph.
+fn names_wanted(paragraph: &str) -> Vec<String> {
+    let closed = paragraph.match_indices(']').map(|(end, _)| (&paragraph[..end], &paragraph[end + 1..]));
+    let named = closed.filter_map(|(before, behind)| {
+        let (text, name) = before.rsplit_once('[')?;
+        let is_code = name.len() > 2 && name.starts_with('`') && name.ends_with('`');
+        let is_name = text.ends_with(']') || (is_code && !behind.starts_with(['(', '[', ':']));
+        let is_in_code = text.matches('`').count() % 2 == 1;
+        (is_name && !is_in_code).then(|| name.to_owned())
+    });
+    named.collect()
+}
+
 /// The target of a line `[name]: target`.
 fn definition(line: &str) -> Option<&str> {
     let (_, target) = line.strip_prefix('[')?.split_once("]: ")?;
@@ -64,6 +90,12 @@ fn without_spans(paragraph: &str) -> String {
 fn links_are_found_and_code_is_none() {
     let page = "[a](b.md#c) and\n[`d`](e) `[f](g)`\n\n```sh\n[h](i)\n```\n![j](k.png)\n\n[`l`]: m.rs\n";
     assert_eq!(links(page), ["b.md#c", "e", "k.png", "m.rs"]);
+}
+
+#[test]
+fn brackets_without_a_link_are_found() {
+    let page = "[`a`] and [`b`](c), [d][e], [f\ng][`h`], `[i][j]`, [1], [`k`][l]\n\n[`a`]: m.rs\n[e]: n.md\n";
+    assert_eq!(undefined(page), ["`h`", "l"]);
 }
 
 #[test]

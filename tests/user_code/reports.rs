@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{Engine, FencingToken, LossEvent};
+use leasehold::{
+    Engine, FencingToken, LossEvent,
+    transport::{ErrorKind, Hold, Remaining, TransportError},
+};
 use leasehold_memory::MemoryTransport;
 use serde_json::{Value, json, to_value};
 
@@ -80,4 +83,20 @@ async fn an_audit_and_the_end_of_an_engine_are_written() {
     }
     let report = engine.shutdown(Duration::from_secs(1)).await;
     assert_eq!(written(report), json!({ "released": 0, "unconfirmed": [] }));
+}
+
+#[test]
+fn an_error_of_the_transport_is_written_with_its_kind() {
+    let error = TransportError::without_effect(ErrorKind::TimedOut, None, "redis a:6379: no answer");
+    assert_eq!(written(error), json!({ "kind": "timed_out", "detail": "redis a:6379: no answer" }));
+}
+
+#[test]
+fn a_hold_without_expiry_differs_from_one_whose_time_is_unknown() {
+    let mut hold = Hold::new("c-1:7", 1);
+    assert!(written(&hold).get("remaining_ms").is_none());
+    hold.remaining = Remaining::NoExpiry;
+    assert_eq!(written(&hold)["remaining_ms"], json!(null));
+    hold.remaining = Remaining::For(Duration::from_millis(1_500));
+    assert_eq!(written(&hold)["remaining_ms"], json!(1_500));
 }

@@ -1,6 +1,6 @@
 //! `leasehold doctor`.
 
-use leasehold::{AuditLevel, AuditReport, transport::Finding};
+use leasehold::{AuditLevel, AuditReport};
 use leasehold_redis::ConfigFile;
 use serde_json::{Value, json};
 
@@ -26,13 +26,7 @@ fn text(report: &AuditReport) -> String {
 }
 
 fn document(report: &AuditReport) -> Value {
-    let findings: Vec<_> = report.findings().iter().map(of_finding).collect();
-    json!({ "worst": report.worst().map(AuditLevel::as_str), "findings": findings })
-}
-
-fn of_finding(finding: &Finding) -> Value {
-    let Finding { level, subject, server, found, remedy, .. } = finding;
-    json!({ "level": level.as_str(), "subject": subject, "server": server, "found": found, "remedy": remedy })
+    json!({ "worst": report.worst(), "findings": report.findings() })
 }
 
 fn fails(worst: Option<AuditLevel>, fail_on: Level) -> bool {

@@ -6,14 +6,7 @@ use leasehold::transport::Remaining;
 use leasehold_redis::{ConfigFile, FoundLock, RedisAdmin, RedisTransport};
 use serde_json::{Value, json};
 
-use crate::{
-    arguments::List,
-    duration::{millis, shown},
-    exit,
-    failure::Failure,
-    output::Output,
-    report::client_of,
-};
+use crate::{arguments::List, duration::shown, exit, failure::Failure, output::Output, report::client_of};
 
 pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
     let (prefix, timeout) =
@@ -50,27 +43,15 @@ pub(super) fn line(name: &str, lock: &FoundLock) -> String {
     format!("{left:>10}  {:<9}  {name:?}  {}{line}", lock.mode, owners.join(" "))
 }
 
+/// The lock as serde writes it, under the name without the prefix, with the client of each holder.
 pub(super) fn document(name: &str, lock: &FoundLock) -> Value {
-    let holders: Vec<_> = lock
-        .holds
-        .iter()
-        .map(|hold| {
-            json!({
-                "owner": hold.owner,
-                "client": client_of(&hold.owner),
-                "mode": hold.mode.as_str(),
-                "count": hold.count,
-            })
-        })
-        .collect();
-    json!({
-        "name": name,
-        "mode": lock.mode.as_str(),
-        "remaining_ms": time(lock.remaining).map(millis),
-        "holders": holders,
-        "in_line": lock.in_line,
-        "server": lock.server,
-    })
+    let mut document = json!(lock);
+    document["name"] = name.into();
+    for holder in document["holders"].as_array_mut().into_iter().flatten() {
+        let client = client_of(holder["owner"].as_str().unwrap_or_default()).to_owned();
+        holder["client"] = client.into();
+    }
+    document
 }
 
 fn time(remaining: Remaining) -> Option<Duration> {

@@ -6,6 +6,7 @@ mod list;
 mod pages;
 mod release;
 mod top;
+mod top_metrics;
 mod watch;
 mod who;
 
@@ -24,11 +25,13 @@ use crate::{
 /// Why there is no result.
 pub(crate) async fn dispatch(mut arguments: Arguments, output: Output) -> Result<u8, Failure> {
     let servers = arguments.take_servers();
+    let is_server_named = servers.config.is_some() || servers.url.is_some();
     let configuration = || -> Result<ConfigFile, Failure> { servers::configuration(servers, output) };
     match arguments.command {
         Command::Run(run) => run::run(run, configuration()?, output).await,
         Command::Inspect(inspect) => inspect::inspect(inspect, configuration()?, output).await,
         Command::List(list) => list::list(list, configuration()?, output).await,
+        Command::Top(top) if !top.metrics.is_empty() => top_metrics::top(top, is_server_named, output).await,
         Command::Top(top) => top::top(top, configuration()?, output).await,
         Command::Release(release) => release::release(release, configuration()?, output).await,
         Command::Doctor(doctor) => doctor::doctor(doctor, configuration()?, output).await,

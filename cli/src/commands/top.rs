@@ -74,7 +74,7 @@ fn show_failure(output: Output, failure: &Failure) -> Result<(), Failure> {
 }
 
 /// A terminal shows the latest look alone.
-fn clear(output: Output, top: &Top) -> &'static str {
+pub(super) fn clear(output: Output, top: &Top) -> &'static str {
     let is_live = !top.once && !output.is_json() && io::stdout().is_terminal();
     if is_live { "\x1b[H\x1b[2J" } else { "" }
 }

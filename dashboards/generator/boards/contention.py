@@ -40,7 +40,7 @@ WAITS = [
     ),
     lines(
         "Most callers for one lock",
-        "Callers of one process waiting for the lock that has the most of them. Near Callers waiting: one lock is hot. The log names it once a minute.",
+        "Callers of one process waiting for the lock that has the most of them. Near Callers waiting: one lock is hot. Hottest locks names it, if the metric is switched on; the log does once a minute.",
         [series("max by (class) (leasehold_waiters_max{@lock})", "{{class}}")],
         wide=12,
     ),
@@ -49,6 +49,14 @@ WAITS = [
         "Locks with at least one waiting caller of a process.",
         [series("sum by (class) (leasehold_contended{@lock})", "{{class}}")],
         wide=12,
+    ),
+    lines(
+        "Hottest locks",
+        "The locks by name that callers of all processes waited for longest: the length of all waits that ended in the last one to two minutes, of the ten first locks of each process. Needs hot_lock_names = true in [engine] of these processes; everyone who sees the board then sees the names.",
+        [series("topk(10, sum by (lock) (leasehold_hot_lock_wait_seconds{@process}))", "{{lock}}")],
+        unit="s",
+        wide=24,
+        nothing="No names: in the last two minutes no wait has ended, or the processes do not export names. Set hot_lock_names = true in [engine] to see them.",
     ),
 ]
 

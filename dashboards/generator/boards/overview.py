@@ -11,6 +11,7 @@ GLANCE = [
         "Leases lost in the time shown, planned shutdowns left out. Anything above 0: two holders may have acted. Board Leases.",
         series('sum(increase(leasehold_leases_lost_total{@lock, reason!="shutdown"}[$__range]))', "lost") | {"instant": True},
         steps=[(0.5, BAD)],
+        decimals=0,
     ),
     number(
         "In jeopardy",

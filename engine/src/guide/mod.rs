@@ -72,12 +72,15 @@ pub mod quorum {}
 #[doc = include_str!("leader.md")]
 pub mod leader {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("job.md")]
 pub mod job {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("blocking.md")]
 pub mod blocking {}
 
+#[doc = include_str!("links.md")]
 #[doc = include_str!("shutdown.md")]
 pub mod shutdown {}
 

@@ -203,7 +203,8 @@ impl Engine {
     /// A caller keeps its place while its engine runs: the engine confirms the places of its callers every second. If a
     /// process dies, its places stay in the line. A place that its engine has not confirmed for 1.5 s is silent. A silent
     /// place at the head of a free lock is removed after at most 4.9 s, together with the silent places behind it. So a
-    /// process that died delays the others by 4.9 s at most. A caller whose place was removed although it still waits
+    /// process that died delays the other engines by 4.9 s at most. Clients of Redisson that wait alone do not remove it
+    /// so early: they wait up to [`EngineConfig::fair_wait_ms`](crate::EngineConfig). A caller whose place was removed although it still waits
     /// goes to the end of the line, which the metric `leasehold_places_lost_total` counts. `try_acquire`, and a wait of
     /// zero, never enter the line: they get the lock only if it is free and no caller waits.
     /// [`EngineConfig::fair_places_max`](crate::EngineConfig) limits the places of one engine for each name.
@@ -496,7 +497,8 @@ impl Engine {
 
     /// Returns the locks that callers of this engine waited for longest in the last one to two minutes, the most
     /// contended first. At most 128 locks. The engine logs the first five once a minute (target
-    /// `leasehold::contention`, level INFO).
+    /// `leasehold::contention`, level INFO). A metric names the first ten if
+    /// [`EngineConfig::hot_lock_names`](crate::EngineConfig) is set.
     ///
     /// # Examples
     /// ```

@@ -111,7 +111,8 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Once the future was polled, the count-down goes on, whether the future is dropped or not. The engine repeats it
-    /// until it is answered, for at most `counter_memory` (default 5 min) from the first send.
+    /// until it is answered, at the latest until a minute before `counter_memory` is over: 4 min from the first send by
+    /// default.
     ///
     /// # Examples
     /// ```

@@ -143,7 +143,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// Once the future was polled, the release goes on, whether the future is dropped or not. The engine repeats it until
-    /// it is answered, for at most `counter_memory` (default 5 min) from the first send.
+    /// it is answered, at the latest until a minute before `counter_memory` is over: 4 min from the first send by default.
     ///
     /// # Examples
     /// ```

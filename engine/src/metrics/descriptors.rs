@@ -1,10 +1,12 @@
 //! Every metric: its name, kind, unit, labels and meaning. Exporters, dashboards and the documentation follow this
 //! table, and tests compare them with it.
 //!
-//! No label holds the name of a lock or an owner. Each metric of a lock has the labels `class`, bounded by
+//! No label holds an owner. The name of a lock is a label of `leasehold_hot_lock_wait_seconds` only, which has no series
+//! without [`EngineConfig::hot_lock_names`](crate::EngineConfig::hot_lock_names), and then at most
+//! [`HOT_LOCK_NAMES_MAX`](super::HOT_LOCK_NAMES_MAX). Each metric of a lock has the labels `class`, bounded by
 //! [`CLASSES_MAX`](super::CLASSES_MAX), and `kind`, one of [`LockKind::ALL`]. The values of the other labels are listed
-//! here, except for `node` (an address of the topology), `backend` (the name of the transport), `version` and
-//! `engine_label`.
+//! here, except for `lock` (a name), `node` (an address of the topology), `backend` (the name of the transport),
+//! `version` and `engine_label`.
 
 use super::{CompositionOutcome, JobEnd, LockKind, TermEnd};
 
@@ -178,6 +180,7 @@ pub const ALL: &[Descriptor] = &[
     CONTENDED,
     OLDEST_WAITER,
     OLDEST_HOLD,
+    HOT_LOCK_WAIT,
     WAKEUPS,
     WAKEUP_TO_ACQUIRE,
     RELEASES,
@@ -293,6 +296,12 @@ pub(crate) const OLDEST_HOLD: Descriptor = age(
     "leasehold_oldest_hold_seconds",
     &[CLASS, KIND],
     "Age of the oldest lease held now; 0 if no lease is held.",
+);
+pub(crate) const HOT_LOCK_WAIT: Descriptor = age(
+    "leasehold_hot_lock_wait_seconds",
+    &[LOCK],
+    "Time that all callers together waited for this lock: the whole length of the waits that ended in the last one to \
+     two minutes. Only the ten locks of an engine with the longest time, and none unless hot_lock_names is set.",
 );
 pub(crate) const WAKEUPS: Descriptor = counter(
     "leasehold_wakeups_total",
@@ -548,6 +557,8 @@ pub(crate) const BUILD_INFO: Descriptor = gauge(
 pub const CLASS: Label = label("class", &[]);
 /// The kind of a lock: exclusive, fenced, spin, read, write, fair or permits.
 pub const KIND: Label = label("kind", &LockKind::NAMES);
+/// The name of a lock, without the engine's `name_prefix`.
+pub const LOCK: Label = label("lock", &[]);
 /// The name of the transport.
 pub const BACKEND: Label = label("backend", &[]);
 /// The address of a server.

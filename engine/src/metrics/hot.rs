@@ -1,5 +1,6 @@
 //! The most contended locks by name, in bounded memory: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, 2005),
-//! weighted by the time that callers waited. Names may be many and private, so they are no label of any metric.
+//! weighted by the time that callers waited. Names may be many and private, so they are a label of one metric only, and
+//! only with [`EngineConfig::hot_lock_names`](crate::EngineConfig::hot_lock_names).
 //!
 //! When all [`PLACES`] are taken, a new name takes over the place and the weight of the lightest name. So a weight is
 //! never too small, and it is too large by at most `error`. A lock with more than 1/[`PLACES`] of all waiting time is
@@ -70,6 +71,17 @@ impl HotLocks {
         minutes.now.top().iter().for_each(|lock| both.merge(lock));
         drop(minutes);
         both.top()
+    }
+
+    /// At most [`HOT_LOCK_NAMES_MAX`] locks with the time that callers waited for each, the longest first. The error of
+    /// the sketch is taken off, so no lock is shown with the waits of another one.
+    pub(super) fn hottest(&self) -> Vec<(Arc<str>, Duration)> {
+        let certain = |lock: ContendedLock| (lock.name, lock.waited.saturating_sub(lock.error));
+        let mut locks: Vec<_> = self.top().into_iter().map(certain).collect();
+        locks.retain(|(_, waited)| !waited.is_zero());
+        locks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        locks.truncate(HOT_LOCK_NAMES_MAX);
+        locks
     }
 
     /// Ends the minute. Returns its locks, the most contended first.
@@ -152,6 +164,8 @@ impl fmt::Display for Named<'_> {
     }
 }
 
+/// How many locks `leasehold_hot_lock_wait_seconds` names at most, for each engine.
+pub const HOT_LOCK_NAMES_MAX: usize = 10;
 const PLACES: usize = 64;
 const NAMED_MAX: usize = 5;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -176,6 +190,29 @@ mod tests {
         assert_eq!((top[0].waited, top[0].error), (Duration::from_secs(20), Duration::ZERO));
         let least = |lock: &ContendedLock| lock.waited - lock.error;
         assert!(top[1..].iter().all(|lock| least(lock) == Duration::from_millis(1)), "{top:?}");
+    }
+
+    #[test]
+    fn the_hottest_are_ten_without_the_waits_of_other_locks() {
+        let hot = HotLocks::default();
+        for number in 0..10_000 {
+            hot.note(&key(&format!("cold:{number}")), Duration::from_millis(1));
+        }
+        for number in 1..=9 {
+            hot.note(&key(&format!("hot:{number}")), Duration::from_secs(number));
+        }
+        let hottest = hot.hottest();
+        assert_eq!(hottest.len(), HOT_LOCK_NAMES_MAX);
+        assert_eq!(hottest[0], ("hot:9".into(), Duration::from_secs(9)));
+        assert_eq!(hottest[8], ("hot:1".into(), Duration::from_secs(1)));
+        assert_eq!(hottest[9].1, Duration::from_millis(1), "not what it took over: {hottest:?}");
+    }
+
+    #[test]
+    fn a_lock_without_a_wait_is_not_hot() {
+        let hot = HotLocks::default();
+        hot.note(&key("a"), Duration::ZERO);
+        assert_eq!(hot.hottest(), []);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use event::{
     ReleaseOutcome, RenewalOutcome,
 };
 pub(crate) use events::Events;
-pub use hot::ContendedLock;
+pub use hot::{ContendedLock, HOT_LOCK_NAMES_MAX};
 pub(crate) use hot::{HotLocks, run as name_hot_locks};
 pub(crate) use labels::LabelSet;
 pub use labels::{LockKind, LockLabels};

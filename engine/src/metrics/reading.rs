@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use super::{
@@ -189,6 +190,7 @@ impl Metrics {
         match *descriptor {
             descriptors::BACKEND_UP => return gauges.nodes(self.backend),
             descriptors::CLOCK_OFFSET => return gauges.clocks(self.backend),
+            descriptors::HOT_LOCK_WAIT => return gauges.hot_locks(),
             _ => {}
         }
         let value = Value::Number(gauges.of_engine(descriptor, &self.classes));
@@ -265,6 +267,18 @@ impl Gauges<'_> {
             value: Value::Number(f64::from(node.connected)),
         };
         topology.nodes().iter().map(sample).collect()
+    }
+
+    // Names may be private, so there is none unless the settings want them.
+    fn hot_locks(&self) -> Vec<Sample> {
+        if !self.inner.config.hot_lock_names {
+            return Vec::new();
+        }
+        let sample = |(name, waited): (Arc<str>, Duration)| Sample {
+            labels: vec![name.to_string()],
+            value: Value::Number(waited.as_secs_f64()),
+        };
+        self.inner.hot.hottest().into_iter().map(sample).collect()
     }
 
     // The sum of both lanes: each lane follows redirections by itself.

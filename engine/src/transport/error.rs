@@ -1,26 +1,33 @@
 use std::{error::Error, fmt, sync::Arc};
 
-use super::ServerTime;
-use crate::routing::topology::NodeId;
+use serde::Serialize;
 
-/// A request without a definite answer, or a definite refusal.
-#[derive(Clone, Debug)]
+use super::ServerTime;
+use crate::{routing::topology::NodeId, serialized};
+
+/// A request without a definite answer, or a definite refusal. serde writes `kind` and `detail`.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TransportError {
     /// The kind of the error.
     pub kind: ErrorKind,
     /// Whether the request may have been executed, or may still be executed.
+    #[serde(skip)]
     pub effect: Effect,
     /// The node, if it is known.
+    #[serde(skip)]
     pub node: Option<NodeId>,
     /// What happened, in words that an operator can act on. Names the node's address and holds no secret.
+    #[serde(serialize_with = "serialized::text")]
     pub detail: Arc<str>,
     /// The underlying error.
+    #[serde(skip)]
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 /// The kind of error that a request met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No connection, or the connection was lost.

@@ -1,3 +1,5 @@
+use serde::Serialize;
+
 use super::{LockMode, Remaining, ServerTime};
 
 /// The holds of a lock, as the server shows them to any client.
@@ -16,8 +18,8 @@ pub struct Inspection {
     pub at: ServerTime,
 }
 
-/// One hold of a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One hold of a lock. serde writes `remaining_ms`: null if the hold has no expiry, and left out if it is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Hold {
     /// The owner, as opaque text. It is not necessarily an owner of an engine.
@@ -27,6 +29,7 @@ pub struct Hold {
     /// What the hold allows to others. Never [`LockMode::Free`].
     pub mode: LockMode,
     /// How long this hold lasts.
+    #[serde(rename = "remaining_ms", skip_serializing_if = "Remaining::is_unknown")]
     pub remaining: Remaining,
 }
 

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::{ErrorKind, Op, ServerTime, TransportError};
-use crate::fencing::FencingToken;
+use crate::{fencing::FencingToken, serialized};
 
 /// The result of a [`Call`](super::Call).
 #[derive(Clone, Debug)]
@@ -75,7 +77,7 @@ pub enum Outcome {
     Failed(TransportError),
 }
 
-/// The remaining time of a hold.
+/// The remaining time of a hold. serde writes it in whole milliseconds, and null if there is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remaining {
@@ -85,6 +87,22 @@ pub enum Remaining {
     NoExpiry,
     /// The server cannot tell.
     NotKnown,
+}
+
+impl Remaining {
+    /// Whether the server cannot tell.
+    pub(super) fn is_unknown(&self) -> bool {
+        *self == Remaining::NotKnown
+    }
+}
+
+impl Serialize for Remaining {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Remaining::For(left) => serialized::millis(left, to),
+            Remaining::NoExpiry | Remaining::NotKnown => to.serialize_none(),
+        }
+    }
 }
 
 impl Outcome {

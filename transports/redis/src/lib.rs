@@ -1,4 +1,5 @@
 // The page's links lead to files of the repository. Of two definitions the first one counts: here they lead to items.
+#![doc = "[`ConfigFile::from_env`]: crate::ConfigFile::from_env"]
 #![doc = "[`ConfigFile`]: crate::ConfigFile"]
 #![doc = "[`RedisConfig`]: crate::RedisConfig"]
 #![doc = "[`RedisConfig::check`]: crate::RedisConfig::check"]

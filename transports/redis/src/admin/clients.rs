@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::transport::TransportError;
+use serde::{Serialize, Serializer};
 
 use super::master::Master;
 use crate::{
@@ -10,8 +11,8 @@ use crate::{
     wire::{client_list, reply},
 };
 
-/// One connection of a client, as a server lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One connection of a client, as a server lists it. serde writes it with `age_ms`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClientConnection {
     /// The address of the server.
@@ -22,7 +23,12 @@ pub struct ClientConnection {
     /// purpose, the client id of its owners, and its label: `leasehold-calls:30c9b6e8-...:orders@web-7`.
     pub name: String,
     /// Since when the connection is open.
+    #[serde(rename = "age_ms", serialize_with = "millis")]
     pub age: Duration,
+}
+
+fn millis<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 pub(super) async fn of(master: &Master, timeout: Duration) -> Result<Vec<ClientConnection>, TransportError> {
@@ -35,4 +41,28 @@ pub(super) async fn of(master: &Master, timeout: Duration) -> Result<Vec<ClientC
         age: Duration::from_secs(listed.age_seconds),
     };
     Ok(client_list::read(listed).map(connection).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn serde_writes_a_connection() {
+        let connection = ClientConnection {
+            server: "127.0.0.1:6379".into(),
+            address: "127.0.0.1:50000".into(),
+            name: "leasehold-calls:c-1:orders@web-7".into(),
+            age: Duration::from_secs(7),
+        };
+        let expected = json!({
+            "server": "127.0.0.1:6379",
+            "address": "127.0.0.1:50000",
+            "name": "leasehold-calls:c-1:orders@web-7",
+            "age_ms": 7_000,
+        });
+        assert_eq!(to_value(connection).unwrap(), expected);
+    }
 }

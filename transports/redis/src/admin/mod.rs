@@ -25,7 +25,8 @@ use crate::{
     discovery::{deployment::Deployment, find_cluster, find_master, most_helpful},
 };
 
-/// Connections of an operator to all masters of a deployment, beside those of engines. It reads, and never writes.
+/// Connections of an operator to all masters of a deployment, beside those of engines. It reads, and never writes. serde
+/// writes what it returns: [`FoundLock`], [`ClientConnection`], and the errors of [`unreachable`](Self::unreachable).
 ///
 /// # Examples
 /// ```no_run

@@ -8,6 +8,7 @@ use std::{
 use fred::types::Resp3Frame as Frame;
 use futures_util::future::join_all;
 use leasehold::transport::{Hold, LockMode, Remaining, TransportError};
+use serde::Serialize;
 
 use super::master::Master;
 use crate::{
@@ -33,7 +34,10 @@ pub struct LockScan<'a> {
 }
 
 /// A key that is a lock of Leasehold or Redisson: a hash in which each field names an owner, `<uuid>:<number>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// serde writes it as `leasehold list --json` does: `holds` as `holders`, and `remaining_ms`, which is null if the lock
+/// has no expiry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FoundLock {
     /// The name on the server: the `name_prefix` of an engine is part of it.
@@ -43,8 +47,10 @@ pub struct FoundLock {
     /// How the lock is held. A fair lock is `Exclusive` here.
     pub mode: LockMode,
     /// The holds. The time that a single hold of a read/write lock lasts is not known.
+    #[serde(rename = "holders")]
     pub holds: Vec<Hold>,
     /// How long the lock lasts unless it is renewed.
+    #[serde(rename = "remaining_ms")]
     pub remaining: Remaining,
     /// How many owners wait in the line of a fair lock. 0 for other locks, and if the user has no right to the line.
     pub in_line: u64,
@@ -198,7 +204,35 @@ const FIELDS: i64 = 100;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{json, to_value};
+
     use super::*;
+
+    fn found(remaining: Remaining) -> FoundLock {
+        FoundLock {
+            name: "app:job".into(),
+            server: "127.0.0.1:6379".into(),
+            mode: LockMode::Read,
+            holds: vec![Hold::new("c-1:7", 2).with_mode(LockMode::Read)],
+            remaining,
+            in_line: 3,
+        }
+    }
+
+    #[test]
+    fn serde_writes_a_lock_as_the_program_lists_it() {
+        let expected = json!({
+            "name": "app:job",
+            "server": "127.0.0.1:6379",
+            "mode": "read",
+            "holders": [{ "owner": "c-1:7", "count": 2, "mode": "read" }],
+            "remaining_ms": 1_500,
+            "in_line": 3,
+        });
+        assert_eq!(to_value(found(Remaining::For(Duration::from_millis(1_500)))).unwrap(), expected);
+        let endless = to_value(found(Remaining::NoExpiry)).unwrap();
+        assert_eq!(endless["remaining_ms"], json!(null), "{endless}");
+    }
 
     #[test]
     fn a_ttl_of_minus_one_is_no_expiry() {

@@ -64,7 +64,7 @@ pub struct RedisConfig {
     /// 4096.
     #[serde(default = "default_in_flight_max")]
     pub in_flight_max: usize,
-    /// The maximum number of leases in one renewal command. The server is blocked for about 1 µs per lease.
+    /// The maximum number of leases in one renewal command. The server is blocked for about 5 µs per lease.
     /// Default: 100.
     #[serde(default = "default_batch_leases_max")]
     pub batch_leases_max: usize,
