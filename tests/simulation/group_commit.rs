@@ -114,7 +114,13 @@ async fn a_silent_node_gets_one_call_at_a_time_and_its_first_answer_sends_the_ot
     drop(all_within(&fixture, millis(500)).await);
     pass(seconds(2)).await;
     let before = fixture.engine.snapshot().closing;
-    drop(all_within(&fixture, seconds(5)).await);
+    let look = async {
+        pass(millis(500)).await;
+        let seen = fixture.engine.snapshot();
+        assert_eq!((seen.unsent, seen.silent_nodes), (CALLERS as u64 - 1, 1));
+    };
+    let (asked, ()) = tokio::join!(all_within(&fixture, seconds(5)), look);
+    drop(asked);
     let sent = fixture.engine.snapshot().closing - before;
     assert!((1..=7).contains(&sent), "{sent} calls in 6 s, each with a time of 1 s");
 
@@ -127,6 +133,8 @@ async fn a_silent_node_gets_one_call_at_a_time_and_its_first_answer_sends_the_ot
     release_all(asked.into_iter().map(|lease| lease.expect("granted")).collect()).await;
     fixture.settles_within(seconds(5)).await;
     assert_eq!(fixture.transport.inner().stored_holds(), 0);
+    let seen = fixture.engine.snapshot();
+    assert_eq!((seen.unsent, seen.silent_nodes), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

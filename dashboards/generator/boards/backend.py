@@ -127,7 +127,17 @@ COMMANDS = [
         ],
         unit="ops",
         colours={"calls": colours.GOOD, "commands": colours.QUIET},
-        wide=24,
+        wide=12,
+    ),
+    lines(
+        "Calls that wait to be sent",
+        "Acquires and releases that wait for their node, and the silent nodes: a call had no answer in time, and the node has answered nothing since. A silent node gets one call at a time; calls that were not sent leave nothing to close.",
+        [
+            series("sum(leasehold_unsent_calls{@process})", "unsent calls"),
+            series("sum(leasehold_silent_nodes{@process})", "silent nodes"),
+        ],
+        colours={"unsent calls": colours.QUIET, "silent nodes": colours.BAD},
+        wide=12,
     ),
 ]
 

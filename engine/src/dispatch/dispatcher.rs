@@ -102,7 +102,17 @@ impl Dispatcher {
     /// Takes note of whether a node is silent. Call it after every change of that.
     pub(super) fn note_silent(&self, state: &State) {
         self.has_silent.store(state.outboxes.has_silent(), Ordering::Relaxed);
-        self.holds_calls_back.store(state.outboxes.holds_calls_back(), Ordering::Relaxed);
+        self.holds_calls_back.store(state.outboxes.silent_nodes() > 0, Ordering::Relaxed);
+    }
+
+    /// The calls that wait to be sent.
+    pub(crate) fn unsent_calls(&self) -> usize {
+        self.state().outboxes.waiting_calls().count()
+    }
+
+    /// The nodes whose calls are held back, because they are silent.
+    pub(crate) fn silent_nodes(&self) -> usize {
+        self.state().outboxes.silent_nodes()
     }
 
     /// The engine sends nothing any more: what waits, and all that follows, has no answer.

@@ -217,9 +217,9 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
         self.of.iter().any(|(node, outbox)| node.is_some() && outbox.is_silent())
     }
 
-    /// Whether calls to a node are held back, because it is silent.
-    pub(crate) fn holds_calls_back(&self) -> bool {
-        self.of.values().any(|outbox| outbox.calls.is_silent())
+    /// The number of nodes whose calls are held back, because they are silent.
+    pub(crate) fn silent_nodes(&self) -> usize {
+        self.of.values().filter(|outbox| outbox.calls.is_silent()).count()
     }
 
     /// The epoch of the topology that was taken in last.

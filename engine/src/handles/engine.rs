@@ -79,6 +79,10 @@ pub struct Snapshot {
     pub entries: u64,
     /// Owners that the engine closes in the background: it repeats a release until the server has confirmed it.
     pub closing: u64,
+    /// Acquires and releases that wait for their node before they are sent: it has calls to answer, or is silent.
+    pub unsent: u64,
+    /// Nodes that have answered nothing since a call was sent that had no answer in time. Each gets one call at a time.
+    pub silent_nodes: u64,
     /// How long the longest waiting caller has waited. `None`: no caller waits.
     #[serde(rename = "oldest_waiting_ms", serialize_with = "millis_if_known")]
     pub oldest_waiting: Option<Duration>,
@@ -459,6 +463,8 @@ impl Engine {
             waiting: totals.callers.value(),
             entries: (inner.table.len() + inner.counters.len()) as u64,
             closing: totals.closing.value(),
+            unsent: inner.dispatcher.unsent_calls() as u64,
+            silent_nodes: inner.dispatcher.silent_nodes() as u64,
             oldest_waiting: seen.oldest.map(|oldest| now - oldest),
             granted: totals.granted.value(),
             released: totals.released.value(),

@@ -195,6 +195,8 @@ pub const ALL: &[Descriptor] = &[
     RENEW_LATENESS,
     ATTEMPTS_UNKNOWN,
     OWNERS_CLOSING,
+    UNSENT_CALLS,
+    SILENT_NODES,
     TTL_SURPRISES,
     PEERS_WITHOUT_EXPIRY,
     PLACES_LOST,
@@ -392,6 +394,16 @@ pub(crate) const OWNERS_CLOSING: Descriptor = gauge(
     "leasehold_owners_closing",
     &[],
     "Owners that the engine releases in the background, because a server may still hold something of theirs.",
+);
+pub(crate) const UNSENT_CALLS: Descriptor = gauge(
+    "leasehold_unsent_calls",
+    &[],
+    "Acquires and releases that wait for their node before they are sent: it has calls to answer, or is silent.",
+);
+pub(crate) const SILENT_NODES: Descriptor = gauge(
+    "leasehold_silent_nodes",
+    &[],
+    "Nodes that have answered nothing since a call was sent that had no answer in time. Each gets one call at a time.",
 );
 pub(crate) const TTL_SURPRISES: Descriptor = counter(
     "leasehold_ttl_surprises_total",

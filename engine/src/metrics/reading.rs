@@ -246,6 +246,8 @@ impl Gauges<'_> {
         let inner = self.inner;
         match *descriptor {
             descriptors::OWNERS_CLOSING => inner.events.totals.closing.value() as f64,
+            descriptors::UNSENT_CALLS => inner.dispatcher.unsent_calls() as f64,
+            descriptors::SILENT_NODES => inner.dispatcher.silent_nodes() as f64,
             descriptors::SUBSCRIPTIONS => self.live.subscriptions as f64,
             descriptors::BACKEND_CONNECTED => f64::from(inner.is_connected()),
             descriptors::TOPOLOGY_EPOCH => {
