@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
+    dispatch::{outbox::Routed, permit::Permit, work::Work},
     error::AcquireError,
     inner::Inner,
     key::LockKey,

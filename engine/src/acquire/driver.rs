@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::permits::{Permit, RetryPermit},
+    dispatch::{permit::Permit, permits::RetryPermit},
     guard,
     inner::Inner,
     key::LockKey,

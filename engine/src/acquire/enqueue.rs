@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::permits::Permit,
+    dispatch::permit::Permit,
     error::{AcquireError, Invalid},
     inner::Inner,
     key::{Family, LockKey},

@@ -9,7 +9,7 @@ use super::{
     table::Slot,
 };
 use crate::{
-    dispatch::{calls::Begun, permits::Permit},
+    dispatch::{calls::Begun, permit::Permit},
     inner::Inner,
     key::LockKey,
     transport::{AnswerTo, Lane, Outcome},

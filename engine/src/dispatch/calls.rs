@@ -12,10 +12,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    call_queue::{End, Ready, Sent, Timed},
+    call_queue::{End, Ready, Sent},
     dispatcher::{Dispatcher, State},
     in_turn,
-    outbox::Routed,
+    unsent_call::UnsentCall,
     window::Window,
 };
 use crate::{
@@ -23,32 +23,9 @@ use crate::{
     core::Core,
     guard,
     metrics::EngineEvent,
-    routing::{slot::Slot, topology::NodeId},
+    routing::topology::NodeId,
     transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
 };
-
-/// A call that waits to be sent.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    call: Call,
-    answer_to: AnswerTo,
-}
-
-impl Routed for Waiting {
-    fn slot(&self) -> Slot {
-        self.call.key.slot()
-    }
-}
-
-impl Timed for Waiting {
-    fn ends(&self) -> Instant {
-        self.call.execute_by
-    }
-
-    fn is_release(&self) -> bool {
-        self.call.op == Op::Release
-    }
-}
 
 impl Dispatcher {
     /// Counts a call that is about to begin. Hold the result until the call is answered.
@@ -108,14 +85,14 @@ impl Dispatcher {
     }
 
     fn put_call(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
-        let put = self.state().put_call(core, Waiting { call, answer_to });
+        let put = self.state().put_call(core, UnsentCall { call, answer_to });
         match put {
-            Ok(node) => {
+            Put::Waits(node) => {
                 self.send_ready(core, lane, node);
                 self.watch_over_waiting(core);
             }
-            Err(Refused::Closed(waiting)) => drop(waiting),
-            Err(Refused::NoQueue(Waiting { call, answer_to })) => begin_alone(core, lane, call, answer_to),
+            Put::Closed(unsent) => drop(unsent),
+            Put::NoQueue(UnsentCall { call, answer_to }) => begin_alone(core, lane, call, answer_to),
         }
     }
 
@@ -137,7 +114,7 @@ impl Dispatcher {
         let Some(calls) = state.outboxes.handle_topology(topology.as_deref(), now) else { return };
         self.note_silent(&state);
         drop(state);
-        for Waiting { call, answer_to } in calls {
+        for UnsentCall { call, answer_to } in calls {
             begin_alone(core, &lane, call, answer_to);
         }
         for node in topology.iter().flat_map(|topology| topology.nodes()) {
@@ -171,13 +148,13 @@ impl Dispatcher {
         core: &Arc<Core>,
         lane: &Arc<dyn Lane>,
         node: NodeId,
-        ready: Ready<Waiting>,
+        ready: Ready<UnsentCall>,
         sent: Sent,
     ) {
         let (dispatcher, core, lane) = (self.clone(), core.clone(), lane.clone());
         let mut unanswered = Unanswered { dispatcher, core, lane, node, sent, end: End::NotSent };
         match ready {
-            Ready::Alone(Waiting { call, answer_to }) => {
+            Ready::Alone(UnsentCall { call, answer_to }) => {
                 let (core, lane) = (unanswered.core.clone(), unanswered.lane.clone());
                 let answer_to = AnswerTo::new(move |outcome| {
                     unanswered.end = end_of(&outcome);
@@ -194,7 +171,7 @@ impl Dispatcher {
         }
     }
 
-    fn take_ready(&self, node: NodeId) -> Option<(Ready<Waiting>, Sent)> {
+    fn take_ready(&self, node: NodeId) -> Option<(Ready<UnsentCall>, Sent)> {
         let window = Window::of_round_trip(self.round_trips.smallest());
         let mut state = self.state();
         state.outboxes.get(Some(node))?.calls.take_ready(window, self.group_commit_max)
@@ -217,7 +194,7 @@ impl Dispatcher {
             core.clock.sleep_until(next.clamp(now + SWEEP_PAUSE_MIN, now + SWEEP_PAUSE_MAX)).await;
             let now = core.clock.now();
             let overdue = self.state().outboxes.take_calls(|waiting| waiting.call.execute_by <= now);
-            for (node, Waiting { answer_to, .. }) in overdue {
+            for (node, UnsentCall { answer_to, .. }) in overdue {
                 answer_to.answer(not_sent(node));
             }
         }
@@ -232,20 +209,24 @@ impl Dispatcher {
     }
 }
 
-/// A call that was not put into a queue.
-enum Refused {
+/// What became of a call that was put into the outbox of its node.
+enum Put {
+    Waits(NodeId),
     /// Nothing is sent any more.
-    Closed(Waiting),
+    Closed(UnsentCall),
     /// Its node takes no calls of many slots together, or no node serves its slot.
-    NoQueue(Waiting),
+    NoQueue(UnsentCall),
 }
 
 impl State {
-    fn put_call(&mut self, core: &Core, waiting: Waiting) -> Result<NodeId, Refused> {
+    fn put_call(&mut self, core: &Core, call: UnsentCall) -> Put {
         if self.is_closed {
-            return Err(Refused::Closed(waiting));
+            return Put::Closed(call);
         }
-        self.outboxes.put_call(core.calls.topology().as_deref(), waiting).map_err(Refused::NoQueue)
+        match self.outboxes.put_call(core.calls.topology().as_deref(), call) {
+            Ok(node) => Put::Waits(node),
+            Err(call) => Put::NoQueue(call),
+        }
     }
 
     fn next_overdue(&self) -> Option<Instant> {
@@ -262,10 +243,10 @@ fn begin_alone(core: &Core, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerT
 }
 
 /// Sends calls together, and tells each its outcome. What waits behind them is sent first.
-async fn send_group(mut unanswered: Unanswered, group: Vec<Waiting>) {
+async fn send_group(mut unanswered: Unanswered, group: Vec<UnsentCall>) {
     let size = group.len();
     let (mut told, mut calls) = (Vec::with_capacity(size), Vec::with_capacity(size));
-    for (ticket, Waiting { call, answer_to }) in group.into_iter().enumerate() {
+    for (ticket, UnsentCall { call, answer_to }) in group.into_iter().enumerate() {
         calls.push(call.with_ticket(ticket as u64));
         told.push(Some(answer_to));
     }

@@ -1,51 +1,19 @@
 //! The state of the outboxes of one engine. `calls` and `permits` have what is done with it.
 
-use std::{
-    fmt,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use tokio::sync::Notify;
 
 use super::{
-    calls::Waiting,
-    outbox::{Outboxes, Routed, WORK_KINDS},
-    permits::Permit,
+    outbox::{Outboxes, WORK_KINDS},
     round_trips::RoundTrips,
+    unsent_call::UnsentCall,
+    work::Work,
 };
-use crate::{
-    config::EngineConfig,
-    transport::{Capabilities, TransportError},
-};
-
-/// Work that waits for a permit of its node.
-pub(crate) trait Work: Routed + fmt::Debug + Send {
-    /// Starts. The permit is in use until it is dropped.
-    fn begin(self: Box<Self>, permit: Permit);
-
-    /// The engine has ended: answers the caller of this work so.
-    fn reject(self: Box<Self>);
-
-    /// Whether this is an acquire. Acquires of lists are rejected once the engine shuts down.
-    fn is_acquire(&self) -> bool {
-        false
-    }
-
-    /// The node has not answered for too long: answers the caller of this work so. Only calls of lists are given up.
-    fn give_up(self: Box<Self>, last_error: TransportError) {
-        drop(last_error);
-        self.reject();
-    }
-}
-
-impl Routed for Box<dyn Work> {
-    fn slot(&self) -> crate::routing::slot::Slot {
-        (**self).slot()
-    }
-}
+use crate::{config::EngineConfig, transport::Capabilities};
 
 /// What one engine sends to its nodes.
 #[derive(Debug)]
@@ -65,7 +33,7 @@ pub(crate) struct Dispatcher {
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) outboxes: Outboxes<Waiting, Box<dyn Work>>,
+    pub(super) outboxes: Outboxes<UnsentCall, Box<dyn Work>>,
     /// A task ends the calls that wait for too long.
     pub(super) has_sweeper: bool,
     /// Nothing is sent any more.

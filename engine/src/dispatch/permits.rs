@@ -11,9 +11,11 @@ use std::{future::Future, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::{
-    dispatcher::{Dispatcher, Work},
+    dispatcher::Dispatcher,
     outbox::{Granted, Routed, WorkKind},
+    permit::Permit,
     permit_queue::Rank,
+    work::Work,
 };
 use crate::{
     clock::Instant,
@@ -22,17 +24,6 @@ use crate::{
     supervisor,
     transport::TransportError,
 };
-
-/// A permit in use. Dropping it returns it.
-pub(crate) struct Permit {
-    core: Arc<Core>,
-    dispatcher: Arc<Dispatcher>,
-    node: Option<NodeId>,
-    kind: WorkKind,
-    /// The node has answered something since it was silent.
-    node_answers: bool,
-    last_error: Option<Box<TransportError>>,
-}
 
 /// A permit to ask for one key again, granted or still waiting. Dropping it removes it from its queue.
 pub(crate) struct RetryPermit {
@@ -131,7 +122,33 @@ impl Dispatcher {
     fn begin_work(self: &Arc<Self>, core: &Arc<Core>, granted: Granted<Box<dyn Work>>) {
         let Granted { work, node, kind, node_answers } = granted;
         let (core, dispatcher) = (core.clone(), self.clone());
-        work.begin(Permit { core, dispatcher, node, kind, node_answers, last_error: None });
+        let give_back = move |last_error| dispatcher.take_back(&core, node, kind, last_error);
+        work.begin(Permit::new(node_answers, give_back));
+    }
+
+    // A permit is returned. With a `last_error`, the node may have been silent for too long.
+    fn take_back(
+        &self,
+        core: &Core,
+        node: Option<NodeId>,
+        kind: WorkKind,
+        last_error: Option<Box<TransportError>>,
+    ) {
+        let now = core.clock.now();
+        let mut state = self.state();
+        let Some(outbox) = state.outboxes.get(node) else { return };
+        let (queue, mut unserved) = (outbox.work(kind), Vec::new());
+        if last_error.is_some() {
+            unserved = queue.take_unserved(now, core.config.unavailable_after());
+        }
+        let is_wanted = queue.leave(last_error.is_none(), now);
+        drop(state);
+        if is_wanted {
+            self.news.notify_one();
+        }
+        if let Some(last_error) = last_error {
+            unserved.into_iter().for_each(|call| call.give_up((*last_error).clone()));
+        }
     }
 
     fn take_granted(&self, core: &Core) -> Option<Granted<Box<dyn Work>>> {
@@ -151,46 +168,6 @@ impl Dispatcher {
 
     fn next_look(&self, core: &Core) -> Option<Instant> {
         self.state().outboxes.next_look(core.clock.now())
-    }
-}
-
-impl Permit {
-    /// A call of a list has ended. With a definite answer the permit is returned; otherwise the call keeps it.
-    pub(crate) fn after(mut self, last_error: Option<Box<TransportError>>) -> Option<Self> {
-        self.last_error = last_error;
-        Some(self).filter(Self::is_unanswered)
-    }
-
-    /// Whether the last send had no definite answer.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        self.last_error.is_some()
-    }
-
-    /// Whether the permit was granted because the node had answered something since it was silent.
-    pub(crate) fn node_answers(&self) -> bool {
-        self.node_answers
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let now = self.core.clock.now();
-        let mut state = self.dispatcher.state();
-        let (mut unserved, mut is_wanted) = (Vec::new(), false);
-        if let Some(outbox) = state.outboxes.get(self.node) {
-            let queue = outbox.work(self.kind);
-            if self.last_error.is_some() {
-                unserved = queue.take_unserved(now, self.core.config.unavailable_after());
-            }
-            is_wanted = queue.leave(self.last_error.is_none(), now);
-        }
-        drop(state);
-        if is_wanted {
-            self.dispatcher.news.notify_one();
-        }
-        if let Some(last_error) = self.last_error.take() {
-            unserved.into_iter().for_each(|call| call.give_up((*last_error).clone()));
-        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
         reply_to::{Answer, Told},
         wait,
     },
-    dispatch::dispatcher::Work,
+    dispatch::work::Work,
     error::{AcquireError, Invalid},
     key::{LockKey, NameFault, PrehashedHasher},
     lease::shared::Terms,

@@ -10,7 +10,7 @@ use crate::{
     acquire::table::Slot,
     clock::Instant,
     counters,
-    dispatch::dispatcher::Work,
+    dispatch::work::Work,
     error::ReleaseError,
     guard,
     inner::Inner,

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{in_progress::ReleaseInProgress, send};
 use crate::{
-    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
+    dispatch::{outbox::Routed, permit::Permit, work::Work},
     error::ReleaseError,
     guard,
     lease::shared::LeaseCore,

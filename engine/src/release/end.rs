@@ -16,7 +16,7 @@ use crate::{
         pending_grant::Grants,
     },
     core::Core,
-    dispatch::dispatcher::Work,
+    dispatch::work::Work,
     error::ReleaseError,
     guard,
     inner::Inner,

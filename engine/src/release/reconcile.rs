@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    dispatch::{dispatcher::Work, outbox::Routed, permits::Permit},
+    dispatch::{outbox::Routed, permit::Permit, work::Work},
     guard,
     inner::Inner,
     key::LockKey,
