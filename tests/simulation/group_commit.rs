@@ -137,6 +137,23 @@ async fn a_silent_node_gets_one_call_at_a_time_and_its_first_answer_sends_the_ot
     assert_eq!((seen.unsent, seen.silent_nodes), (0, 0));
 }
 
+// The server may execute them after the end of this process.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_gets_all_releases_of_a_shutdown() {
+    let fixture = ground(64).await;
+    far(&fixture).await;
+    let leases = fixture.engine.acquire_all((0..CALLERS).map(|number| format!("held{number}"))).await;
+    let leases: Vec<_> = leases.into_iter().map(|lease| lease.expect("free")).collect();
+    fixture.faults.cut(Cut::BlackHole);
+    drop(all_within(&fixture, millis(500)).await);
+    assert_eq!(fixture.engine.snapshot().silent_nodes, 1);
+    fixture.faults.cut(Cut::RepliesLost);
+    let report = fixture.engine.shutdown(millis(500)).await;
+    assert!(report.unconfirmed.len() >= CALLERS, "{report:?}");
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+    drop(leases);
+}
+
 #[tokio::test(start_paused = true)]
 async fn replies_of_groups_that_are_lost_cost_time_and_no_lock() {
     let fixture = ground(64).await;

@@ -108,8 +108,11 @@ impl<T: Timed> CallQueue<T> {
 
     // Calls that end before the last one that was sent have waited for as long as that one.
     fn take_probe(&mut self) -> Option<T> {
+        if self.unanswered > 0 {
+            return None;
+        }
         let (waiting, sent_until) = (&self.waiting, self.sent_until);
-        let may = |place: &usize| self.unanswered == 0 && waiting[*place].ends() > sent_until;
+        let may = |place: &usize| waiting[*place].ends() > sent_until;
         let rank = |place: &usize| (waiting[*place].is_release(), waiting[*place].ends());
         let best = (0..waiting.len()).filter(may).max_by_key(rank)?;
         self.waiting.remove(best)

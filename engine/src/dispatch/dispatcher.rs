@@ -63,7 +63,7 @@ impl Dispatcher {
 
     /// Whether calls to a node are held back, because it is silent.
     #[inline]
-    pub(super) fn holds_calls_back(&self) -> bool {
+    pub(crate) fn holds_calls_back(&self) -> bool {
         self.holds_calls_back.load(Ordering::Relaxed)
     }
 

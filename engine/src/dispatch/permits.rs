@@ -57,12 +57,14 @@ impl Dispatcher {
         }
     }
 
-    // Returns the calls if the engine has ended.
+    // Returns the calls if the engine has ended, or takes no acquires any more.
     fn add_part(&self, core: &Core, calls: Vec<Box<dyn Work>>) -> Vec<Box<dyn Work>> {
         let (topology, now) = (core.calls.topology(), core.clock.now());
         let (topology, order) = (topology.as_deref(), (WorkKind::Bulk, Instant::default()));
         let mut state = self.state();
-        if state.is_closed {
+        let is_refused =
+            state.is_closed || core.check_open().is_err() && calls.iter().any(|call| call.is_acquire());
+        if is_refused {
             return calls;
         }
         calls.into_iter().for_each(|call| state.outboxes.wait_for_permit(topology, order, call, now));
@@ -74,7 +76,7 @@ impl Dispatcher {
         self.put_work(core, (WorkKind::Closing, due), release);
     }
 
-    /// The node that serves this slot has not answered a release: from now on it gets one release of an unconfirmed owner each
+    /// The node that serves this slot has not confirmed a release: from now on it gets one release of an unconfirmed owner each
     /// 50 ms, until it answers anything.
     pub(crate) fn begin_silence(&self, core: &Core, slot: Slot) {
         let (topology, now) = (core.calls.topology(), core.clock.now());

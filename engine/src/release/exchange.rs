@@ -51,10 +51,17 @@ pub(super) fn send(
     let execute_by = sent + inner.config.command_timeout();
     let call = Call::new(key.clone(), *kind, Op::Release, *owner, execute_by);
     let begun = inner.dispatcher.count();
-    let goes_alone = how == SentAs::Repeat || inner.dispatcher.goes_alone(&call, &begun);
+    let goes_alone =
+        how == SentAs::Repeat || inner.dispatcher.goes_alone(&call, &begun) || is_last_chance(inner);
     let receiver = inner.clone();
     let answer_to = AnswerTo::new(move |outcome| done(land(&receiver, sent, outcome, begun)));
     inner.dispatcher.begin(&inner.core, &lane, call, goes_alone, answer_to);
+}
+
+// A release that a server executes after the end of this process still frees its lock. So a silent node gets all releases of a
+// shutdown.
+fn is_last_chance(inner: &Inner) -> bool {
+    inner.dispatcher.holds_calls_back() && inner.check_open().is_err()
 }
 
 fn land(inner: &Arc<Inner>, sent: Instant, outcome: Outcome, begun: Begun) -> Answered {

@@ -42,7 +42,10 @@ pub(crate) fn run(inner: Arc<Inner>) -> impl Future<Output = ()> + Send {
 async fn serve(inner: Arc<Inner>) {
     let mut begun = 0_usize;
     loop {
-        inner.reconciler.answer_overdue(inner.clock.now());
+        if inner.reconciler.answer_overdue(inner.clock.now()) {
+            tokio::task::yield_now().await;
+            continue;
+        }
         match inner.reconciler.take_due(&inner) {
             Ok((due, owner)) => {
                 let release = Box::new(DueRelease { inner: inner.clone(), owner });
@@ -67,7 +70,7 @@ async fn wait(inner: &Inner, next: Option<Instant>) {
     tokio::select! {
         () = timer => {}
         () = inner.reconciler.changed() => {}
-        () = inner.calls.topology_changed() => {}
+        () = inner.calls.other_epoch(inner.reconciler.topology_epoch()) => {}
     }
 }
 

@@ -226,11 +226,20 @@ impl Reconciler {
         self.news.notify_one();
     }
 
-    /// Answers the callers whose time is over. Their owners stay.
-    pub(super) fn answer_overdue(&self, now: Instant) {
-        while let Some(awaited) = self.take_overdue(now) {
-            awaited.give_up(now);
+    /// Answers callers whose time is over. Their owners stay. Returns whether there may be more of them.
+    pub(super) fn answer_overdue(&self, now: Instant) -> bool {
+        for _ in 0..ANSWERED_IN_A_ROW {
+            match self.take_overdue(now) {
+                Some(awaited) => awaited.give_up(now),
+                None => return false,
+            }
         }
+        true
+    }
+
+    /// The epoch of the topology that was taken in last.
+    pub(super) fn topology_epoch(&self) -> Option<u64> {
+        self.lock().topology_epoch
     }
 
     fn take_overdue(&self, now: Instant) -> Option<Awaited> {
@@ -384,6 +393,8 @@ fn back_off(tries: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
+/// Then the other tasks of the calls thread run.
+const ANSWERED_IN_A_ROW: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How long after the latest execution time a release is due. Such a release closes the owner at the first try.
