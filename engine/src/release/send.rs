@@ -34,7 +34,7 @@ pub(crate) fn send(
 ) {
     let (inner, sent) = (under_way.inner.clone(), under_way.inner.clock.now());
     let release = Release { key: lease.key.clone(), kind: lease.kind(), owner: lease.owner };
-    let caller = Caller { under_way, lease: lease.clone(), answer_to: Box::new(answer_to) };
+    let caller = Caller { under_way, lease: lease.clone(), answer_to };
     exchange::send(&inner, &release, sent, SentAs::First, move |(reply, received)| match reply {
         Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
         reply => caller.handle_told(Told { reply, unsure: false, received }),
@@ -42,13 +42,13 @@ pub(crate) fn send(
 }
 
 /// The caller of a release.
-struct Caller {
+struct Caller<A> {
     under_way: ReleaseInProgress,
     lease: Arc<LeaseCore>,
-    answer_to: Box<dyn FnOnce(Result<(), ReleaseError>) + Send>,
+    answer_to: A,
 }
 
-impl Caller {
+impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> Caller<A> {
     fn wait_for_reconciler(self, sent: Instant, last_error: TransportError) {
         let (inner, lease) = (self.under_way.inner.clone(), self.lease.clone());
         let until = sent + inner.config.command_timeout();
@@ -91,13 +91,13 @@ impl Caller {
     }
 }
 
-impl AwaitingCaller for Caller {
+impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> AwaitingCaller for Caller<A> {
     fn answer(self: Box<Self>, told: Told) {
         self.tell(told);
     }
 }
 
-impl fmt::Debug for Caller {
+impl<A> fmt::Debug for Caller<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Caller({:?})", self.lease.key)
     }
