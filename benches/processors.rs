@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-/// What the processors do while nobody has work for them.
+/// What the processors do while no contestant has work for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Processors {
     MaySleep,
@@ -38,7 +38,7 @@ impl fmt::Display for Processors {
     }
 }
 
-/// One busy process for each processor, which runs only while nobody else wants that processor. They end with this.
+/// One busy process for each processor. It runs only while no other process wants that processor. Dropping this ends the processes.
 pub(crate) struct KeptAwake(Vec<Child>);
 
 impl Drop for KeptAwake {

@@ -98,7 +98,7 @@ pub(super) fn raw_shape(place: &Place, tasks: usize) -> (usize, usize) {
     }
 }
 
-/// Pairs a second of so many tasks, with `each` pairs of each.
+/// Pairs a second of `tasks` tasks that make `each` pairs each.
 async fn in_tasks<F>(tasks: usize, each: usize, work: impl Fn(usize) -> F) -> f64
 where
     F: Future<Output = ()> + Send + 'static,

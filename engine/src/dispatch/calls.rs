@@ -349,5 +349,5 @@ const SAMPLE_EVERY: u64 = 31;
 /// Calls whose time is over at about the same moment end together.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(10);
 const SWEEP_PAUSE_MAX: Duration = Duration::from_millis(50);
-/// Then the other tasks of the calls thread run.
+/// How many callers are answered in a row. Then the other tasks of the calls thread run.
 const ANSWERED_IN_A_ROW: usize = 64;

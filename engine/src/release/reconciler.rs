@@ -335,7 +335,7 @@ impl Waiting {
         self.due.insert((due, owner.number), owner);
     }
 
-    // Returns the caller if nobody answers it any more.
+    // Returns the caller if the engine has ended: the reconciler answers no caller then.
     fn wait_for(&mut self, owner: &OpenOwner, awaited: Awaited) -> Option<Awaited> {
         let Some(place) = owner.awaited().filter(|_| !self.is_closed) else { return Some(awaited) };
         self.awaited.insert(place, awaited);
@@ -393,7 +393,7 @@ fn back_off(tries: u32) -> Duration {
     (BACKOFF_MIN * 2u32.saturating_pow(tries.min(12))).min(BACKOFF_MAX)
 }
 
-/// Then the other tasks of the calls thread run.
+/// How many callers are answered in a row. Then the other tasks of the calls thread run.
 const ANSWERED_IN_A_ROW: usize = 64;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
