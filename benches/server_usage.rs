@@ -32,7 +32,7 @@ impl ServerUsage {
         Self {
             cpu_seconds: field("used_cpu_sys") + field("used_cpu_user"),
             commands: calls("evalsha") + calls("eval"),
-            expiries: calls("pexpire"),
+            expiries: calls("pexpire") + calls("pexpireat"),
             bytes_in: field("total_net_input_bytes"),
             bytes_out: field("total_net_output_bytes"),
         }

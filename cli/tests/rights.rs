@@ -5,7 +5,7 @@ use leasehold_tests::harness::redis_server::RedisServer;
 use crate::program::{Program, leasehold, until_held};
 
 const CLIENT: &str = "app on >hunter2 resetchannels ~job* &redisson_lock__channel:* +eval +evalsha +time +hexists \
-                      +pttl +hset +pexpire +hdel +publish +subscribe +unsubscribe +ping +info +role +client|setname \
+                      +pttl +hset +pexpire +pexpireat +hdel +publish +subscribe +unsubscribe +ping +info +role +client|setname \
                       +client|id +hgetall +hlen +del";
 const OPERATOR: &str = "app on >hunter2 ~* resetchannels &redisson_* +@read +eval +evalsha +time +ping +role +info \
                         +client|list +client|setname +client|id +del +publish +spublish";

@@ -81,10 +81,12 @@ pub struct EngineConfig {
     /// while the node has many calls to answer; a call to a node with little to do is sent at once, alone. 1: each call
     /// has a command of its own. Default 64; at most 1,000.
     pub group_commit_max: usize,
-    /// How often one grant of an [exclusive lock](crate::Engine::lock) may be handed off: the holder gives the lock back,
-    /// and the next caller of this engine gets it without a command. A grant is handed off for at most 100 ms. If other
-    /// clients wait, for at most 32 grants, or 1,024 within 8 ms. Then the lock is released to the server. 0: never.
-    /// Default 512; at most 1,023.
+    /// How often one grant of an [exclusive lock](crate::Engine::lock) or of a [fenced lock](crate::Engine::fenced_lock) may
+    /// be handed off: the holder gives the lock back, and the next caller of this engine gets it without a command. A grant
+    /// is handed off for at most 100 ms. If other clients wait, for at most 32 grants, or 1,024 within 8 ms. Then the lock is
+    /// released to the server. A fenced lock is handed off only in the mode [`Hybrid`](FencingMode::Hybrid), and at most once
+    /// for each microsecond of half a round trip: its counter keeps a token for each of these holders. 0: never. Default
+    /// 512; at most 1,023.
     pub hand_offs_max: u32,
     /// How many leases one engine holds. The limit bounds the engine's memory (about half a KiB for each lease with a
     /// name of 32 bytes), and the renewals that the one renewal thread has to do in a third of a ttl. A call beyond the
@@ -254,7 +256,7 @@ impl EngineConfig {
             let remedy = format!("must be at most {GROUP_COMMIT_MAX}");
             return Err(Invalid::new("group_commit_max", self.group_commit_max, remedy));
         }
-        if self.hand_offs_max > HAND_OFFS_MAX {
+        if self.hand_offs_max > u32::from(HAND_OFFS_MAX) {
             let remedy = format!("must be at most {HAND_OFFS_MAX}");
             return Err(Invalid::new("hand_offs_max", self.hand_offs_max, remedy));
         }

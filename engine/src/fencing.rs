@@ -70,12 +70,12 @@ impl FencingToken {
     }
 
     /// How often the grant with this token was handed off within its engine. Only for tokens of server times.
-    pub(crate) const fn hand_offs(self) -> u32 {
-        (self.0 & HAND_OFFS_MAX as i64) as u32
+    pub(crate) const fn hand_offs(self) -> u16 {
+        (self.0 & HAND_OFFS_MAX as i64) as u16
     }
 
-    /// The token of the next holder of the same grant: above this one, and below that of the server's next grant, which
-    /// comes at least a microsecond later. Only after fewer than [`HAND_OFFS_MAX`] hand-offs.
+    /// The token of the next holder of the same grant, which has a spare token: above this one, and below that of the
+    /// server's next grant.
     pub(crate) const fn of_next_holder(self) -> Self {
         Self(self.0 + 1)
     }
@@ -100,8 +100,10 @@ pub enum FencingMode {
     /// One more than the token before, as Redisson counts. The first token is 1. If the counter is lost, with the data
     /// of its server or by Redisson's `delete()`, tokens begin at 1 again, and a resource refuses them.
     Counter,
-    /// One more than the token before, and at least the server's time in microseconds. A lost counter is made up for:
-    /// the next token is higher than all before it, unless the server's clock stepped back too.
+    /// Higher than the token before, and at least the server's time in microseconds. A lost counter is made up for: the
+    /// next token is higher than all before it, unless the server's clock stepped back too. While several callers of an
+    /// engine wait, a grant keeps further tokens for them
+    /// ([`hand_offs_max`](crate::EngineConfig::hand_offs_max)), so numbers may be left out.
     #[default]
     Hybrid,
 }
@@ -140,7 +142,7 @@ impl fmt::Debug for FencingToken {
 const HANDOFF_BITS: u32 = 10;
 
 /// How often a grant can be handed off: the low bits of its token count the hand-offs.
-pub(crate) const HAND_OFFS_MAX: u32 = (1 << HANDOFF_BITS) - 1;
+pub(crate) const HAND_OFFS_MAX: u16 = (1 << HANDOFF_BITS) - 1;
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,8 @@ pub(crate) struct Inner {
     pub(crate) contended_keys: ContendedKeys,
     pub(crate) warned_no_expiry: WarnedNoExpiry,
     pub(crate) hot: Arc<HotLocks>,
+    /// How often one grant may be handed off; 0 if the transport leaves no tokens for that.
+    pub(crate) hand_offs_max: u16,
 }
 
 impl Deref for Inner {
@@ -41,6 +43,7 @@ impl Inner {
     pub(crate) fn new(core: Core) -> Arc<Self> {
         let (shards, inbox_max) = (core.config.shards, core.config.inbox_max);
         let dispatcher = Arc::new(Dispatcher::new(&core.config, core.capabilities));
+        let hand_offs_max = if core.capabilities.hand_offs { core.config.hand_offs_max } else { 0 };
         Arc::new(Self {
             core: Arc::new(core),
             table: Table::new(),
@@ -51,6 +54,7 @@ impl Inner {
             contended_keys: ContendedKeys::new(),
             warned_no_expiry: WarnedNoExpiry::default(),
             hot: Arc::default(),
+            hand_offs_max: u16::try_from(hand_offs_max).expect("checked: at most 1,023"),
         })
     }
 
@@ -106,6 +110,7 @@ impl Inner {
             safety_poll: Duration::from_nanos(poll.saturating_add(poll / 2_560 * jitter)),
             jitter,
             round_trip: self.round_trip(),
+            hand_offs_max: self.hand_offs_max,
         }
     }
 

@@ -234,7 +234,7 @@ async fn s9_a_missing_right_inside_a_script_is_told_and_leaves_nothing() {
         }
         // The server has to be told the script once, by EVAL.
         assert!(single.lanes.is_renewed(&[&single.held]).await);
-        for right in ["-evalsha", "-time", "-hexists", "-pttl", "-pexpire"] {
+        for right in ["-evalsha", "-time", "-hexists", "-pttl", "-pexpireat"] {
             // The first renewal has lengthened it, so that the next has nothing to write.
             single.command(&["PEXPIRE", "held", "60000"]);
             let refused = async || of_renewal(single.lanes.renew(&[&single.held]).await);

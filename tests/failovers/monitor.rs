@@ -47,7 +47,7 @@ impl Executed {
 
 /// Not what a release takes away.
 fn is_grant(call: &Line) -> bool {
-    matches!(call.command().as_str(), "HSET" | "HINCRBY" | "PEXPIRE")
+    matches!(call.command().as_str(), "HSET" | "HINCRBY" | "PEXPIRE" | "PEXPIREAT")
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
             r#"1.000020 [0 lua] "hset" "k" "u:1" "1""#,
             r#"1.000021 [0 lua] "pexpire" "k" "2000""#,
             r#"1.000022 [0 127.0.0.1:1] "EVALSHA" "ab" "0" "17" "2000" "u:" "\x92\xa1k\x01""#,
-            r#"1.000023 [0 lua] "pexpire" "k" "2000""#,
+            r#"1.000023 [0 lua] "pexpireat" "k" "2000""#,
             r#"1.000024 [0 127.0.0.1:1] "EVALSHA" "ab" "1" "k" "u:1" "redisson_lock__channel:{k}" "publish""#,
             r#"1.000025 [0 lua] "hdel" "k" "u:1""#,
             r#"1.000026 [0 127.0.0.1:1] "pexpire" "k" "2000""#,

@@ -54,7 +54,7 @@ async fn a_server_that_forgets_or_evicts_locks_is_told_of() {
 async fn each_missing_right_is_named() {
     let server = RedisServer::start().expect("a server");
     let mut raw = server.client().expect("a connection");
-    for right in ["pexpire", "hdel", "publish", "del"] {
+    for right in ["pexpire", "pexpireat", "hdel", "publish", "del"] {
         let user = ["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "&*", "+@all"];
         assert!(raw.command(&[&user[..], &[&format!("-{right}")]].concat()).expect("a reply").is_ok());
         let config = RedisConfig::from_url(&format!("redis://app:hunter2@127.0.0.1:{}", server.port()));

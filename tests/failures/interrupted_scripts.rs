@@ -137,7 +137,7 @@ fn interrupted_renewal(server: &Arc<Node>) -> Option<(u64, String)> {
     server.cont().expect("continued");
     let reply = numbers(&client.read().expect("a reply"));
     let lines = monitor.end();
-    let late = |line: &&Line| line.command() == "PEXPIRE" && line.at >= woken && line.at > latest;
+    let late = |line: &&Line| line.command() == "PEXPIREAT" && line.at >= woken && line.at > latest;
     let late = lines.iter().find(late)?;
     assert!(
         reply[0] == 1 && reply[1] <= i64::try_from(latest).expect("a time"),

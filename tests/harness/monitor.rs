@@ -117,7 +117,11 @@ impl Line {
     /// Whether it is a call of a script that changes a lock.
     #[must_use]
     pub fn is_write_of_a_script(&self) -> bool {
-        self.by_script && matches!(self.command().as_str(), "HSET" | "HINCRBY" | "HDEL" | "DEL" | "PEXPIRE")
+        self.by_script
+            && matches!(
+                self.command().as_str(),
+                "HSET" | "HINCRBY" | "HDEL" | "DEL" | "PEXPIRE" | "PEXPIREAT"
+            )
     }
 }
 

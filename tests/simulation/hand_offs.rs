@@ -7,7 +7,8 @@ use std::{
 };
 
 use leasehold::{
-    AcquireError, Engine, EngineConfig, FencingToken, Lease, LossReason, ReleaseError, ReleaseOutcome,
+    AcquireError, Engine, EngineConfig, FencingMode, FencingToken, Lease, Lock, LossReason, ReleaseError,
+    ReleaseOutcome,
 };
 use leasehold_memory::{Cut, Fault, MemoryTransport, Operation, Restart, faults::Rule};
 use leasehold_tests::changed;
@@ -26,10 +27,10 @@ fn sent(fixture: &Fixture) -> [Rule; 2] {
 }
 
 /// Callers that wait for the lock in this order. Each holds it for `hold`, and notes its number and its token.
-async fn line(engine: &Engine, callers: usize, hold: Duration) -> Vec<(usize, FencingToken)> {
+async fn line(lock: &Lock, callers: usize, hold: Duration) -> Vec<(usize, FencingToken)> {
     let served = Arc::new(Mutex::new(Vec::new()));
     let call = |number: usize| {
-        let (asked, served) = (engine.lock("a").wait(seconds(60)).acquire(), served.clone());
+        let (asked, served) = (lock.clone().wait(seconds(60)).acquire(), served.clone());
         tokio::spawn(async move {
             let lease = asked.await.expect("granted");
             served.lock().unwrap().push((number, lease.fencing_token()));
@@ -53,7 +54,7 @@ fn handed_off(fixture: &Fixture) -> u64 {
 async fn s6_callers_of_an_engine_get_the_lock_in_turn_with_rising_tokens_and_few_commands() {
     let fixture = fixture().await;
     let sent = sent(&fixture);
-    let served = line(&fixture.engine, 1_000, Duration::ZERO).await;
+    let served = line(&fixture.engine.lock("a"), 1_000, Duration::ZERO).await;
     assert!(
         served.iter().enumerate().all(|(place, (number, _))| place == *number),
         "in the order of their coming"
@@ -71,9 +72,42 @@ async fn without_hand_offs_each_hold_is_asked_for_and_released() {
     let config = changed(EngineConfig::default(), |new| new.hand_offs_max = 0);
     let fixture = ground_with(|builder| builder.config(config)).await;
     let sent = sent(&fixture);
-    line(&fixture.engine, 20, Duration::ZERO).await;
+    line(&fixture.engine.lock("a"), 20, Duration::ZERO).await;
     let sent = sent.map(|rule| rule.fired());
     assert!(sent[0] >= 20 && sent[1] == 20, "{sent:?}");
+    assert_eq!(handed_off(&fixture), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_callers_of_a_fenced_lock_get_it_in_turn_with_rising_tokens_and_few_commands() {
+    let fixture = fixture().await;
+    let (sent, other) = (sent(&fixture), fixture.other().await);
+    let mut last = None;
+    for _ in 0..3 {
+        let served = line(&fixture.engine.fenced_lock("a"), 1_000, Duration::ZERO).await;
+        assert!(served.iter().enumerate().all(|(place, (number, _))| place == *number), "in their order");
+        let tokens: Vec<_> = last.into_iter().chain(served.into_iter().map(|(_, token)| token)).collect();
+        assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "each token is higher");
+        let theirs = other.fenced_lock("a").wait(seconds(10)).acquire().await.expect("granted");
+        assert!(Some(&theirs.fencing_token()) > tokens.last(), "another engine's, too");
+        last = Some(theirs.fencing_token());
+        theirs.release().await.expect("ours");
+    }
+    let sent = sent.map(|rule| rule.fired());
+    assert!(sent.iter().all(|count| *count <= 40), "{sent:?} acquires and releases for 3,000 holds");
+    assert!(handed_off(&fixture) > 2_900, "{}", handed_off(&fixture));
+    fixture.settles_within(seconds(1)).await;
+    assert_eq!(fixture.transport.inner().stored_holds(), 0);
+}
+
+/// Each number of such a lock follows the one before, so none may be left out.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_lock_that_counts_one_by_one_is_not_handed_off() {
+    let config = changed(EngineConfig::default(), |new| new.fencing = FencingMode::Counter);
+    let fixture = ground_with(|builder| builder.config(config)).await;
+    let _delayed = sent(&fixture);
+    let served = line(&fixture.engine.fenced_lock("a"), 20, Duration::ZERO).await;
+    assert!(served.iter().map(|(_, token)| token.as_i64()).eq(1..=20), "{served:?}");
     assert_eq!(handed_off(&fixture), 0);
 }
 

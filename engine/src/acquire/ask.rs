@@ -46,8 +46,8 @@ impl SentAsk {
     }
 
     pub(super) fn call(&self, key: &Arc<LockKey>) -> Call {
-        let Ask { kind, owner, .. } = self.ask;
-        Call::new(key.clone(), kind, self.op(), owner, self.execute_by)
+        let Ask { kind, owner, reserved_tokens, .. } = self.ask;
+        Call::new(key.clone(), kind, self.op(), owner, self.execute_by).with_reserved_tokens(reserved_tokens)
     }
 
     fn op(&self) -> Op {

@@ -16,13 +16,15 @@ pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) kind: HoldKind,
     pub(crate) ttl: Duration,
+    /// How many tokens above its own the grant may give to its next holders. Every send has the same number.
+    pub(crate) reserved_tokens: u16,
     pub(crate) open: UnansweredSends,
     first_sent: Option<Instant>,
 }
 
 impl Attempt {
     pub(crate) fn new(owner: Owner, kind: HoldKind, ttl: Duration) -> Self {
-        Self { owner, kind, ttl, open: UnansweredSends::default(), first_sent: None }
+        Self { owner, kind, ttl, reserved_tokens: 0, open: UnansweredSends::default(), first_sent: None }
     }
 
     /// Replaces the owner before a resend, which a correct engine never does. A fault for tests.
@@ -33,10 +35,10 @@ impl Attempt {
         }
     }
 
-    /// Sets the kind and the ttl of the queue's present head, as long as nothing was sent.
-    pub(crate) fn aim(&mut self, kind: HoldKind, ttl: Duration) {
+    /// Sets the kind and the ttl of the queue's present head, and how many tokens are reserved, as long as nothing was sent.
+    pub(crate) fn aim(&mut self, kind: HoldKind, ttl: Duration, reserved_tokens: u16) {
         if self.first_sent.is_none() {
-            (self.kind, self.ttl) = (kind, ttl);
+            (self.kind, self.ttl, self.reserved_tokens) = (kind, ttl, reserved_tokens);
         }
     }
 

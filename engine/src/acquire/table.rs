@@ -207,7 +207,8 @@ mod tests {
         let clock = ClockId { node: NodeId(0), epoch: 0 };
         let (owner, token, at) =
             (OwnerMint::new().mint(), FencingToken::at_server_micros(7), Instant::from_nanos(9));
-        let granted = Granted { owner, token, sent: at, execute_by: at, received: at, clock };
+        let granted =
+            Granted { owner, token, sent: at, execute_by: at, received: at, clock, reserved_tokens: 0 };
         let terms = Terms {
             kind: crate::transport::HoldKind::Exclusive,
             ttl: std::time::Duration::from_secs(1),

@@ -1,5 +1,6 @@
 //! Lease state that few leases need: leases with unanswered sends, leases whose hold is limited, leases whose loss a
-//! caller waits for, leases of permits, write leases that also read or are downgraded. It is allocated on first use, so that all other leases do not pay for it.
+//! caller waits for, leases of permits, write leases that also read or are downgraded, fenced leases with reserved tokens.
+//! It is allocated on first use, so that all other leases do not pay for it.
 
 use std::{
     num::NonZeroU16,
@@ -20,6 +21,8 @@ use crate::clock::Instant;
 pub(super) struct ColdState {
     max_hold: Option<Duration>,
     permits: Option<NonZeroU16>,
+    /// Of a fenced lock: how many tokens above its own are left for the next holders of the grant.
+    reserved_tokens: u16,
     renewed_until: AtomicU64,
     open: Mutex<UnansweredSends>,
     closing: OnceLock<ReleaseDue>,
@@ -45,6 +48,7 @@ impl ColdState {
         Self {
             max_hold,
             permits,
+            reserved_tokens: 0,
             renewed_until: AtomicU64::new(u64::MAX),
             open: Mutex::new(open),
             closing: OnceLock::new(),
@@ -52,6 +56,14 @@ impl ColdState {
             downgrade: AtomicU8::new(NOT_DOWNGRADED),
             changed: Notify::new(),
         }
+    }
+
+    pub(super) fn with_reserved_tokens(self, reserved_tokens: u16) -> Self {
+        Self { reserved_tokens, ..self }
+    }
+
+    pub(super) fn reserved_tokens(&self) -> u16 {
+        self.reserved_tokens
     }
 
     /// For how long the lease is renewed at most.

@@ -65,6 +65,8 @@ pub(crate) struct Granted {
     /// When the answer was received, and on which server's clock it was given.
     pub(crate) received: Instant,
     pub(crate) clock: ClockId,
+    /// Of a fenced lock: how many tokens above this one are left for the next holders of the grant.
+    pub(crate) reserved_tokens: u16,
 }
 
 /// The result of taking a lease.
@@ -110,8 +112,10 @@ impl LeaseCore {
         let Terms { kind, ttl, renewed, max_hold, labels } = terms;
         let cold = OnceLock::new();
         let permits = stored_kind::permits_of(kind);
-        if max_hold.is_some() || permits.is_some() || !open.is_closed() {
-            cold.get_or_init(|| Box::new(ColdState::new(max_hold, permits, open)));
+        let reserved_tokens = grant.reserved_tokens;
+        if max_hold.is_some() || permits.is_some() || !open.is_closed() || reserved_tokens > 0 {
+            let state = ColdState::new(max_hold, permits, open).with_reserved_tokens(reserved_tokens);
+            cold.get_or_init(|| Box::new(state));
         }
         Self {
             key,
@@ -278,7 +282,13 @@ impl LeaseCore {
             execute_by: self.gone_by().before(ttl.saturating_add(margin)),
             received: now,
             clock: self.granted_by,
+            reserved_tokens: self.reserved_tokens().saturating_sub(1),
         }
+    }
+
+    /// Of a fenced lock: how many tokens above its own are left for the next holders of the grant.
+    pub(crate) fn reserved_tokens(&self) -> u16 {
+        self.cold.get().map_or(0, |cold| cold.reserved_tokens())
     }
 
     /// When the command was sent that gave a lease that was never renewed.
@@ -558,6 +568,7 @@ pub(crate) mod tests {
             execute_by: sent + Duration::from_secs(1),
             received: sent + Duration::from_millis(1),
             clock: ClockId { node: crate::routing::topology::NodeId(0), epoch: 1 },
+            reserved_tokens: 2,
         };
         Arc::new(LeaseCore::new(LockKey::new("", name).unwrap(), terms, grant, UnansweredSends::default(), 1))
     }
@@ -657,6 +668,7 @@ pub(crate) mod tests {
         assert_eq!((next.deadline(), next.gone_by()), (lease.deadline(), lease.gone_by()));
         assert_eq!((next.owner, next.granted_at, next.sent()), (lease.owner, at(500), at(7)));
         assert!(next.token > lease.token);
+        assert_eq!((lease.reserved_tokens(), next.reserved_tokens()), (2, 1));
     }
 
     #[test]

@@ -86,11 +86,11 @@ fn hand_off(
     let is_served = || inner.calls.is_serving(lease.granted_by, lease.key.slot());
     // A grant that no caller has taken was never counted, so it goes to the server as it does in `give_back`.
     let is_counted = lease.was_taken();
-    let may = next == Next::OfEngine && inner.capabilities.hand_offs && slot.entry.is_wanted() && is_counted;
+    let may = next == Next::OfEngine && slot.entry.is_wanted() && is_counted;
     if !may || inner.check_open().is_err() || !is_served() || inner.inboxes.is_half_full(lease.key.slot()) {
         return None;
     }
-    let grant = slot.entry.hand_off(lease, now, inner.config.hand_offs_max, ReplyTo::is_abandoned)?;
+    let grant = slot.entry.hand_off(lease, now, inner.hand_offs_max, ReplyTo::is_abandoned)?;
     if !slot.entry.is_wanted() {
         slot.poke(); // the driver has nothing to do any more
     }

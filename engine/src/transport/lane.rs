@@ -154,8 +154,9 @@ pub struct Capabilities {
     /// together ([`Batching::AcrossSlots`](crate::routing::topology::Batching::AcrossSlots)).
     pub group_commit: bool,
     /// Whether the token of every grant of an exclusive lock is made by
-    /// [`FencingToken::at_server_micros`](crate::FencingToken::at_server_micros), so that its low ten bits are free. Then
-    /// the engine may hand a grant off to the next of its callers.
+    /// [`FencingToken::at_server_micros`](crate::FencingToken::at_server_micros), so that its low ten bits are free, and
+    /// whether a grant of a fenced lock moves the counter by [`Call::reserved_tokens`](super::Call::reserved_tokens), too.
+    /// Then the engine may hand a grant off to the next of its callers.
     pub hand_offs: bool,
 }
 

@@ -21,6 +21,23 @@ pub async fn a_repeat_has_the_token_of_its_grant<G: FencedGround>(fixture: &G) {
     assert!(granted(&context.acquire(&key, context.owner(), LONG).await) > token);
 }
 
+/// A grant moves the counter by the tokens that it reserves, too. So the next grant has a higher token than all of them, and
+/// a repeat has the token of its grant.
+pub async fn reserved_tokens_are_below_that_of_the_next_grant<G: FencedGround>(fixture: &G) {
+    let context = Context::open(fixture).await;
+    let (key, mut last) = (context.key("a"), 0);
+    for reserved in [7, 0, 1_023] {
+        let owner = context.owner();
+        let call = context.acquire_request(&key, owner, LONG).with_reserved_tokens(reserved);
+        let token = granted(&context.calls.call_one(call.clone()).await).as_i64();
+        assert!(token > last, "{token} after {last}");
+        assert_eq!(granted(&context.calls.call_one(call).await).as_i64(), token, "a repeat");
+        context.release(&key, owner).await;
+        last = token + i64::from(reserved);
+    }
+    assert!(granted(&context.acquire(&key, context.owner(), LONG).await).as_i64() > last);
+}
+
 /// `Counter` counts grants. `Hybrid` is at least the server's time.
 pub async fn a_token_is_what_its_mode_says<G: FencedGround>(fixture: &G) {
     let context = Context::open(fixture).await;

@@ -343,6 +343,7 @@ macro_rules! conformance {
     (@fenced $fixture:ty) => {
         $crate::conformance!(@tests $fixture, fenced:
             a_repeat_has_the_token_of_its_grant,
+            reserved_tokens_are_below_that_of_the_next_grant,
             a_token_is_what_its_mode_says,
             nothing_but_a_grant_moves_the_counter,
             tokens_rise_over_both_modes_and_a_peers_counter,

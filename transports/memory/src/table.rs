@@ -98,16 +98,17 @@ impl Table {
     // The counter moves with a grant to an owner that did not hold the lock, and only then.
     fn acquire_fenced(&mut self, call: &Call, mode: FencingMode, ttl: Duration, at: ServerTime) -> Outcome {
         let is_repeat = self.exclusive.is_held_by_owner(call, at);
-        if is_repeat && !self.counters.contains_key(&call.key) {
+        let reserved = u64::from(call.reserved_tokens);
+        if is_repeat && self.counters.get(&call.key).is_none_or(|counter| *counter <= reserved) {
             return Outcome::Failed(counter_is_gone());
         }
         let outcome = self.acquire(call, ttl, at);
         let Outcome::Granted { .. } = outcome else { return outcome };
         let counter = self.counters.entry(call.key.clone()).or_insert(0);
         if !is_repeat {
-            *counter = mode.next(*counter, at.micros);
+            *counter = mode.next(*counter, at.micros).saturating_add(reserved);
         }
-        Outcome::Granted { token: FencingToken::of_counter(*counter), at }
+        Outcome::Granted { token: FencingToken::of_counter(*counter - reserved), at }
     }
 
     /// The owner at the head of a fair lock's line to be told that its turn has come, since this was called last.

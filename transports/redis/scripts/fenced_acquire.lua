@@ -8,6 +8,8 @@
 -- ARGV[3]  latest server time in µs at which this may still be executed
 -- ARGV[4]  the mode: counter (one more than the token before), or hybrid (the same, but at least the server's time
 --          in µs)
+-- ARGV[5]  how many tokens to reserve: the counter is moved this much further than the token. Each repeat has the same
+--          number
 --
 -- {1, token, now}  granted, the owner holds it for at least ttl from now (server time, µs)
 -- {0, left, now}   held by somebody else for `left` ms; -1: without expiry, as a peer may leave it
@@ -22,7 +24,7 @@ if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {2, now} end
 
-local lock, counter, ttl, owner = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lock, counter, ttl, owner, reserved = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[5])
 
 -- The first look is a pcall of HEXISTS: a key of another type answers WRONGTYPE before anything is written.
 local mine = redis.pcall('hexists', lock, owner)
@@ -44,12 +46,12 @@ if text then
 end
 
 if mine == 1 then
-  if last == 0 then return redis.error_reply('NOTOKEN the lock is held, but its token counter is gone') end
+  if last <= reserved then return redis.error_reply('NOTOKEN the lock is held, but its token counter is gone') end
   if left < tonumber(ttl) then
     local set = redis.pcall('pexpire', lock, ttl)
     if type(set) == 'table' then return set end
   end
-  return {1, last, now}
+  return {1, last - reserved, now}
 end
 
 -- Without the right to HDEL a refused write could not be taken back, so that right is asked for before the first.
@@ -82,12 +84,12 @@ end
 
 local token = last + 1
 local moved
-if ARGV[4] == 'hybrid' then
-  token = math.max(token, now)
-  -- Without %.0f a large number would lose digits.
-  moved = redis.pcall('set', counter, string.format('%.0f', token))
-else
+if ARGV[4] == 'hybrid' then token = math.max(token, now) end
+if ARGV[4] == 'counter' and reserved == 0 then
   moved = redis.pcall('incr', counter)
+else
+  -- Without %.0f a large number would lose digits.
+  moved = redis.pcall('set', counter, string.format('%.0f', token + reserved))
 end
 if type(moved) == 'table' and moved.err then return undone(moved) end
 return {1, token, now}

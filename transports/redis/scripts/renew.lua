@@ -19,29 +19,30 @@ if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {2, now} end
 
-local call = redis.pcall
+local call, type = redis.pcall, type
 
--- The first command per key is a pcall, and PEXPIRE the only write: one bad key harms no other, and a server that is
+-- The first command per key is a pcall, and PEXPIREAT the only write: one bad key harms no other, and a server that is
 -- out of memory refuses none.
-local function renew(key, owner, ttl, ms)
+local function renew(key, owner, ms, deadline)
   local mine = call('hexists', key, owner)
   if mine ~= 1 then return mine == 0 and -2 or mine.err end
   local left = call('pttl', key)
   if type(left) == 'table' then return left.err end
   if left < ms then
-    local set = call('pexpire', key, ttl)
-    if type(set) == 'table' then return set.err end
+    local set = call('pexpireat', key, deadline)
+    if set ~= 1 and type(set) == 'table' then return set.err end
   end
   return left
 end
 
 local found, n = {}, 0
 for run = 2, #ARGV, 3 do
-  local ttl, client, numbers = ARGV[run], ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
-  local ms = tonumber(ttl)
+  local ms, client, numbers = tonumber(ARGV[run]), ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
+  -- PEXPIREAT: the server has to rewrite each PEXPIRE into one, for its replicas.
+  local deadline = string.format('%.0f', math.ceil(now / 1000) + ms)
   for i = 1, #numbers do
     n = n + 1
-    found[n] = renew(KEYS[n], client .. numbers[i], ttl, ms)
+    found[n] = renew(KEYS[n], client .. numbers[i], ms, deadline)
   end
 end
 return {1, now, cmsgpack.pack(found)}

@@ -16,34 +16,35 @@
 --
 -- Safe to run twice: a lock that has at least its ttl left is not touched, and nothing is ever created.
 --
--- allow-oom: PEXPIRE is the only write, and needs no memory.
+-- allow-oom: PEXPIREAT is the only write, and needs no memory.
 
 local time = redis.pcall('time')
 if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {2, now} end
 
-local call = redis.pcall
+local call, type = redis.pcall, type
 
-local function renew(key, owner, ttl, ms)
+local function renew(key, owner, ms, deadline)
   local mine = call('hexists', key, owner)
   if mine ~= 1 then return mine == 0 and -2 or mine.err end
   local left = call('pttl', key)
   if type(left) == 'table' then return left.err end
   if left < ms then
-    local set = call('pexpire', key, ttl)
-    if type(set) == 'table' then return set.err end
+    local set = call('pexpireat', key, deadline)
+    if set ~= 1 and type(set) == 'table' then return set.err end
   end
   return left
 end
 
 local found, n = {}, 0
 for run = 2, #ARGV, 3 do
-  local ttl, client, locks = ARGV[run], ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
-  local ms = tonumber(ttl)
+  local ms, client, locks = tonumber(ARGV[run]), ARGV[run + 1], cmsgpack.unpack(ARGV[run + 2])
+  -- PEXPIREAT: the server has to rewrite each PEXPIRE into one, for its replicas.
+  local deadline = string.format('%.0f', math.ceil(now / 1000) + ms)
   for i = 1, #locks, 2 do
     n = n + 1
-    found[n] = renew(locks[i], client .. locks[i + 1], ttl, ms)
+    found[n] = renew(locks[i], client .. locks[i + 1], ms, deadline)
   end
 end
 return {1, now, cmsgpack.pack(found)}

@@ -31,7 +31,7 @@ need('evalsha', 'evalsha', 'x', '0')
 for _, command in ipairs({'hgetall', 'hlen', 'pttl', 'del'}) do
   need(command .. ' ~' .. lock, command, lock)
 end
-for _, command in ipairs({'hexists', 'hdel', 'pexpire'}) do
+for _, command in ipairs({'hexists', 'hdel', 'pexpire', 'pexpireat'}) do
   need(command .. ' ~' .. lock, command, lock, '1')
 end
 need('hset ~' .. lock, 'hset', lock, 'x', '1')

@@ -60,6 +60,7 @@ impl<S> Entry<S> {
                         execute_by,
                         received: now,
                         clock: at.clock,
+                        reserved_tokens: attempt.reserved_tokens,
                     };
                     self.handle_granted(attempt, granted, now, &mut verdict);
                 }

@@ -7,20 +7,29 @@
 //! PPoPP 2012).
 //!
 //! Rules. A grant is handed off if all of this is true:
-//! - It is the only one of its key, of an exclusive lock, and no ask is in flight.
+//! - It is the only one of its key, of an exclusive or a fenced lock, and no ask is in flight.
 //! - Nothing was sent for it since the server granted it: no renewal, and no release by force. So its deadline is that of
 //!   the grant, and no answer on its way can speak of it.
 //! - It is renewed, and the caller at the head wants a lock of the same kind and the same ttl, renewed too. A head that
 //!   wants something else is not passed over.
-//! - It was sent less than 100 ms ago, and handed off less than `most` times. Its deadline is at least half a ttl away.
+//! - It was sent less than 100 ms ago, and has a spare token. Its deadline is at least half a ttl away.
 //! - This process may have the next grant (see `fairness`): each hand-off counts as a grant.
+//!
+//! Spare tokens. The server's next grant must have a higher token than every holder of this one.
+//! - The token of an exclusive lock is the server's time; its low bits are left for as many hand-offs as the settings allow.
+//! - The token of a fenced lock is a counter on the server. So the ask says how far beyond its token a grant moves the counter,
+//!   also if this process ends before it hands anything off. That is done only while further callers wait, and for at most as
+//!   many tokens as half a round trip has microseconds. The next grant comes a whole round trip later at the earliest, so
+//!   tokens that are at least the server's time do not run ahead of it, and make up for a lost counter as before. In
+//!   `Counter` mode no tokens are reserved: each grant has the number that follows.
 
 use std::sync::Arc;
 
-use super::{Entry, Grant};
+use super::{Entry, Grant, Pace};
 use crate::{
     acquire::{caller::Caller, fairness::STREAK_TIME_MAX},
     clock::Instant,
+    fencing::FencingMode,
     lease::shared::{LeaseCore, Terms},
     transport::HoldKind,
 };
@@ -33,7 +42,7 @@ impl<S> Entry<S> {
         &mut self,
         lease: &Arc<LeaseCore>,
         now: Instant,
-        most: u32,
+        most: u16,
         is_gone: impl Fn(&S) -> bool,
     ) -> Option<Grant<S>> {
         let head = self.callers.head().filter(|head| !is_gone(&head.reply_to) && may_follow(lease, head))?.id;
@@ -48,20 +57,39 @@ impl<S> Entry<S> {
         Some(Grant { receiver, sharers, granted: lease.grant_of_next_holder(now), open: lease.take_open() })
     }
 
-    fn may_hand_off(&self, lease: &Arc<LeaseCore>, now: Instant, most: u32) -> bool {
+    /// How many tokens above its own the next grant of this kind is to reserve.
+    pub(super) fn tokens_to_reserve(&self, kind: HoldKind, pace: &Pace) -> u16 {
+        let is_wanted_again = self.callers.len() > 1;
+        if kind != HoldKind::Fenced(FencingMode::Hybrid) || !is_wanted_again {
+            return 0;
+        }
+        let half_in_micros = pace.round_trip.as_micros() / 2;
+        u16::try_from(half_in_micros).unwrap_or(u16::MAX).min(pace.hand_offs_max)
+    }
+
+    fn may_hand_off(&self, lease: &Arc<LeaseCore>, now: Instant, most: u16) -> bool {
         let ttl = lease.ttl();
         let is_the_only_one = self.grants.only().is_some_and(|held| Arc::ptr_eq(&held.lease, lease));
         let is_early = now - lease.sent() < STREAK_TIME_MAX && lease.deadline() - now >= ttl / 2;
         is_the_only_one
             && self.attempt.is_none()
             && is_early
-            && lease.token.hand_offs() < most
+            && spare_tokens(lease, most) > 0
             && self.fairness.may_go_on(now, ttl)
+    }
+}
+
+/// How many tokens above its own the grant has for its next holders.
+pub(super) fn spare_tokens(lease: &LeaseCore, most: u16) -> u16 {
+    match lease.kind() {
+        HoldKind::Exclusive => most.saturating_sub(lease.token.hand_offs()),
+        HoldKind::Fenced(_) => lease.reserved_tokens(),
+        _ => 0,
     }
 }
 
 // The receiver of a grant that is not renewed would get less than the ttl that it asked for.
 fn may_follow<S>(lease: &LeaseCore, head: &Caller<S>) -> bool {
     let Terms { kind, ttl, renewed, .. } = head.terms;
-    kind == HoldKind::Exclusive && lease.kind() == kind && lease.ttl() == ttl && renewed && lease.is_renewed()
+    lease.kind() == kind && lease.ttl() == ttl && renewed && lease.is_renewed()
 }

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 
 use std::time::Duration;
 
-use super::*;
+use super::{hand_off::spare_tokens, *};
 use crate::{
     acquire::caller::{Leaving, Patience, Refusal},
     fencing::FencingToken,
@@ -32,6 +32,7 @@ const PACE: Pace = Pace {
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
     jitter: 0,
+    hand_offs_max: 512,
     round_trip: Duration::from_millis(1),
 };
 
@@ -64,7 +65,13 @@ struct Bounds {
     /// A fault: the entry takes all callers for callers of one kind.
     ignores_kinds: bool,
     /// How often one grant is handed off at most.
-    hand_offs: u32,
+    hand_offs: u16,
+    /// Every caller wants a fenced lock.
+    all_fenced: bool,
+    /// A fault: each send reserves as many tokens as a new attempt would.
+    reserves_anew: bool,
+    /// A fault: the server moves the counter by one.
+    reserves_nothing: bool,
 }
 
 const SMALL: Bounds = Bounds {
@@ -84,6 +91,9 @@ const SMALL: Bounds = Bounds {
     refusals: 0,
     ignores_kinds: false,
     hand_offs: 0,
+    all_fenced: false,
+    reserves_anew: false,
+    reserves_nothing: false,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,13 +105,15 @@ enum Hold {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
-    Ask(Owner, u64),
+    /// The owner, the number of the ask, and how many tokens it reserves.
+    Ask(Owner, u64, u16),
     Release(Owner),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
-    Granted(u64),
+    /// The number of the ask, and the token.
+    Granted(u64, u64),
     Held(u64),
 }
 
@@ -187,6 +199,9 @@ struct World {
     abandoned: usize,
     /// Nothing has woken the driver since it began to wait.
     sleeps: bool,
+    /// The server's counter of tokens, and the highest token that a holder had.
+    counter: u64,
+    highest: u64,
 }
 
 impl World {
@@ -214,12 +229,18 @@ impl World {
             zero_waits: Vec::new(),
             abandoned: 0,
             sleeps: false,
+            counter: 9,
+            highest: 9,
         };
         for _ in 0..bounds.callers {
             world.join(Patience::Wait(None));
         }
         world.drive();
         world
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { hand_offs_max: self.bounds.hand_offs, ..PACE }
     }
 
     fn join(&mut self, patience: Patience) {
@@ -244,7 +265,11 @@ impl World {
 
     /// The kind that this caller wants.
     fn kind_of(&self, caller: u64) -> HoldKind {
-        if self.bounds.two_kinds && caller % 2 == 0 { FENCED } else { HoldKind::Exclusive }
+        if self.bounds.all_fenced || self.bounds.two_kinds && caller % 2 == 0 {
+            FENCED
+        } else {
+            HoldKind::Exclusive
+        }
     }
 
     fn kind_of_owner(&self, owner: Owner) -> HoldKind {
@@ -254,7 +279,7 @@ impl World {
     /// The ask that waits for its answer asks for a fenced lock and has not reached the server.
     fn asks_fenced(&self) -> bool {
         let is_fenced = |command: &Command| {
-            matches!(command, Command::Ask(owner, ask)
+            matches!(command, Command::Ask(owner, ask, _)
                 if self.driver == Driver::InFlight(*ask) && self.kind_of_owner(*owner) == FENCED)
         };
         self.commands.front().is_some_and(is_fenced)
@@ -306,6 +331,8 @@ impl World {
             Action::ForeignTakes => {
                 self.bounds.foreign_takes -= 1;
                 self.hold = Hold::Foreign;
+                self.move_counter(1); // the peer counts one by one
+                self.highest = self.highest.max(self.counter);
             }
             Action::SubscriptionTakesEffect => {
                 self.subscription = Subscription::InForce;
@@ -330,7 +357,7 @@ impl World {
             Action::OurLossIsNoticed => {
                 let lease = self.entry.only_lease().unwrap().clone();
                 assert!(lease.lose(LossReason::NotOurs));
-                self.entry.handle_local_loss(&lease, self.now, &PACE);
+                self.entry.handle_local_loss(&lease, self.now, &self.pace());
             }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::TryComes => {
@@ -368,12 +395,15 @@ impl World {
 
     fn execute(&mut self) {
         match self.commands.pop_front().unwrap() {
-            Command::Ask(owner, ask) => {
+            Command::Ask(owner, ask, reserved) => {
+                let reserved = if self.bounds.reserves_nothing { 0 } else { u64::from(reserved) };
                 if self.hold == Hold::Free {
                     self.hold = Hold::Ours(owner);
+                    self.move_counter(1 + reserved);
                 }
+                let token = self.counter - reserved;
                 let ours = self.hold == Hold::Ours(owner);
-                self.answers.push_back(if ours { Answer::Granted(ask) } else { Answer::Held(ask) });
+                self.answers.push_back(if ours { Answer::Granted(ask, token) } else { Answer::Held(ask) });
             }
             Command::Release(owner) => {
                 if self.hold == Hold::Ours(owner) {
@@ -385,8 +415,8 @@ impl World {
 
     fn receive(&mut self) {
         let (ask, reply) = match self.answers.pop_front().unwrap() {
-            Answer::Granted(ask) => {
-                let token = FencingToken::at_server_micros(1);
+            Answer::Granted(ask, token) => {
+                let token = FencingToken::of_counter(token);
                 (ask, Outcome::Granted { token, at: server() })
             }
             Answer::Held(ask) => (ask, Outcome::Busy { remaining: Remaining::For(TTL), at: server() }),
@@ -412,7 +442,7 @@ impl World {
         self.driver = Driver::Waiting(None);
         self.note_answer(&answer);
         let execute_by = self.now + Duration::from_secs(1);
-        let verdict = self.entry.handle_answer(answer, self.now, execute_by, self.now, &PACE);
+        let verdict = self.entry.handle_answer(answer, self.now, execute_by, self.now, &self.pace());
         self.close(verdict.closing);
         for Leaving { caller, refusal } in verdict.leaving {
             let is_fenced = self.kind_of(caller.id.0) == FENCED;
@@ -442,7 +472,7 @@ impl World {
 
     /// A caller that leaves because its wait has ended gets an answer that is true since it joined.
     fn dismiss(&mut self) {
-        for Leaving { caller, refusal } in self.entry.take_overdue(self.now, &PACE) {
+        for Leaving { caller, refusal } in self.entry.take_overdue(self.now, &self.pace()) {
             let place = self.zero_waits.iter().position(|zero| zero.id == caller.id);
             let Some(place) = place else { continue };
             let zero = self.zero_waits.remove(place);
@@ -460,12 +490,29 @@ impl World {
         assert_eq!(wanted, kind, "a grant of another kind: {:?}", grant.receiver);
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, 1);
         let lease = Arc::new(lease);
+        self.check_token(&lease);
         if self.bounds.jeopardy {
             lease.enter_jeopardy();
         }
         for earlier in self.entry.install(lease, None) {
             assert!(self.bounds.jeopardy && earlier.lease().lose(LossReason::NotOurs), "two owners held");
         }
+    }
+
+    /// A peer's token would be between two of ours if ours were not reserved on the server.
+    fn check_token(&mut self, lease: &LeaseCore) {
+        if !self.bounds.all_fenced {
+            return;
+        }
+        let token = lease.token.as_i64().unsigned_abs();
+        assert!(token > self.highest, "{token} after {}", self.highest);
+        assert!(token <= self.counter, "{token} is not reserved");
+        self.highest = token;
+    }
+
+    // The tokens of other kinds are the server's time, which does not pass here.
+    fn move_counter(&mut self, by: u64) {
+        self.counter += if self.bounds.all_fenced { by } else { 0 };
     }
 
     fn close(&mut self, closing: Option<UnconfirmedOwner>) {
@@ -485,7 +532,7 @@ impl World {
             self.entry.fairness.end_streak_for_test(self.now);
         }
         let subscribed = self.seen.is_some() && self.watch.in_force;
-        self.entry.handle_local_release(&lease, self.now, subscribed, &PACE);
+        self.entry.handle_local_release(&lease, self.now, subscribed, &self.pace());
         self.commands.push_back(Command::Release(lease.owner));
     }
 
@@ -500,7 +547,7 @@ impl World {
             }
             self.look();
             self.dismiss();
-            let (step, closing) = self.entry.take_step(self.now, &self.mint, &PACE);
+            let (step, closing) = self.entry.take_step(self.now, &self.mint, &self.pace());
             self.close(closing);
             match step {
                 Step::Ask(ask) => self.send(ask),
@@ -531,7 +578,9 @@ impl World {
         }
         assert!(self.bounds.ignores_kinds || ask.kind == self.kind_of_owner(ask.owner), "{ask:?}");
         self.entry.note_sent(self.now);
-        self.commands.push_back(Command::Ask(ask.owner, self.asks));
+        let anew = self.entry.tokens_to_reserve(ask.kind, &self.pace());
+        let reserved = if self.bounds.reserves_anew { anew } else { ask.reserved_tokens };
+        self.commands.push_back(Command::Ask(ask.owner, self.asks, reserved));
         self.driver = Driver::InFlight(self.asks);
     }
 
@@ -563,7 +612,7 @@ impl World {
         let resync = self.watch.in_force && !seen.in_force || self.watch.gaps > seen.gaps;
         if notices > 0 || resync {
             self.hints += notices + u64::from(resync);
-            self.entry.handle_notices(notices, resync, self.now, &PACE);
+            self.entry.handle_notices(notices, resync, self.now, &self.pace());
         }
     }
 
@@ -610,12 +659,12 @@ impl World {
             Hold::Foreign => Ok(true),
         };
         let commands = self.commands.iter().map(|command| match command {
-            Command::Ask(owner, _) => (true, name(*owner)),
-            Command::Release(owner) => (false, name(*owner)),
+            Command::Ask(owner, _, reserved) => (Some(reserved), name(*owner)),
+            Command::Release(owner) => (None, name(*owner)),
         });
         let in_flight = |ask: &Answer| match ask {
-            Answer::Granted(ask) => (true, self.asks - ask),
-            Answer::Held(ask) => (false, self.asks - ask),
+            Answer::Granted(ask, token) => (Some(self.counter - token), self.asks - ask),
+            Answer::Held(ask) => (None, self.asks - ask),
         };
         let driver = match self.driver {
             Driver::InFlight(_) => Err(()),
@@ -631,8 +680,11 @@ impl World {
                 (callers.iter().map(|caller| caller.id.0).collect::<Vec<_>>(), next_ask, cause, last_held),
                 (standing_back, follow_up, unclear.is_some(), failures, fairness),
                 (
-                    attempt.as_ref().map(|it| (name(it.owner), it.kind)),
-                    grants.only().map(|it| (name(it.lease.owner), it.lease.token.hand_offs()))
+                    attempt.as_ref().map(|it| (name(it.owner), it.kind, it.reserved_tokens)),
+                    grants
+                        .only()
+                        .map(|it| (name(it.lease.owner), spare_tokens(&it.lease, self.bounds.hand_offs))),
+                    self.counter - self.highest,
                 ),
                 (hold, self.closings.iter().map(|it| name(*it)).collect::<Vec<_>>()),
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
@@ -773,4 +825,26 @@ fn a_grant_that_is_handed_off_goes_to_a_caller_of_its_kind() {
 #[test]
 fn l3_a_wait_of_zero_alone_is_one_ask() {
     explore_habits(Bounds { callers: 0, zero_waits: 2, timeouts: 1, cuts: 0, foreign_takes: 2, ..SMALL });
+}
+
+const FENCED_GRANTS: Bounds = Bounds { all_fenced: true, hand_offs: 2, cuts: 0, foreign_takes: 1, ..SMALL };
+
+#[test]
+fn s6_tokens_rise_when_fenced_grants_are_handed_off_whatever_the_order_of_events() {
+    explore_habits(Bounds { callers: 3, ..FENCED_GRANTS });
+    explore_habits(Bounds { callers: 3, timeouts: 1, foreign_takes: 0, ..FENCED_GRANTS });
+    explore_habits(Bounds { departures: 1, timeouts: 1, foreign_takes: 0, ..FENCED_GRANTS });
+    explore_habits(Bounds { callers: 1, zero_waits: 1, timeouts: 1, ..FENCED_GRANTS });
+}
+
+#[test]
+#[should_panic(expected = "reserves_anew: true")]
+fn a_repeat_that_reserves_another_number_of_tokens_is_found() {
+    explore(Bounds { callers: 1, zero_waits: 1, timeouts: 1, reserves_anew: true, ..FENCED_GRANTS });
+}
+
+#[test]
+#[should_panic(expected = "reserves_nothing: true")]
+fn a_server_that_reserves_no_tokens_is_found() {
+    explore(Bounds { callers: 3, reserves_nothing: true, ..FENCED_GRANTS });
 }

@@ -15,6 +15,8 @@ pub(crate) struct Pace {
     pub(crate) jitter: u64,
     /// A recent round trip.
     pub(crate) round_trip: Duration,
+    /// How often one grant may be handed off.
+    pub(crate) hand_offs_max: u16,
 }
 
 /// The number of polls in a row that found the lock held.

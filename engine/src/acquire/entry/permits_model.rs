@@ -31,6 +31,7 @@ const PACE: Pace = Pace {
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_secs(1),
     round_trip: Duration::from_millis(1),
+    hand_offs_max: 0,
     jitter: 0,
 };
 

@@ -31,6 +31,8 @@ pub(crate) struct Ask {
     pub(crate) owner: Owner,
     pub(crate) kind: HoldKind,
     pub(crate) ttl: Duration,
+    /// See [`Call::reserved_tokens`](crate::transport::Call::reserved_tokens).
+    pub(crate) reserved_tokens: u16,
     pub(crate) cause: Cause,
     /// When the caller that has waited longest joined.
     pub(crate) oldest: Instant,
@@ -60,8 +62,9 @@ impl<S> Entry<S> {
             return (Step::Wait { until: Some(until), watch: self.wants_watch() }, None);
         }
         let closing = self.give_up_attempt(now);
+        let reserved_tokens = self.tokens_to_reserve(kind, pace);
         let attempt = self.attempt.get_or_insert_with(|| Attempt::new(mint.mint(), kind, ttl));
-        attempt.aim(kind, ttl);
+        attempt.aim(kind, ttl, reserved_tokens);
         #[cfg(leasehold_fault)]
         attempt.forget_owner(mint);
         let ask = Ask {
@@ -69,6 +72,7 @@ impl<S> Entry<S> {
             owner: attempt.owner,
             kind: attempt.kind,
             ttl: attempt.ttl,
+            reserved_tokens: attempt.reserved_tokens,
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),
             give_up: self.next_give_up_in_flight(pace),

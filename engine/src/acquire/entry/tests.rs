@@ -31,6 +31,7 @@ const PACE: Pace = Pace {
     command_timeout: Duration::from_secs(1),
     safety_poll: Duration::from_millis(POLL),
     jitter: 0,
+    hand_offs_max: 512,
     round_trip: Duration::from_millis(ROUND_TRIP),
 };
 const FOREVER: Patience = Patience::Wait(None);

@@ -67,7 +67,15 @@ impl FairEntry {
                     callers,
                     id,
                     times,
-                    |owner| Granted { owner, token, sent, execute_by, received: now, clock: at.clock },
+                    |owner| Granted {
+                        owner,
+                        token,
+                        sent,
+                        execute_by,
+                        received: now,
+                        clock: at.clock,
+                        reserved_tokens: 0,
+                    },
                     &mut verdict,
                 );
             }

@@ -80,13 +80,13 @@ impl Connection {
         &self,
         (script, read): (Script, fn(&Frame) -> Option<Acquired>),
         call: &Call,
-        (keys, more): (&[Arg], Option<Arg>),
+        (keys, more): (&[Arg], &[Arg]),
         ttl: Duration,
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let _permit = self.permit(call.execute_by).await?;
         let limit = self.limit(call.execute_by)?;
-        let values: Vec<_> = terms_of(call, ttl, limit).into_iter().chain(more).collect();
+        let values: Vec<_> = terms_of(call, ttl, limit).into_iter().chain(more.iter().cloned()).collect();
         let args = arguments(keys, &values);
         let answer = self.run((script, asking), args, limit, read, Acquired::now).await?;
         self.observe(answer.sample, matches!(answer.value, Acquired::TooLate { .. }));

@@ -88,7 +88,8 @@ impl Connection {
             [Part::Number(millis_of(ttl)), Part::Text(&owner), Part::Number(not_after)];
         match call.kind {
             HoldKind::Fenced(mode) => {
-                let values = [ttl, owner, not_after, Part::Text(mode.as_str())];
+                let reserved = Part::Number(call.reserved_tokens.into());
+                let values = [ttl, owner, not_after, Part::Text(mode.as_str()), reserved];
                 self.send(sent, [name, &token_counter(name)], values, handle);
             }
             _ => self.send(sent, [name], [ttl, owner, not_after], handle),

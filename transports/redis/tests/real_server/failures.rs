@@ -280,8 +280,20 @@ async fn out_of_memory_refuses_the_acquire_and_nothing_else() {
 }
 
 /// Every right that the scripts use. `evalsha` and `eval` go together: with one of them the other is asked for.
-const RIGHTS: [&str; 11] =
-    ["evalsha", "eval", "time", "hexists", "pttl", "hset", "pexpire", "hdel", "publish", "hlen", "del"];
+const RIGHTS: [&str; 12] = [
+    "evalsha",
+    "eval",
+    "time",
+    "hexists",
+    "pttl",
+    "hset",
+    "pexpire",
+    "pexpireat",
+    "hdel",
+    "publish",
+    "hlen",
+    "del",
+];
 
 #[tokio::test]
 async fn no_missing_right_and_no_pair_of_them_leaves_a_key_without_expiry() {
@@ -295,8 +307,8 @@ async fn no_missing_right_and_no_pair_of_them_leaves_a_key_without_expiry() {
         server.cli(&["acl", "setuser", "default", &format!("-{}", missing[0]), &format!("-{}", missing[1])]);
         let ask = acquire(&mint, &format!("k{n}"));
         let answer = lane.call_one(ask.clone()).await.into_result();
-        // `hexists` is asked only of a key that exists.
-        let unneeded = ["publish", "eval", "hlen", "del", "hexists"];
+        // `hexists` is asked only of a key that exists; `pexpireat` is what renewals need.
+        let unneeded = ["publish", "eval", "hlen", "del", "hexists", "pexpireat"];
         let needed = missing.iter().any(|right| !unneeded.contains(right));
         match (&answer, needed) {
             (Err(error), true) => {

@@ -14,7 +14,12 @@ const RELEASE: &str = include_str!("../../scripts/release.lua");
 const PEER: &str = OWNERS[2];
 
 fn acquire(client: &mut Client, owner: &str, ttl: i64, mode: &str) -> Reply {
-    client.eval(ours::FENCED_ACQUIRE, &[LOCK, COUNTER], &[&ttl.to_string(), owner, ours::NEVER, mode])
+    reserve(client, owner, ttl, mode, 0)
+}
+
+fn reserve(client: &mut Client, owner: &str, ttl: i64, mode: &str, tokens: u16) -> Reply {
+    let values = [&ttl.to_string(), owner, ours::NEVER, mode, &tokens.to_string()];
+    client.eval(ours::FENCED_ACQUIRE, &[LOCK, COUNTER], &values)
 }
 
 /// The token of a grant.
@@ -89,6 +94,26 @@ fn a_hybrid_token_is_above_the_servers_time_and_above_every_other() {
 }
 
 #[test]
+fn reserved_tokens_are_below_those_of_every_later_grant_also_of_redisson() {
+    for program in programs() {
+        let server = Server::start_program(&program, &[]);
+        let mut client = server.client();
+        for mode in ["counter", "hybrid"] {
+            let mine = token(&reserve(&mut client, OWNERS[0], UNIT, mode, 100));
+            assert_eq!(token(&reserve(&mut client, OWNERS[0], UNIT, mode, 100)), mine, "{mode}: a repeat");
+            assert_eq!(client.ok(&["GET", COUNTER]).text(), (mine + 100).to_string());
+            release(&mut client, OWNERS[0]);
+            let theirs = peer_locks(&mut client).list()[1].number();
+            assert_eq!(theirs, mine + 101, "{program:?} {mode}");
+            peer_unlocks(&mut client);
+            let next = token(&acquire(&mut client, OWNERS[1], UNIT, "counter"));
+            assert_eq!(next, mine + 102);
+            release(&mut client, OWNERS[1]);
+        }
+    }
+}
+
+#[test]
 fn tokens_rise_across_redisson_and_ours() {
     let server = Server::start();
     let mut client = server.client();
@@ -131,7 +156,7 @@ fn after_redisson_has_deleted_the_counter_hybrid_recovers_and_a_holder_is_told()
 fn a_late_fenced_acquire_does_nothing() {
     let server = Server::start();
     let mut client = server.client();
-    let args = [&UNIT.to_string(), OWNERS[0], ours::PASSED, "hybrid"];
+    let args = [&UNIT.to_string(), OWNERS[0], ours::PASSED, "hybrid", "0"];
     assert_eq!(client.eval(ours::FENCED_ACQUIRE, &[LOCK, COUNTER], &args).code(), 2);
     assert!(Keyspace::read(&mut client).0.is_empty());
 }

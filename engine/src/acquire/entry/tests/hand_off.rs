@@ -3,14 +3,13 @@
 use super::*;
 use crate::acquire::fairness::STREAK_MAX;
 
-const MOST: u32 = 512;
 const UNRENEWED: Terms = Terms { renewed: false, ..TERMS };
 const MAX_HOLD: Terms = Terms { max_hold: Some(Duration::from_secs(1)), ..TERMS };
 
 impl Ground {
     /// The last hold of the lease ends at `ms`.
     fn hand_off(&mut self, lease: &Arc<LeaseCore>, ms: u64) -> Option<Grant<()>> {
-        self.entry.hand_off(lease, at(ms), MOST, |()| false)
+        self.entry.hand_off(lease, at(ms), PACE.hand_offs_max, |()| false)
     }
 
     /// The same, if the grant is handed off.
@@ -186,10 +185,10 @@ fn l5_a_grant_is_handed_off_so_often_at_most() {
     let (mut ground, mut lease) = Ground::holding(None);
     lease_is_taken(&lease);
     ground.entry.fairness.handle_listeners(Some(0), false);
-    for _ in 0..2 * MOST {
+    for _ in 0..2 * PACE.hand_offs_max {
         ground.caller(FOREVER, 2);
     }
-    for _ in 0..MOST {
+    for _ in 0..PACE.hand_offs_max {
         lease = ground.next(&lease, 10);
         lease_is_taken(&lease);
     }
@@ -200,5 +199,59 @@ fn l5_a_grant_is_handed_off_so_often_at_most() {
 #[test]
 fn a_caller_that_was_dropped_gets_no_grant() {
     let (mut ground, first, _) = wanted();
-    assert!(ground.entry.hand_off(&first, at(10), MOST, |()| true).is_none() && first.is_live());
+    assert!(
+        ground.entry.hand_off(&first, at(10), PACE.hand_offs_max, |()| true).is_none() && first.is_live()
+    );
+}
+
+/// What the ask of a caller with these terms reserves if another caller waits too.
+fn reserved(terms: Terms, pace: &Pace) -> u16 {
+    let mut ground = Ground::new();
+    for ms in [0, 1] {
+        ground.join(FOREVER, ms, terms, None);
+    }
+    let (Step::Ask(ask), _) = ground.entry.take_step(at(1), &ground.mint, pace) else { panic!("it asks") };
+    ask.reserved_tokens
+}
+
+#[test]
+fn s6_a_fenced_ask_reserves_a_token_for_each_microsecond_of_half_a_round_trip() {
+    let after = |micros| Pace { round_trip: Duration::from_micros(micros), ..PACE };
+    assert_eq!([0, 1, 80, 5_000].map(|micros| reserved(FENCED, &after(micros))), [0, 0, 40, 512]);
+    assert_eq!(reserved(FENCED, &Pace { hand_offs_max: 0, ..PACE }), 0);
+    let counter = Terms { kind: HoldKind::Fenced(crate::FencingMode::Counter), ..TERMS };
+    assert_eq!([TERMS, SPIN, counter].map(|terms| reserved(terms, &PACE)), [0, 0, 0]);
+}
+
+#[test]
+fn s6_a_fenced_grant_is_handed_off_as_often_as_tokens_were_reserved() {
+    let mut ground = Ground::new();
+    for ms in 0..4 {
+        ground.join(FOREVER, ms, FENCED, None);
+    }
+    let pace = Pace { hand_offs_max: 2, ..PACE };
+    let (Step::Ask(ask), _) = ground.entry.take_step(at(4), &ground.mint, &pace) else { panic!("it asks") };
+    assert_eq!(ask.reserved_tokens, 2);
+    ground.entry.note_sent(at(4));
+    let first = ground.granted(4, 5);
+    lease_is_taken(&first);
+    let second = ground.next(&first, 6);
+    let third = ground.next(&second, 7);
+    assert_eq!([&second, &third].map(|lease| lease.token.as_i64() - first.token.as_i64()), [1, 2]);
+    assert!(ground.hand_off(&third, 8).is_none() && third.is_live(), "no token is left");
+}
+
+#[test]
+fn s6_a_fenced_ask_that_waits_for_an_answer_is_repeated_with_the_same_number_of_tokens() {
+    let mut ground = Ground::new();
+    let alone = ground.join(FOREVER, 0, FENCED, None);
+    assert_eq!(ground.ask(0).reserved_tokens, 0, "nobody else waits");
+    ground.answer(unknown(10), 0, 1);
+    ground.join(FOREVER, 2, FENCED, None);
+    assert_eq!(ground.ask(1_000).reserved_tokens, 0);
+    ground.answer(held(20), 1_000, 1_001);
+    assert_eq!(ground.ask(1_200).reserved_tokens, 500, "a new attempt");
+    ground.answer(unknown(10), 1_200, 1_201);
+    ground.entry.depart(alone);
+    assert_eq!(ground.ask(3_000).reserved_tokens, 500);
 }

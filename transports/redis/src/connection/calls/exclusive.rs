@@ -25,7 +25,7 @@ impl Connection {
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let keys = [text(call.key.on_server())];
-        self.acquire_by((Script::Acquire, Acquired::read), call, (&keys, None), ttl, asking).await
+        self.acquire_by((Script::Acquire, Acquired::read), call, (&keys, &[]), ttl, asking).await
     }
 
     pub(super) async fn acquire_fenced(
@@ -37,9 +37,9 @@ impl Connection {
     ) -> Result<Outcome, CallError> {
         let name = call.key.on_server();
         let keys = [text(name), text(&token_counter(name))];
-        let mode = Some(Arg::word(mode.as_str()));
-        self.acquire_by((Script::FencedAcquire, Acquired::read_fenced), call, (&keys, mode), ttl, asking)
-            .await
+        let more = [Arg::word(mode.as_str()), Arg::Number(call.reserved_tokens.into())];
+        let script = (Script::FencedAcquire, Acquired::read_fenced as fn(&_) -> _);
+        self.acquire_by(script, call, (&keys, &more), ttl, asking).await
     }
 
     /// Releases a lock with one holder. A fair lock's line is not touched, and none of its waiters is told.

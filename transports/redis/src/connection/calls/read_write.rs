@@ -23,7 +23,7 @@ impl Connection {
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let keys = both_keys(call);
-        self.acquire_by((Script::ReadAcquire, Acquired::read), call, (&keys, None), ttl, asking).await
+        self.acquire_by((Script::ReadAcquire, Acquired::read), call, (&keys, &[]), ttl, asking).await
     }
 
     pub(super) async fn acquire_write(
@@ -33,7 +33,7 @@ impl Connection {
         asking: Asking,
     ) -> Result<Outcome, CallError> {
         let keys = [text(call.key.on_server())];
-        self.acquire_by((Script::WriteAcquire, Acquired::read), call, (&keys, None), ttl, asking).await
+        self.acquire_by((Script::WriteAcquire, Acquired::read), call, (&keys, &[]), ttl, asking).await
     }
 
     pub(super) async fn downgrade(
