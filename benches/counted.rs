@@ -118,12 +118,12 @@ fn allocations(job: &str, times: usize) -> f64 {
     (count(2 * times) - count(times)) / times as f64
 }
 
-// Limits lie 1.5 to 4 % above the figures of 2026-11-23: the same code differs by up to 2 %, as the compiler lays it out.
-const PAIR_INSTRUCTIONS_MAX: f64 = 21_700.0;
+// Limits lie 1.5 to 4 % above the figures of 2026-11-23, those of the pair of 2026-11-24: the same code differs by up to 2 %, as the compiler lays it out.
+const PAIR_INSTRUCTIONS_MAX: f64 = 18_250.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.
 const RECORDING_ALLOCATIONS_MAX: f64 = 0.02;
-const PAIR_ALLOCATIONS_MAX: f64 = 9.0;
+const PAIR_ALLOCATIONS_MAX: f64 = 5.2;
 const RENEWAL_INSTRUCTIONS_MAX: f64 = 2_150.0;
 const RENEWAL_ALLOCATIONS_MAX: f64 = 0.05;

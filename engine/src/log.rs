@@ -12,7 +12,7 @@ use std::{
     cell::Cell,
     fmt,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::Pin,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -97,7 +97,12 @@ fn tell_all(queued: &Receiver<Line>) {
 pub(crate) struct Span(Option<tracing::Span>);
 
 impl Span {
-    pub(crate) fn new(make: impl FnOnce() -> tracing::Span) -> Self {
+    /// A span of a call, of the level debug. Nothing is made while no subscriber wants this level.
+    pub(crate) fn debug(make: impl FnOnce() -> tracing::Span) -> Self {
+        if Level::DEBUG <= LevelFilter::current() { Self::new(make) } else { Self(None) }
+    }
+
+    fn new(make: impl FnOnce() -> tracing::Span) -> Self {
         Self(guard::call(make).filter(|span| !span.is_disabled()))
     }
 
@@ -113,14 +118,15 @@ impl Span {
         }
     }
 
-    /// Polls the future inside this span.
-    pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        poll_fn(|context| {
+    /// Polls the future inside this span. A reference: an argument of an async function takes its memory twice.
+    pub(crate) fn around<'a, F: Future>(
+        &'a self,
+        mut work: Pin<&'a mut F>,
+    ) -> impl Future<Output = F::Output> + use<'a, F> {
+        poll_fn(move |context| {
             let _inside = self.enter();
             work.as_mut().poll(context)
         })
-        .await
     }
 
     fn enter(&self) -> Inside<'_> {

@@ -129,13 +129,15 @@ impl SentAsk {
         let sent = if Fault::LateDeadline.is_on() { now } else { sent };
         let granted = matches!(answer, Ok(Outcome::Granted { .. }));
         let pace = inner.pace(key.slot());
-        let (verdict, installed, rested) = inner.table.with(key, |slot| {
-            let mut verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
-            let installed = verdict.grant.take().map(|grant| install(key, slot, grant));
-            let rested = verdict.closing.is_none() && rest_if_unwanted(slot, now);
-            (verdict, installed, rested)
+        let (mut installed, mut rested) = (None, false);
+        // The grant stays in there: it is large, and what is returned is copied several times.
+        let (leaving, closing, no_expiry) = inner.table.with(key, |slot| {
+            let verdict = slot.entry.handle_answer(answer, sent, execute_by, now, &pace);
+            let Verdict { grant, leaving, closing, no_expiry } = verdict;
+            installed = grant.map(|grant| install(key, slot, grant));
+            rested = closing.is_none() && rest_if_unwanted(slot, now);
+            (leaving, closing, no_expiry)
         });
-        let Verdict { leaving, closing, no_expiry, .. } = verdict;
         match installed {
             Some(installed) => deliver(inner, installed, self.ask.cause != Cause::Arrival),
             None if granted => inner.events.record_engine(EngineEvent::GrantWithoutCaller),

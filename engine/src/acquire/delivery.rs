@@ -16,7 +16,7 @@ use crate::{
     key::LockKey,
     lease::{shared::LeaseCore, state::LossReason, unconfirmed_owner::UnconfirmedOwner},
     log,
-    metrics::EngineEvent,
+    metrics::{EngineEvent, LabelSet},
     release::{downgrade, loss},
     renewal::{inbox::Order, ttl_check::TtlExpectation},
     transport::HoldKind,
@@ -40,13 +40,26 @@ pub(super) fn warn_no_expiry(inner: &Inner, key: &Arc<LockKey>) {
 /// A lease that holds its key, with the callers that get the lease.
 pub(crate) struct Installed {
     lease: Arc<LeaseCore>,
-    receiver: Caller<ReplyTo>,
+    receiver: Receiver,
     sharers: Vec<Caller<ReplyTo>>,
     baseline: TtlExpectation,
     /// The leases that held the key before and are lost.
     replaced: Vec<HeldGrant>,
     /// The lease writes, and its callers only read.
     is_left_to_readers: bool,
+}
+
+/// A caller that gets a grant, as far as its answer needs it. The whole caller would be copied several times on its way.
+struct Receiver {
+    side: HoldKind,
+    labels: LabelSet,
+    reply_to: ReplyTo,
+}
+
+impl From<Caller<ReplyTo>> for Receiver {
+    fn from(Caller { side, terms, reply_to, .. }: Caller<ReplyTo>) -> Self {
+        Self { side, labels: terms.labels, reply_to }
+    }
 }
 
 pub(crate) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
@@ -64,12 +77,12 @@ pub(crate) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>
     // The server granted the lock again, so earlier leases of this engine are lost. They end before the new one begins.
     replaced.retain(|earlier| earlier.lease().lose(LossReason::NotOurs));
     let baseline = TtlExpectation::new(granted.sent, granted.received, lease.ttl());
-    Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers }
+    Installed { lease, receiver: receiver.into(), sharers, baseline, replaced, is_left_to_readers }
 }
 
 pub(crate) fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool) {
     let Installed { lease, receiver, sharers, baseline, replaced, is_left_to_readers } = installed;
-    for earlier in replaced {
+    for earlier in &replaced {
         loss::handle_loss(inner, earlier.lease(), LossReason::NotOurs);
     }
     inner.warned_no_expiry.handle_granted(lease.key.on_server());
@@ -78,15 +91,25 @@ pub(crate) fn deliver(inner: &Arc<Inner>, installed: Installed, contended: bool)
     if is_left_to_readers {
         downgrade::send(inner, &lease);
     }
-    for Caller { side, terms, reply_to, .. } in std::iter::once(receiver).chain(sharers) {
-        let caller = (side, terms.labels);
-        let pending_grant = PendingGrant::new(lease.clone(), caller, inner.clone(), contended);
+    receiver.answer(inner, lease.clone(), contended);
+    for sharer in sharers {
+        Receiver::from(sharer).answer(inner, lease.clone(), contended);
+    }
+}
+
+impl Receiver {
+    fn answer(self, inner: &Arc<Inner>, lease: Arc<LeaseCore>, contended: bool) {
+        let Self { side, labels, reply_to } = self;
+        let pending_grant = PendingGrant::new(lease, (side, labels), inner.clone(), contended);
         // If the caller was dropped, the pending grant is dropped, which releases the lease.
         reply_to.send(Answer::PendingGrant(pending_grant));
     }
 }
 
 pub(super) fn dismiss(inner: &Inner, leaving: Vec<Leaving<ReplyTo>>) {
+    if leaving.is_empty() {
+        return; // most often
+    }
     inner.events.totals.callers.sub(leaving.len() as u64);
     for Leaving { caller, refusal } in leaving {
         caller.reply_to.send(Answer::Refused(refusal));

@@ -166,18 +166,18 @@ pub(super) fn step(
             let until = slot.entry.next_give_up(pace);
             Todo::AwaitPermit(ask.oldest, until, slot.poke.get_or_insert_default().clone())
         }
-        step => todo(inner, slot, step, !listens && inner.calls.is_open(), now),
+        step => todo(inner, slot, step, listens, now),
     };
     Stepped { todo, leaving, closing }
 }
 
-fn todo(inner: &Inner, slot: &mut Slot, step: Step, wants_watch: bool, now: Instant) -> Todo {
+fn todo(inner: &Inner, slot: &mut Slot, step: Step, listens: bool, now: Instant) -> Todo {
     match step {
         Step::Ask(ask) => {
             slot.entry.note_sent(now);
             Todo::Ask(SentAsk::new(inner, ask, now))
         }
-        Step::Wait { watch: true, .. } if wants_watch => Todo::Listen,
+        Step::Wait { watch: true, .. } if !listens && inner.calls.is_open() => Todo::Listen,
         Step::Wait { until, .. } => Todo::Wait(until, slot.poke.get_or_insert_default().clone()),
         Step::Rest => {
             slot.handle_rest();

@@ -104,16 +104,17 @@ pub(crate) fn queue_up(
     ahead: bool,
     permit: Option<Permit>,
 ) -> Result<Next, AcquireError> {
-    let (next, serves) = inner.table.with(&call.key, |slot| -> Result<(Next, Serves), AcquireError> {
+    let mut serves = Serves::Nothing;
+    let next = inner.table.with(&call.key, |slot| -> Result<Next, AcquireError> {
         inner.check_open()?;
         let terms = match admit(inner, call, slot)? {
             Admitted::Queue(terms) => terms,
-            Admitted::Share(lease) => return Ok((Next::Share(lease), Serves::Nothing)),
-            Admitted::Held => return Ok((Next::Held, Serves::Nothing)),
+            Admitted::Share(lease) => return Ok(Next::Share(lease)),
+            Admitted::Held => return Ok(Next::Held),
         };
         // Checked under the lock: a call dropped concurrently is either never queued, or finds its caller to remove.
         let Some(reply_to) = reply_to.take_if(|reply_to| !reply_to.is_abandoned()) else {
-            return Ok((Next::Gone, Serves::Nothing));
+            return Ok(Next::Gone);
         };
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
@@ -121,7 +122,10 @@ pub(crate) fn queue_up(
         if slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead) {
             slot.poke();
         }
-        Ok((Next::Wait, Serves::of(inner, call, slot)))
+        // A caller that was queued before, or that has waited for a permit, joined too long ago.
+        let joined = (!ahead && permit.is_none()).then_some(call.joined);
+        serves = Serves::of(inner, call, slot, joined);
+        Ok(Next::Wait)
     })?;
     match serves {
         Serves::Nothing => {}
@@ -143,15 +147,15 @@ enum Serves {
 
 impl Serves {
     /// Marks the entry as driven. Behind a release that is not answered, a task asks: the ask of this thread could overtake
-    /// the release of another one.
-    fn of(inner: &Inner, call: &Call, slot: &mut Slot) -> Self {
+    /// the release of another one. `joined`: when the caller joined, if that was just now.
+    fn of(inner: &Inner, call: &Call, slot: &mut Slot, joined: Option<Instant>) -> Self {
         if std::mem::replace(&mut slot.driven, true) {
             return Self::Nothing;
         }
         match call.key.family() {
             Family::Fair => Self::FairDriver,
             _ if slot.releases > 0 => Self::Driver,
-            _ => Self::FirstAsk(first_ask::step(inner, &call.key, slot)),
+            _ => Self::FirstAsk(first_ask::step(inner, &call.key, slot, joined)),
         }
     }
 }

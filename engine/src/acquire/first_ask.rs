@@ -9,6 +9,7 @@ use super::{
     table::Slot,
 };
 use crate::{
+    clock::Instant,
     dispatch::{calls::Begun, permit::Permit},
     inner::Inner,
     key::LockKey,
@@ -16,8 +17,12 @@ use crate::{
 };
 
 /// Takes the first step of an entry that was just marked as driven. [`begin`] does the rest once the table is unlocked.
-pub(super) fn step(inner: &Inner, key: &LockKey, slot: &mut Slot) -> Stepped {
-    let (now, pace) = (inner.clock.now(), inner.pace(key.slot()));
+///
+/// `joined`: a moment just before, which saves a look at the clock. A lease whose ask counts as sent a little earlier only ends
+/// a little earlier. But the entry may ask only after a moment that may lie between the two.
+pub(super) fn step(inner: &Inner, key: &LockKey, slot: &mut Slot, joined: Option<Instant>) -> Stepped {
+    let joined = joined.filter(|joined| slot.entry.may_ask(*joined));
+    let (now, pace) = (joined.unwrap_or_else(|| inner.clock.now()), inner.pace(key.slot()));
     driver::step(inner, slot, (now, &pace), false, false)
 }
 
@@ -25,15 +30,14 @@ pub(super) fn step(inner: &Inner, key: &LockKey, slot: &mut Slot) -> Stepped {
 pub(super) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, first: Stepped, permit: Option<Permit>) {
     let guard = DrainGuard::new(inner, key);
     match first.finish(inner, key) {
-        Todo::Ask(sent) => begin_ask(guard, sent, permit),
+        Todo::Ask(sent) => begin_ask(inner, guard, sent, permit),
         todo => driver::go_on(guard, permit, Begin::Taken(todo)),
     }
 }
 
-fn begin_ask(guard: DrainGuard, sent: SentAsk, permit: Option<Permit>) {
-    let inner = guard.inner.clone();
-    match open_lane(&inner, &guard.key, &sent) {
-        Some(lane) => send(&inner, &lane, guard, sent, permit),
+fn begin_ask(inner: &Arc<Inner>, guard: DrainGuard, sent: SentAsk, permit: Option<Permit>) {
+    match open_lane(inner, &guard.key, &sent) {
+        Some(lane) => send(inner, &lane, guard, sent, permit),
         None => driver::go_on(guard, permit, Begin::Taken(Todo::Ask(sent))),
     }
 }

@@ -1,7 +1,7 @@
 //! The callers of a key, first come first served. Pure.
 //!
-//! Most keys have one caller at a time, and their entries are created and dropped several times within one call. So a
-//! single caller is kept without any index. A second caller moves both into an [`Index`].
+//! Most keys have one caller at a time. So a single caller is kept without any index. A second caller moves both into an
+//! [`Index`].
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{clock::Instant, lease::shared::Terms, transport::HoldKind};
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Queue<S> {
     /// The only caller, if it joined an empty queue.
-    alone: Option<Box<Queued<S>>>,
+    alone: Option<Queued<S>>,
     index: Option<Box<Index<S>>>,
     /// The number of callers that have joined so far.
     came: Coming,
@@ -66,20 +66,20 @@ impl<S> Queue<S> {
 
     pub(crate) fn push_back(&mut self, caller: Caller<S>) {
         self.came += 1;
-        let queued = Box::new(Queued { coming: self.came, caller });
+        let queued = Queued { coming: self.came, caller };
         match self.is_empty() {
             true => self.alone = Some(queued),
-            false => self.index().push_back(queued),
+            false => self.index().push_back(Box::new(queued)),
         }
     }
 
     /// Puts a caller that had joined before at the head again.
     pub(crate) fn push_front(&mut self, caller: Caller<S>) {
-        let queued = Box::new(Queued { coming: 0, caller });
+        let queued = Queued { coming: 0, caller };
         self.returned += 1;
         match self.is_empty() {
             true => self.alone = Some(queued),
-            false => self.index().push_front(queued),
+            false => self.index().push_front(Box::new(queued)),
         }
     }
 
@@ -138,6 +138,9 @@ impl<S> Queue<S> {
     /// Removes, in the order of arrival, the callers that only try ([`Patience::Try`]) and whose arrival moment `is_it`
     /// picks.
     pub(crate) fn take_tries(&mut self, is_it: impl Fn(Instant) -> bool) -> Vec<Caller<S>> {
+        if !self.first_try().is_some_and(&is_it) {
+            return Vec::new(); // most often, and then nothing is collected
+        }
         let picks = |caller: &Caller<S>| caller.patience == Patience::Try && is_it(caller.joined);
         self.take_several(picks, |index| index.take_while(CallerDeadlines::first_try, &is_it))
     }
@@ -171,6 +174,12 @@ impl<S> Queue<S> {
         let alone = self.alone.take().map(|queued| queued.caller);
         let others = self.index.take().into_iter().flat_map(|index| index.into_callers());
         alone.into_iter().chain(others).collect()
+    }
+
+    /// Makes the queue as good as new.
+    pub(crate) fn clear(&mut self) {
+        (self.alone, self.index) = (None, None);
+        (self.came, self.returned) = (0, 0);
     }
 
     /// Whether the queue has a caller that only tries.
@@ -238,13 +247,13 @@ impl<S> Queue<S> {
     }
 
     fn alone(&self) -> Option<&Caller<S>> {
-        self.alone.as_deref().map(|queued| &queued.caller)
+        self.alone.as_ref().map(|queued| &queued.caller)
     }
 
     /// The index of all callers, created on first use.
     fn index(&mut self) -> &mut Index<S> {
         let index = self.index.get_or_insert_default();
-        self.alone.take().into_iter().for_each(|first| index.push_back(first));
+        self.alone.take().into_iter().for_each(|first| index.push_back(Box::new(first)));
         index
     }
 

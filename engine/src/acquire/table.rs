@@ -5,7 +5,10 @@
 //! tenth of the size of an entry, and makes the entry from the lease at the next use of the key.
 
 use std::{
-    collections::HashMap,
+    collections::{
+        HashMap,
+        hash_map::{Entry as Place, OccupiedEntry},
+    },
     hash::BuildHasherDefault,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -45,15 +48,26 @@ enum Kept {
     Busy(Box<Slot>),
 }
 
+#[derive(Debug, Default)]
+struct Part {
+    map: Map,
+    /// A slot that no key has, as good as new. An acquire without contention needs a slot until it is answered, and so does
+    /// a release. With a spare slot neither of them allocates one.
+    spare: Option<Box<Slot>>,
+}
+
 /// All entries, in [`PARTS`] parts. Each part has a lock of its own.
 #[derive(Debug)]
 pub(crate) struct Table {
-    parts: Box<[Mutex<Map>]>,
+    parts: Box<[Mutex<Part>]>,
 }
 
 impl Slot {
-    fn of_held(local: HeldGrant) -> Self {
-        Self { entry: Entry::of_held(local), ..Self::default() }
+    /// Makes the slot as good as new. Nothing of it has a caller, so nobody is woken.
+    fn clear(&mut self) {
+        let Self { entry, driven, poke, subscribed, releases } = self;
+        entry.clear();
+        (*driven, *poke, *subscribed, *releases) = (false, None, false, 0);
     }
 
     fn is_idle(&self) -> bool {
@@ -86,10 +100,16 @@ impl Slot {
 }
 
 impl Kept {
-    fn of(slot: Box<Slot>) -> Self {
-        match slot.as_held() {
-            Some(local) => Self::Held(local.clone()),
-            None => Self::Busy(slot),
+    /// The slot of the key. It is made if only a lease was kept.
+    fn slot(&mut self, spare: &mut Option<Box<Slot>>) -> &mut Slot {
+        if let Self::Held(held) = self {
+            let mut slot = spare.take().unwrap_or_default();
+            slot.entry.hold(held.clone());
+            *self = Self::Busy(slot);
+        }
+        match self {
+            Self::Busy(slot) => slot,
+            Self::Held(_) => unreachable!("it was replaced by a slot"),
         }
     }
 
@@ -100,25 +120,15 @@ impl Kept {
         }
     }
 
-    /// Runs `work` on the slot. Returns also whether nothing of the slot needs to be kept.
-    fn with<R>(&mut self, work: impl FnOnce(&mut Slot) -> R) -> (R, bool) {
-        match self {
-            Kept::Held(local) => {
-                let mut slot = Box::new(Slot::of_held(local.clone()));
-                let result = work(&mut slot);
-                let is_idle = slot.is_idle();
-                *self = Self::of(slot);
-                (result, is_idle)
-            }
-            Kept::Busy(slot) => {
-                let result = work(slot);
-                let (is_idle, held) = (slot.is_idle(), slot.as_held().cloned());
-                if let Some(local) = held {
-                    *self = Self::Held(local);
-                }
-                (result, is_idle)
-            }
+    /// Runs `visit` on a slot that is more than a lease. Returns whether anything needs to be kept.
+    fn visit_busy(&mut self, visit: impl FnOnce(&mut Slot)) -> bool {
+        let Self::Busy(slot) = self else { return true };
+        visit(slot);
+        let (is_idle, held) = (slot.is_idle(), slot.as_held().cloned());
+        if let Some(held) = held {
+            *self = Self::Held(held);
         }
+        !is_idle
     }
 }
 
@@ -128,39 +138,25 @@ impl Table {
     }
 
     /// Runs `work` on the key's slot, and makes the slot if there is none. `work` runs under a lock of the table: it
-    /// must not block or wake a task. So it returns what is to be done, and the caller acts afterwards.
+    /// must not block or wake a task. So it returns what is to be done, and the caller acts afterwards. If `work` panics, the
+    /// slot stays as it is until the next use of the key.
     pub(crate) fn with<R>(&self, key: &Arc<LockKey>, work: impl FnOnce(&mut Slot) -> R) -> R {
-        let mut map = self.part(key);
-        let Some(kept) = map.get_mut(key) else {
-            let mut slot = Box::<Slot>::default();
-            let result = work(&mut slot);
-            if !slot.is_idle() {
-                map.insert(key.clone(), Kept::of(slot));
-            }
-            return result;
+        let mut part = self.part(key);
+        let Part { map, spare } = &mut *part;
+        let mut place = match map.entry(key.clone()) {
+            Place::Occupied(place) => place,
+            Place::Vacant(place) => place.insert_entry(Kept::Busy(spare.take().unwrap_or_default())),
         };
-        let (result, is_idle) = kept.with(work);
-        if is_idle {
-            map.remove(key);
-        }
+        let result = work(place.get_mut().slot(spare));
+        settle(place, spare);
         result
-    }
-
-    /// Wakes the driver of the key's entry, if there is one and it waits.
-    pub(crate) fn poke(&self, key: &LockKey) {
-        if let Some(Kept::Busy(slot)) = self.part(key).get(key) {
-            slot.poke();
-        }
     }
 
     /// Visits every slot that is more than a lease, part by part. A slot that is added to a visited part meanwhile is
     /// not visited.
     pub(crate) fn for_each_busy(&self, mut visit: impl FnMut(&Arc<LockKey>, &mut Slot)) {
         for part in &self.parts {
-            lock(part).retain(|key, kept| match kept {
-                Kept::Held(_) => true,
-                Kept::Busy(_) => !kept.with(|slot| visit(key, slot)).1,
-            });
+            lock(part).map.retain(|key, kept| kept.visit_busy(|slot| visit(key, slot)));
         }
     }
 
@@ -168,15 +164,15 @@ impl Table {
     /// visited.
     pub(crate) fn for_each_lease(&self, mut visit: impl FnMut(&Arc<LeaseCore>)) {
         for part in &self.parts {
-            lock(part).values().for_each(|kept| kept.for_each_lease(&mut visit));
+            lock(part).map.values().for_each(|kept| kept.for_each_lease(&mut visit));
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| lock(part).len()).sum()
+        self.parts.iter().map(|part| lock(part).map.len()).sum()
     }
 
-    fn part(&self, key: &LockKey) -> MutexGuard<'_, Map> {
+    fn part(&self, key: &LockKey) -> MutexGuard<'_, Part> {
         // The middle bits select the part: the map itself uses the lowest and the highest bits of the hash.
         lock(&self.parts[(key.hash_value() >> 32) as usize % PARTS])
     }
@@ -184,8 +180,24 @@ impl Table {
 
 // Poison is ignored: an entry is consistent after each of its methods. A panic between two methods is a bug of this
 // engine, and it must not affect other keys.
-fn lock(part: &Mutex<Map>) -> MutexGuard<'_, Map> {
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps what is needed of the slot: all of it, the lease alone, or nothing. A slot that is not needed is the spare one.
+fn settle(mut place: OccupiedEntry<'_, Arc<LockKey>, Kept>, spare: &mut Option<Box<Slot>>) {
+    let Kept::Busy(slot) = place.get() else { return };
+    let replaced = if slot.is_idle() {
+        place.remove()
+    } else if let Some(held) = slot.as_held().cloned() {
+        place.insert(Kept::Held(held))
+    } else {
+        return;
+    };
+    if let (Kept::Busy(mut slot), None) = (replaced, &spare) {
+        slot.clear();
+        *spare = Some(slot);
+    }
 }
 
 /// Enough parts that two threads rarely want the same part at the same moment; few enough that a visit of all parts is
@@ -223,16 +235,33 @@ mod tests {
     fn of_a_key_that_is_only_held_little_is_kept_and_nothing_forgotten() {
         let (table, key) = (Table::new(), LockKey::new("", "k").unwrap());
         let lease = lease(&key);
-        table.with(&key, |slot| *slot = Slot::of_held(HeldGrant::new(lease.clone(), None)));
-        assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
+        table.with(&key, |slot| slot.entry.hold(HeldGrant::new(lease.clone(), None)));
+        assert!(matches!(table.part(&key).map.get(&key), Some(Kept::Held(_))));
         assert!(size_of::<Kept>() <= 16, "{}", size_of::<Kept>());
         table.with(&key, |slot| {
             assert!(slot.entry.only_lease().is_some_and(|held| Arc::ptr_eq(held, &lease)));
             slot.releases += 1;
         });
-        assert!(matches!(table.part(&key).get(&key), Some(Kept::Busy(_))));
+        assert!(matches!(table.part(&key).map.get(&key), Some(Kept::Busy(_))));
         table.with(&key, |slot| slot.releases -= 1);
-        assert!(matches!(table.part(&key).get(&key), Some(Kept::Held(_))));
+        assert!(matches!(table.part(&key).map.get(&key), Some(Kept::Held(_))));
+    }
+
+    // A slot that is used again must not know anything of the key that had it before.
+    #[test]
+    fn the_slot_of_a_key_is_used_again_and_as_good_as_new() {
+        let (table, key) = (Table::new(), LockKey::new("", "k").unwrap());
+        let place = |slot: &mut Slot| std::ptr::from_mut(slot) as usize;
+        let first = table.with(&key, |slot| {
+            slot.entry.hold(HeldGrant::new(lease(&key), None));
+            (slot.poke, slot.subscribed) = (Some(Arc::default()), true);
+            place(slot)
+        });
+        table.with(&key, Slot::handle_rest);
+        let spare = table.part(&key).spare.take().expect("only the lease is kept");
+        assert_eq!(format!("{spare:?}"), format!("{:?}", Slot::default()));
+        table.part(&key).spare = Some(spare);
+        assert_eq!(table.with(&key, place), first);
     }
 
     #[test]

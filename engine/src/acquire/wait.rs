@@ -1,7 +1,5 @@
 //! One acquire call, from its start to its outcome. The outcome is recorded once, also if the call is dropped.
 
-use std::sync::Arc;
-
 use tracing::field::Empty;
 
 use super::{enqueue::Call, pending_grant::AcceptedLease};
@@ -17,18 +15,16 @@ use crate::{
 /// A call that is not over. Dropping it records that the call was cancelled.
 pub(crate) struct Wait<'a> {
     inner: &'a Inner,
-    key: Arc<LockKey>,
-    labels: LabelSet,
-    since: Instant,
+    call: &'a Call,
     over: bool,
     span: Span,
 }
 
 impl<'a> Wait<'a> {
-    pub(crate) fn begin(inner: &'a Inner, call: &Call) -> Self {
+    pub(crate) fn begin(inner: &'a Inner, call: &'a Call) -> Self {
         let labels = call.terms.labels;
         inner.events.record_lock(labels, LockEvent::WaitStarted);
-        let span = Span::new(|| {
+        let span = Span::debug(|| {
             tracing::debug_span!(
                 "lock.acquire",
                 otel.kind = "client",
@@ -41,7 +37,7 @@ impl<'a> Wait<'a> {
                 lock.fencing_token = Empty,
             )
         });
-        Self { inner, key: call.key.clone(), labels, since: call.joined, over: false, span }
+        Self { inner, call, over: false, span }
     }
 
     /// The span of the call.
@@ -53,7 +49,8 @@ impl<'a> Wait<'a> {
     pub(crate) fn end(mut self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
         self.over = true;
         self.tell_span(outcome);
-        tell_end(self.inner, &self.key, self.labels, self.since, outcome);
+        let Call { key, terms, joined, .. } = self.call;
+        tell_end(self.inner, key, terms.labels, *joined, outcome);
     }
 
     fn tell_span(&self, outcome: &Result<Option<AcceptedLease>, AcquireError>) {
@@ -62,7 +59,7 @@ impl<'a> Wait<'a> {
         }
         let word = match outcome {
             Ok(Some(taken)) => {
-                self.span.record("lock.wait_ms", (taken.at - self.since).as_secs_f64() * 1e3);
+                self.span.record("lock.wait_ms", (taken.at - self.call.joined).as_secs_f64() * 1e3);
                 self.span.record("lock.contended", taken.contended);
                 if let Some(token) = taken.token() {
                     self.span.record("lock.fencing_token", tracing::field::display(token));
@@ -117,7 +114,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.span.record("lock.outcome", "cancelled");
-            self.inner.events.record_lock(self.labels, LockEvent::Cancelled);
+            self.inner.events.record_lock(self.call.terms.labels, LockEvent::Cancelled);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The multi lock: all of several locks, or none.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use super::{
     holding::{Holding, engines_of},
@@ -218,7 +218,7 @@ impl MultiLock {
         };
         let outcome = Outcome::begin(first.engine(), Composition::Multi, self.names());
         let span = outcome.span();
-        let result = span.around(self.take_all(first.engine(), only_try)).await;
+        let result = span.around(pin!(self.take_all(first.engine(), only_try))).await;
         outcome.end(match &result {
             Ok(Some(_)) => CompositionOutcome::Acquired,
             Ok(None) => CompositionOutcome::Busy,

@@ -23,7 +23,7 @@ pub(super) struct Outcome {
 impl Outcome {
     /// `engine` counts the call. `name`: what the span shows.
     pub(super) fn begin(engine: &Arc<Inner>, composition: Composition, name: impl Display) -> Self {
-        let span = Span::new(|| match composition {
+        let span = Span::debug(|| match composition {
             Composition::Multi => tracing::debug_span!(
                 "multi_lock.acquire",
                 otel.status_code = Empty,

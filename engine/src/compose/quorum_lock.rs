@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     hash::{BuildHasher, RandomState},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -238,7 +239,8 @@ impl QuorumLock {
         let Some(first) = engines.first() else { return Err(AcquireError::ShuttingDown) }; // `over` takes 3 at least
         let outcome = Outcome::begin(first, Composition::Quorum, &self.name);
         let span = outcome.span();
-        let result = span.around(Call::new(self, &engines, first).run(only_try)).await;
+        let call = Call::new(self, &engines, first);
+        let result = span.around(pin!(call.run(only_try))).await;
         outcome.end(match &result {
             Ok(Some(_)) => CompositionOutcome::Acquired,
             Ok(None) => CompositionOutcome::Busy,

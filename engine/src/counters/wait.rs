@@ -1,7 +1,7 @@
 //! One call on a semaphore or a latch, from its start to its outcome. The outcome is recorded once, also if the call is
 //! dropped.
 
-use std::future::Future;
+use std::{future::Future, pin::Pin};
 
 use tracing::field::Empty;
 
@@ -22,7 +22,7 @@ pub(crate) struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     pub(crate) fn begin(inner: &'a Inner, call: &'a Call) -> Self {
-        let span = Span::new(|| {
+        let span = Span::debug(|| {
             tracing::debug_span!(
                 "counter.call",
                 otel.kind = "client",
@@ -38,8 +38,11 @@ impl<'a> Wait<'a> {
     }
 
     /// Polls the work of the call inside its span.
-    pub(crate) async fn around<T>(&self, work: impl Future<Output = T>) -> T {
-        self.span.around(work).await
+    pub(crate) fn around<'b, F: Future>(
+        &'b self,
+        work: Pin<&'b mut F>,
+    ) -> impl Future<Output = F::Output> + use<'a, 'b, F> {
+        self.span.around(work)
     }
 
     pub(crate) fn end(mut self, outcome: CountOutcome) {

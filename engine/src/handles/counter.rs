@@ -1,6 +1,6 @@
 //! What the handles of semaphores and latches have in common: a name, a wait, and calls.
 
-use std::{fmt, future::Future, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, future::Future, num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use super::{
     alive::Handle,
@@ -97,7 +97,7 @@ impl CounterHandle {
     async fn outcome(&self, call: Call) -> Result<Option<Counted>, CountError> {
         let inner = self.handle.inner();
         let wait = Wait::begin(inner, &call);
-        let outcome = wait.around(self.answer(&call)).await;
+        let outcome = wait.around(pin!(self.answer(&call))).await;
         wait.end(ended(&outcome));
         outcome
     }

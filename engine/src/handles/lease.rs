@@ -1,4 +1,11 @@
-use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 use tracing::field::Empty;
@@ -351,11 +358,11 @@ impl Lease {
     /// ```
     pub fn release(mut self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
         let handle = self.handle.take();
-        let receipt = handle
+        let mut receipt = handle
             .as_ref()
             .map(|handle| end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByCall));
         let core = self.core.clone();
-        let span = Span::new(|| {
+        let span = Span::debug(|| {
             tracing::debug_span!(
                 "lock.release",
                 otel.kind = "client",
@@ -366,13 +373,13 @@ impl Lease {
                 lock.fencing_token = %core.token,
             )
         });
-        let answered = async move {
-            match (receipt, &handle) {
-                (Some(receipt), Some(handle)) => answer(receipt, &core, handle).await,
-                _given_back_before => Ok(()),
-            }
-        };
         async move {
+            let answered = pin!(async {
+                match (&mut receipt, &handle) {
+                    (Some(receipt), Some(handle)) => answer(receipt, &core, handle).await,
+                    _given_back_before => Ok(()),
+                }
+            });
             let result = span.around(answered).await;
             tell_span(&span, &result);
             result
@@ -403,8 +410,8 @@ impl Lease {
                 // A lease of another engine comes before the lease that follows it in the list.
                 if let Some((_, released)) = strange.next_if(|(place, _)| *place == results.len()) {
                     results.push(released.await);
-                } else if let Some((receipt, (core, _))) = ours.next() {
-                    results.push(answer(receipt, core, &handle).await);
+                } else if let Some((mut receipt, (core, _))) = ours.next() {
+                    results.push(answer(&mut receipt, core, &handle).await);
                 } else {
                     break;
                 }
@@ -453,15 +460,16 @@ fn renewal_restarted() -> TransportError {
 /// The release of a lease of another engine, with its place in the list.
 type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
 
-// The engine ended before the answer came, so the result is unknown.
-async fn answer(receipt: Receipt, core: &LeaseCore, handle: &Handle) -> Result<(), ReleaseError> {
+// Takes the answer out of the receipt. A reference: an argument of an async function takes its memory twice.
+async fn answer(receipt: &mut Receipt, core: &LeaseCore, handle: &Handle) -> Result<(), ReleaseError> {
     match receipt {
-        Receipt::Done(result) => result,
+        Receipt::Done(result) => std::mem::replace(result, Ok(())),
         Receipt::HandedOff => {
             tokio::task::yield_now().await; // the next holder, woken on this thread, goes first
             Ok(())
         }
         Receipt::Pending(answer) => {
+            // The engine ended before the answer came, so the result is unknown.
             let unanswered = |_| Err(send::unknown(core.gone_by(), handle.inner().clock.now(), None));
             answer.await.unwrap_or_else(unanswered)
         }
@@ -523,5 +531,21 @@ impl Error for DowngradeError {}
 impl From<Invalid> for RenewError {
     fn from(invalid: Invalid) -> Self {
         RenewError::Invalid(invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F>(_: fn(Lease) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    // Its future is copied when it is returned and when it is awaited: 1,480 bytes were a tenth of the time of a release.
+    #[test]
+    fn a_release_is_small() {
+        let size = size_of_future(Lease::release);
+        assert!(size <= 350, "{size} bytes");
     }
 }

@@ -99,7 +99,7 @@ fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leavi
 }
 
 fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn Work>, Leaving) {
-    let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease.key, slot));
+    let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease, slot));
     let (answer_to, answer) = oneshot::channel();
     let call = BulkRelease { under_way, lease: lease.clone(), answer_to };
     (Box::new(call), Leaving { lease, answer, confirmed: None })

@@ -34,7 +34,8 @@ impl Work for BulkRelease {
     fn begin(self: Box<Self>, permit: Permit) {
         let Self { under_way, lease, answer_to } = *self;
         let (inner, key) = (under_way.inner.clone(), lease.key.clone());
-        send::send(under_way, &lease, |result| {
+        let sent = inner.clock.now(); // the lease ended earlier, and then this waited for a permit
+        send::send(&inner, under_way, sent, |result| {
             let last_error = match &result {
                 Err(ReleaseError::Unknown { last_error, .. }) => last_error.clone().map(Box::new),
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,

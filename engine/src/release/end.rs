@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 
 use super::{
     bulk::BulkRelease,
-    hold::{self, HoldEnd, Next},
-    in_progress::{ReleaseInProgress, ReleasedBy},
+    hold::{self, Ended, HoldEnd, Next},
+    in_progress::ReleasedBy,
     send,
 };
 use crate::{
@@ -37,8 +37,8 @@ pub(crate) enum Receipt {
 /// Gives back the hold of a grant that no caller accepted. It goes to the server: callers that are dropped one after the
 /// other must not hand a grant on without end.
 pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
-    if let HoldEnd::Ended(under_way) = hold::end_hold(inner, lease, side, Next::OfServer) {
-        drop(send_release(inner, lease, under_way));
+    if let HoldEnd::Ended(ended) = hold::end_hold(inner, lease, side, Next::OfServer) {
+        drop(send_release(inner, lease, ended, ReleasedBy::ByCall));
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn release(
     match hold::end_hold(inner, lease, side, Next::OfEngine) {
         HoldEnd::StillHeld => Receipt::Done(Ok(())),
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-        HoldEnd::Ended(under_way) => send_release(inner, lease, under_way.given_back(how)),
+        HoldEnd::Ended(ended) => send_release(inner, lease, ended, how),
         HoldEnd::HandedOff(next) => {
             handle_hand_off(inner, lease, next, how);
             Receipt::HandedOff
@@ -63,7 +63,8 @@ pub(crate) fn release(
 /// Ends one hold and sends no release: the server keeps the lock until its ttl is over, whatever becomes of this
 /// engine. Callers of this engine that wait for the lock ask again. The lease counts as dropped.
 pub(crate) fn leave_to_expire(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKind) {
-    let HoldEnd::Ended(mut under_way) = hold::end_hold(inner, lease, side, Next::OfServer) else {
+    let HoldEnd::Ended(Ended { mut under_way, .. }) = hold::end_hold(inner, lease, side, Next::OfServer)
+    else {
         return;
     };
     handle_end(inner, lease);
@@ -86,7 +87,7 @@ pub(crate) fn release_in_turn(
             Receipt::Done(Ok(()))
         }
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
-        HoldEnd::Ended(under_way) => {
+        HoldEnd::Ended(Ended { under_way, .. }) => {
             handle_end(inner, &lease);
             let (answer_to, answer) = oneshot::channel();
             calls.push(BulkRelease { under_way: under_way.given_back(how), lease, answer_to });
@@ -131,13 +132,18 @@ fn count_end(inner: &Inner, lease: &LeaseCore) {
     }
 }
 
-fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, under_way: ReleaseInProgress) -> Receipt {
+fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, ended: Ended, how: ReleasedBy) -> Receipt {
+    let Ended { under_way, at, waiting } = ended;
     handle_end(inner, lease);
     let (sender, receiver) = oneshot::channel();
     // The waker of the caller may panic.
-    send::send(under_way, lease, |result| drop(guard::call(|| sender.send(result))));
-    // The ask of the next caller follows the release on the same connection.
-    inner.table.poke(&lease.key);
+    let answer_to = |result| drop(guard::call(|| sender.send(result)));
+    send::send(inner, under_way.given_back(how), at, answer_to);
+    // The ask of the next caller follows the release on the same connection. A driver that did not wait when the lease ended
+    // needs no wake: it looks at the entry again in any case.
+    if let Some(waiting) = waiting {
+        waiting.notify_one();
+    }
     Receipt::Pending(receiver)
 }
 

@@ -36,7 +36,7 @@ pub(super) enum SentAs {
 /// panics.
 pub(super) fn send(
     inner: &Arc<Inner>,
-    release: &Release,
+    release: Release,
     sent: Instant,
     how: SentAs,
     done: impl FnOnce(Answered) + Send + 'static,
@@ -49,7 +49,7 @@ pub(super) fn send(
         inner.spawn(async move { drop(lane.force_release(&key).await) });
     }
     let execute_by = sent + inner.config.command_timeout();
-    let call = Call::new(key.clone(), *kind, Op::Release, *owner, execute_by);
+    let call = Call::new(key, kind, Op::Release, owner, execute_by);
     let begun = inner.dispatcher.count();
     let goes_alone =
         how == SentAs::Repeat || inner.dispatcher.goes_alone(&call, &begun) || is_last_chance(inner);

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
 use super::{downgrade, in_progress::ReleaseInProgress, loss};
 use crate::{
     acquire::{
@@ -22,11 +24,20 @@ pub(crate) enum HoldEnd {
     /// Other holders of the same scope still hold the lease.
     StillHeld,
     /// The hold was the last one of a live lease, so a release must be sent.
-    Ended(ReleaseInProgress),
+    Ended(Ended),
     /// The hold was the last one of a live lease, and the next caller of this engine gets its grant. The lease has ended.
     HandedOff(Box<Installed>),
     /// The lease had been lost before.
     WasLost(LossReason),
+}
+
+/// A hold whose release must be sent.
+pub(crate) struct Ended {
+    pub(super) under_way: ReleaseInProgress,
+    /// When the lease ended.
+    pub(super) at: Instant,
+    /// Wakes the driver of the key's entry, if it waits.
+    pub(super) waiting: Option<Arc<Notify>>,
 }
 
 /// Who gets the lock after its last hold.
@@ -45,7 +56,6 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
     if lease.is_live() && !lease.is_held(now) {
         loss::lose(inner, lease, lease.reason_at_deadline()); // the renewal thread has not noticed it yet
     }
-    let pace = inner.pace(lease.key.slot());
     let mut is_left_to_readers = false;
     let end_hold = inner.table.with(&lease.key, |slot| {
         let left = lease.remove_hold(side);
@@ -63,8 +73,9 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
         if !lease.release() {
             return HoldEnd::WasLost(lease.loss().unwrap_or(LossReason::NotOurs));
         }
-        slot.entry.handle_local_release(lease, now, slot.subscribed, &pace);
-        HoldEnd::Ended(ReleaseInProgress::begin(inner, &lease.key, slot).counts(lease, now))
+        slot.entry.handle_local_release(lease, now, slot.subscribed, inner.round_trip());
+        let under_way = ReleaseInProgress::begin(inner, lease, slot).counts(now);
+        HoldEnd::Ended(Ended { under_way, at: now, waiting: slot.poke.clone() })
     });
     if is_left_to_readers {
         downgrade::send(inner, lease);

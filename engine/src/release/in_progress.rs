@@ -6,7 +6,6 @@ use crate::{
     acquire::table::Slot,
     clock::Instant,
     inner::Inner,
-    key::LockKey,
     lease::shared::LeaseCore,
     metrics::{LockEvent, ReleaseOutcome},
     pending_tasks::TaskGuard,
@@ -25,20 +24,20 @@ pub(crate) enum ReleasedBy {
 /// for it before it ends.
 pub(crate) struct ReleaseInProgress {
     pub(super) inner: Arc<Inner>,
-    key: Arc<LockKey>,
-    /// The lease that ended by this release, and when, if the lease counts as released.
-    released: Option<(Arc<LeaseCore>, Instant)>,
+    pub(super) lease: Arc<LeaseCore>,
+    /// When the lease ended by this release, if it counts as released.
+    released: Option<Instant>,
     pub(super) how: ReleasedBy,
     ended: bool,
     _task: TaskGuard,
 }
 
 impl ReleaseInProgress {
-    pub(crate) fn begin(inner: &Arc<Inner>, key: &Arc<LockKey>, slot: &mut Slot) -> Self {
+    pub(crate) fn begin(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, slot: &mut Slot) -> Self {
         slot.releases += 1;
         Self {
             inner: inner.clone(),
-            key: key.clone(),
+            lease: lease.clone(),
             released: None,
             how: ReleasedBy::ByCall,
             ended: false,
@@ -48,7 +47,7 @@ impl ReleaseInProgress {
 
     pub(super) fn end(&mut self, tell: impl FnOnce(&mut Slot)) {
         self.ended = true;
-        self.inner.table.with(&self.key, |slot| {
+        self.inner.table.with(&self.lease.key, |slot| {
             slot.releases -= 1;
             tell(slot);
         });
@@ -56,8 +55,8 @@ impl ReleaseInProgress {
 
     /// Counts the lease as released from `now` on. A lease that was lost, for example by shutdown, counts as lost. A
     /// lease that no caller accepted does not count, because it was never granted.
-    pub(super) fn counts(mut self, lease: &Arc<LeaseCore>, now: Instant) -> Self {
-        self.released = lease.was_taken().then(|| (lease.clone(), now));
+    pub(super) fn counts(mut self, now: Instant) -> Self {
+        self.released = self.lease.was_taken().then_some(now);
         self
     }
 
@@ -68,9 +67,9 @@ impl ReleaseInProgress {
     }
 
     pub(super) fn tell(&mut self, outcome: ReleaseOutcome) {
-        if let Some((lease, ended)) = self.released.take() {
-            let released = LockEvent::Released { held: ended - lease.granted_at, outcome };
-            self.inner.events.record_lock(lease.labels(), released);
+        if let Some(ended) = self.released.take() {
+            let released = LockEvent::Released { held: ended - self.lease.granted_at, outcome };
+            self.inner.events.record_lock(self.lease.labels(), released);
         }
     }
 }

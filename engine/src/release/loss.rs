@@ -31,9 +31,8 @@ pub(crate) fn handle_loss(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, reason: Lo
     }
     let now = inner.clock.now();
     inner.inboxes.cancel(lease);
-    let pace = inner.pace(lease.key.slot());
     inner.table.with(&lease.key, |slot| {
-        slot.entry.handle_local_loss(lease, now, &pace);
+        slot.entry.handle_local_loss(lease, now, inner.round_trip());
         slot.poke();
     });
     // At a shutdown, the shutdown itself sends the release and reports its outcome.

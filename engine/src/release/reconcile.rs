@@ -135,7 +135,7 @@ impl UnderWay {
         let UnconfirmedOwner { kind, owner: who, .. } = owner.closing;
         let release = Release { key: owner.key.clone(), kind, owner: who };
         let (inner, sent) = (self.inner.clone(), owner.sent);
-        exchange::send(&inner, &release, sent, SentAs::Repeat, move |answered| self.land(Some(answered)));
+        exchange::send(&inner, release, sent, SentAs::Repeat, move |answered| self.land(Some(answered)));
     }
 
     fn land(&mut self, answered: Option<Answered>) {

@@ -27,15 +27,17 @@ use crate::{
 };
 
 /// Sends the release of a lease that has ended, and passes the outcome to the entry, to the reconciler, and to `answer_to`.
+/// `sent`: a moment just before, but not before the lease ended.
 pub(crate) fn send(
+    inner: &Arc<Inner>,
     under_way: ReleaseInProgress,
-    lease: &Arc<LeaseCore>,
+    sent: Instant,
     answer_to: impl FnOnce(Result<(), ReleaseError>) + Send + 'static,
 ) {
-    let (inner, sent) = (under_way.inner.clone(), under_way.inner.clock.now());
+    let lease = &under_way.lease;
     let release = Release { key: lease.key.clone(), kind: lease.kind(), owner: lease.owner };
-    let caller = Caller { under_way, lease: lease.clone(), answer_to };
-    exchange::send(&inner, &release, sent, SentAs::First, move |(reply, received)| match reply {
+    let caller = Caller { under_way, answer_to };
+    exchange::send(inner, release, sent, SentAs::First, move |(reply, received)| match reply {
         Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
         reply => caller.handle_told(Told { reply, unsure: false, received }),
     });
@@ -44,13 +46,12 @@ pub(crate) fn send(
 /// The caller of a release.
 struct Caller<A> {
     under_way: ReleaseInProgress,
-    lease: Arc<LeaseCore>,
     answer_to: A,
 }
 
 impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> Caller<A> {
     fn wait_for_reconciler(self, sent: Instant, last_error: TransportError) {
-        let (inner, lease) = (self.under_way.inner.clone(), self.lease.clone());
+        let (inner, lease) = (self.under_way.inner.clone(), self.under_way.lease.clone());
         let until = sent + inner.config.command_timeout();
         let unsure = last_error.may_have_effect();
         let awaited = Awaited { caller: Box::new(self), until, last_error, unsure };
@@ -60,23 +61,23 @@ impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> Caller<A> {
 
     /// Takes in the outcome of the first send.
     fn handle_told(self, told: Told) {
-        let (inner, lease) = (self.under_way.inner.clone(), self.lease.clone());
+        let (inner, lease) = (&self.under_way.inner, &self.under_way.lease);
         let mut open = lease.take_open();
         if let Some(at) = told.reply.as_ref().ok().and_then(Outcome::at) {
             open.handle_release(at);
         }
-        let closing = UnconfirmedOwner { open, may_hold: told.reply.is_err(), ..lease.to_closing() };
-        if closing.may_hold || !closing.open.is_closed() {
-            inner.reconciler.add(&inner, &lease.key, closing);
+        let may_hold = told.reply.is_err();
+        if may_hold || !open.is_closed() {
+            let closing = UnconfirmedOwner { open, may_hold, ..lease.to_closing() };
+            inner.reconciler.add(inner, &lease.key, closing);
         }
         self.tell(told);
     }
 
     fn tell(self, told: Told) {
-        let Self { mut under_way, lease, answer_to } = self;
-        let inner = under_way.inner.clone();
+        let Self { mut under_way, answer_to } = self;
         let (published, listeners) = match &told.reply {
-            Ok(Outcome::Released { listeners, .. }) => (lease.kind().notifies(), *listeners),
+            Ok(Outcome::Released { listeners, .. }) => (under_way.lease.kind().notifies(), *listeners),
             Ok(_not_yours) => (false, None),
             Err(_) => (false, None),
         };
@@ -85,7 +86,7 @@ impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> Caller<A> {
                 slot.poke();
             }
         });
-        let (outcome, result) = outcome(&inner, &lease, told, under_way.how);
+        let (outcome, result) = outcome(&under_way.inner, &under_way.lease, told, under_way.how);
         under_way.tell(outcome);
         answer_to(result);
     }
@@ -99,7 +100,7 @@ impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> AwaitingCaller for Ca
 
 impl<A> fmt::Debug for Caller<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Caller({:?})", self.lease.key)
+        write!(f, "Caller({:?})", self.under_way.lease.key)
     }
 }
 

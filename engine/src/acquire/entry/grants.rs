@@ -81,6 +81,14 @@ impl Grants {
         self.first.iter().chain(self.more.values())
     }
 
+    /// Removes all. An empty map is not touched: to drop one costs more than all the rest of this.
+    pub(super) fn clear(&mut self) {
+        self.first = None;
+        if !self.more.is_empty() {
+            self.more.clear();
+        }
+    }
+
     /// The grant, if there is exactly one.
     pub(super) fn only(&self) -> Option<&HeldGrant> {
         self.first.as_ref().filter(|_| self.more.is_empty())

@@ -1,9 +1,9 @@
 //! The leases of this engine that hold the key: how each is installed, how it ends, and when the entry asks after its
 //! end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{Cause, Entry, HeldGrant, Pace};
+use super::{Cause, Entry, HeldGrant};
 use crate::{
     acquire::{
         caller::ScopeId,
@@ -29,7 +29,7 @@ impl<S> Entry<S> {
         lease: &Arc<LeaseCore>,
         now: Instant,
         subscribed: bool,
-        pace: &Pace,
+        round_trip: Duration,
     ) {
         if self.remove_grant(lease).is_none() {
             return;
@@ -38,18 +38,18 @@ impl<S> Entry<S> {
             true => self.fairness.handle_release(now, lease.ttl(), subscribed),
             false => Precedence::AtOnce,
         };
-        self.take_turn(turn, now, pace);
+        self.take_turn(turn, now, round_trip);
     }
 
     /// The lease of this engine was lost.
-    pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, pace: &Pace) {
+    pub(crate) fn handle_local_loss(&mut self, lease: &Arc<LeaseCore>, now: Instant, round_trip: Duration) {
         let Some(lost) = self.remove_grant(lease) else { return };
         self.remember_lost(&lost);
         let turn = match takes_turns(lease.kind()) {
             true => self.fairness.handle_loss(now, lease.ttl()),
             false => Precedence::AtOnce,
         };
-        self.take_turn(turn, now, pace);
+        self.take_turn(turn, now, round_trip);
     }
 
     /// A write lease of this engine is a read lease from now on, so readers may be granted.
@@ -58,12 +58,12 @@ impl<S> Entry<S> {
         self.ask_next(now, Cause::Turn);
     }
 
-    fn take_turn(&mut self, turn: Precedence, now: Instant, pace: &Pace) {
+    fn take_turn(&mut self, turn: Precedence, now: Instant, round_trip: Duration) {
         match turn {
             Precedence::AtOnce => self.ask_next(now, Cause::Turn),
             Precedence::StandBack => {
                 self.standing_back = true;
-                let pause = self.fairness.pause(pace.round_trip);
+                let pause = self.fairness.pause(round_trip);
                 self.ask_next(now + pause, Cause::Turn);
             }
         }

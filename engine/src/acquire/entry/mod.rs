@@ -129,6 +129,11 @@ impl<S> Entry<S> {
         self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none()
     }
 
+    /// Whether the entry may ask at this moment.
+    pub(crate) fn may_ask(&self, now: Instant) -> bool {
+        self.next_ask <= now
+    }
+
     /// Whether any caller is queued.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.callers.is_empty()
@@ -171,13 +176,43 @@ impl<S> Entry<S> {
         self.grants.only().map(|held| &held.lease)
     }
 
-    /// The entry of a key that a lease of this engine holds, with nothing else to remember.
-    pub(crate) fn of_held(held: HeldGrant) -> Self {
-        let fairness = Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
-        Self { grants: held.into(), fairness, ..Self::default() }
+    /// Makes a new entry one of a key that a lease of this engine holds, with nothing else to remember.
+    pub(crate) fn hold(&mut self, held: HeldGrant) {
+        self.fairness = Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
+        self.grants.add(held); // a new entry has no grant that this one could replace
     }
 
-    /// The lease that holds the key, if [`Self::of_held`] would make an equal entry from it: no caller waits, nothing
+    /// Makes an entry without callers as good as new. Each field is named, so that the compiler asks for one that is added.
+    pub(crate) fn clear(&mut self) {
+        debug_assert!(!self.is_wanted(), "to drop a caller wakes it, and the table is locked");
+        let Self {
+            callers,
+            grants,
+            lost,
+            attempt,
+            next_ask,
+            cause,
+            last_held,
+            held_after,
+            asking,
+            asked,
+            standing_back,
+            warned_no_expiry,
+            follow_up,
+            unclear,
+            failures,
+            spin_pause,
+            fairness,
+        } = self;
+        callers.clear();
+        grants.clear();
+        (*lost, *attempt, *last_held, *held_after, *asked) = (Vec::new(), None, None, None, None);
+        (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
+        (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
+        (*spin_pause, *fairness) = (SpinPause::default(), Fairness::default());
+    }
+
+    /// The lease that holds the key, if [`Self::hold`] would make an equal entry from it: no caller waits, nothing
     /// is asked or unclear, and the grant was the only one of its streak.
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
         let held = self.grants.only()?;

@@ -357,7 +357,7 @@ impl World {
             Action::OurLossIsNoticed => {
                 let lease = self.entry.only_lease().unwrap().clone();
                 assert!(lease.lose(LossReason::NotOurs));
-                self.entry.handle_local_loss(&lease, self.now, &self.pace());
+                self.entry.handle_local_loss(&lease, self.now, PACE.round_trip);
             }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::TryComes => {
@@ -532,7 +532,7 @@ impl World {
             self.entry.fairness.end_streak_for_test(self.now);
         }
         let subscribed = self.seen.is_some() && self.watch.in_force;
-        self.entry.handle_local_release(&lease, self.now, subscribed, &self.pace());
+        self.entry.handle_local_release(&lease, self.now, subscribed, PACE.round_trip);
         self.commands.push_back(Command::Release(lease.owner));
     }
 

@@ -251,7 +251,7 @@ impl World {
             Action::LossIsNoticed(place) => {
                 let lease = self.leases[place].clone();
                 assert!(lease.lose(LossReason::NotOurs));
-                self.entry.handle_local_loss(&lease, self.now, &PACE);
+                self.entry.handle_local_loss(&lease, self.now, PACE.round_trip);
             }
             Action::ReaderComes => {
                 self.bounds.late_readers -= 1;
@@ -349,7 +349,7 @@ impl World {
         let lease = self.leases[place].clone();
         if lease.remove_hold(lease.kind()) == 0 {
             assert!(lease.release());
-            self.entry.handle_local_release(&lease, self.now, self.watched && self.in_force, &PACE);
+            self.entry.handle_local_release(&lease, self.now, self.watched && self.in_force, PACE.round_trip);
             self.commands.push_back(Command::Release(lease.owner));
         }
     }

@@ -160,7 +160,7 @@ impl Ground {
 
     fn release(&mut self, lease: &Arc<LeaseCore>, ms: u64) {
         assert!(lease.release());
-        self.entry.handle_local_release(lease, at(ms), true, &PACE);
+        self.entry.handle_local_release(lease, at(ms), true, PACE.round_trip);
     }
 
     fn overdue(&mut self, ms: u64) -> Vec<(u64, &'static str)> {
@@ -690,7 +690,7 @@ fn a_try_needs_no_command_while_a_lease_of_ours_holds() {
 #[test]
 fn what_was_known_is_forgotten_when_nobody_watches() {
     let (mut ground, lease) = Ground::holding(Some(1));
-    ground.entry.handle_local_loss(&lease, at(5), &PACE);
+    ground.entry.handle_local_loss(&lease, at(5), PACE.round_trip);
     assert!(lease.lose(LossReason::NotOurs) && !ground.entry.is_idle());
     let caller = ground.caller(FOREVER, 10);
     ground.ask(10);
@@ -795,7 +795,7 @@ fn s1_a_grant_in_jeopardy_replaces_the_earlier_lease_and_its_scope_is_lost() {
     let (new, earlier) = ground.install(grant);
     assert!(Arc::ptr_eq(&earlier.unwrap(), &lease));
     assert!(lease.lose(LossReason::NotOurs));
-    ground.entry.handle_local_loss(&lease, at(8), &PACE);
+    ground.entry.handle_local_loss(&lease, at(8), PACE.round_trip);
     assert!(
         Arc::ptr_eq(ground.entry.only_lease().unwrap(), &new),
         "a late word of the earlier one changes nothing"
@@ -906,7 +906,7 @@ fn l2_a_loss_of_ours_during_an_ask_is_followed_by_another_ask() {
     lease.enter_jeopardy();
     ground.caller(Patience::Try, 6);
     ground.ask(6);
-    ground.entry.handle_local_loss(&lease, at(7), &PACE);
+    ground.entry.handle_local_loss(&lease, at(7), PACE.round_trip);
     ground.answer(held(9_000), 6, 8);
     ground.ask(8);
 }
@@ -949,7 +949,7 @@ fn after_its_row_it_stands_back_also_behind_a_loss() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     let third = TTL.as_millis() as u64 / 3 + 2;
-    ground.entry.handle_local_loss(&lease, at(third), &PACE);
+    ground.entry.handle_local_loss(&lease, at(third), PACE.round_trip);
     assert_eq!(ground.wait(third), (Some(third + 16 + ROUND_TRIP), true));
 }
 
@@ -1044,7 +1044,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
     assert!(lease.lose(LossReason::NotOurs));
     let view = |ground: &Ground| ground.entry.scope_view(ScopeId::new(1));
     assert!(matches!(view(&ground), ScopeView::Lost(_)), "also before the entry hears of it");
-    ground.entry.handle_local_loss(&lease, at(5), &PACE);
+    ground.entry.handle_local_loss(&lease, at(5), PACE.round_trip);
     for left in [1, 0] {
         assert!(matches!(view(&ground), ScopeView::Lost(_)) && !ground.entry.is_idle());
         assert_eq!(lease.remove_hold(HoldKind::Exclusive), left);
@@ -1057,7 +1057,7 @@ fn a_lost_scope_is_lost_until_its_last_lease_is_dropped() {
 fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
-    ground.entry.handle_local_loss(&lease, at(100), &PACE);
+    ground.entry.handle_local_loss(&lease, at(100), PACE.round_trip);
     assert!(ground.entry.only_lease().is_none());
     ground.ask(100);
 }

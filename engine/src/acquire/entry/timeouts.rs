@@ -23,7 +23,9 @@ impl<S> Entry<S> {
         if self.callers.has_tries() && self.is_head_surely_held_here(now) {
             leaving.extend(self.refuse_tries());
         }
-        leaving.extend(self.take_ended(now, pace));
+        if self.callers.may_have_ended(now) {
+            leaving.extend(self.take_ended(now, pace));
+        }
         leaving
     }
 
@@ -41,9 +43,6 @@ impl<S> Entry<S> {
     }
 
     fn take_ended(&mut self, now: Instant, pace: &Pace) -> Vec<Leaving<S>> {
-        if !self.callers.may_have_ended(now) {
-            return Vec::new();
-        }
         let (is_held, asked) = (self.is_known_held_to_waiters(now), self.asked);
         let leaves = |coming| is_held || asked.is_some_and(|asked| coming <= asked);
         let ended = self.callers.take_ended(now, pace.command_timeout, leaves);
