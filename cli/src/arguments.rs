@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 
 #[derive(Args)]
 struct Servers {
-    /// The configuration: `leasehold.toml`, or the YAML file of a Redisson client. Environment: LEASEHOLD_CONFIG.
+    /// The configuration: `leasehold.toml`, or the YAML file of a Redisson client. Environment: LEASEHOLD_CONFIG,
+    /// or without a file LEASEHOLD_REDIS__ADDRESSES.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -91,7 +92,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
-    /// The exit code if the lock was not had in time.
+    /// The exit code if the lock was not acquired in time.
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = crate::exit::NO)]
     pub(crate) conflict_exit_code: u8,
 
@@ -105,15 +106,15 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 
-    /// `--kind permits`: how many permits to take.
-    #[arg(long, value_name = "PERMITS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
-    pub(crate) count: u32,
+    /// `--kind permits`: how many permits to take. Default: 1.
+    #[arg(long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) count: Option<u32>,
 
     /// `--kind permits`: the number of permits, set if the semaphore does not exist.
     #[arg(long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub(crate) limit: Option<u32>,
 
-    /// Tells when the lock is had and when it is released, too.
+    /// Also tells when the lock is acquired and when it is released.
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
@@ -188,7 +189,7 @@ pub(crate) struct Completions {
 /// Prints the man page.
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Writes the pages of all commands into this folder instead.
+    /// Writes the pages of all commands into this folder instead, which is made if it does not exist.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -294,10 +295,12 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const AFTER_HELP: &str = "\
 Exit codes:
     0  success
-    1  run: the lock was not had in time (--conflict-exit-code); release: nothing was released; doctor: findings
+    1  run: the lock was not acquired in time (--conflict-exit-code); release: nothing was released; doctor: findings
    64  the arguments cannot be used
    65  the key holds a value that is no lock
+   74  the output cannot be written
    75  no server answered in time; the command can be repeated
+   76  the answer of a server makes no sense
    77  a server refuses the user: a wrong password, or a missing right
    78  the configuration cannot be used
    79  run: the lease was lost, or nearly, and the command was stopped

@@ -5,7 +5,7 @@ use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 use leasehold::transport::ErrorKind;
 
 pub(crate) const SUCCESS: u8 = 0;
-/// `run`: the lock was not had in time. `release`: nothing was released. `doctor`: there is a finding of the level of `--fail-on` or above.
+/// `run`: the lock was not acquired in time. `release`: nothing was released. `doctor`: there is a finding of the level of `--fail-on` or above.
 pub(crate) const NO: u8 = 1;
 /// The arguments cannot be used.
 pub(crate) const USAGE: u8 = 64;

@@ -65,8 +65,24 @@ impl Output {
     }
 }
 
+/// A number with its noun: "1 lock", "2 locks".
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// The failure when stdout cannot be written. A reader that has gone, as `head` does, is nothing to complain about.
 pub(crate) fn unwritable(error: &io::Error) -> Failure {
     let code = if error.kind() == ErrorKind::BrokenPipe { exit::NO_READER } else { exit::OUTPUT };
     Failure::new(code, format!("the output cannot be written: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        let told = [0, 1, 2].map(|count| counted(count, "lock"));
+        assert_eq!(told, ["0 locks", "1 lock", "2 locks"]);
+    }
 }

@@ -7,6 +7,8 @@ use std::{fmt, path::PathBuf};
 pub(crate) enum Place {
     File(PathBuf),
     Url(String),
+    /// Variables `LEASEHOLD_<SECTION>__<KEY>`, without a file.
+    Settings,
 }
 
 /// What names the servers, of the command line or of the environment.
@@ -20,19 +22,21 @@ pub(crate) struct Named {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoPlace(&'static str);
 
-/// The place. An option wins over the environment.
+/// The place. An option wins over the environment, and a file or a URL over single settings: `has_addresses` says whether
+/// the variables name the addresses of servers.
 ///
 /// # Errors
 /// Two places are named, or none.
-pub(crate) fn choose(options: Named, environment: Named) -> Result<Place, NoPlace> {
+pub(crate) fn choose(options: Named, environment: Named, has_addresses: bool) -> Result<Place, NoPlace> {
     const OPTIONS: &str = "--config and --url cannot be combined; give one of them";
     const VARIABLES: &str =
         "LEASEHOLD_CONFIG and LEASEHOLD_URL are both set; unset one, or give --config or --url";
     if let Some(place) = one_of(options, OPTIONS)? {
         return Ok(place);
     }
-    one_of(environment, VARIABLES)?.ok_or(NoPlace(
-        "no server is named; give --config FILE or --url URL, or set LEASEHOLD_CONFIG or LEASEHOLD_URL",
+    one_of(environment, VARIABLES)?.or(has_addresses.then_some(Place::Settings)).ok_or(NoPlace(
+        "no server is named; give --config FILE or --url URL, or set LEASEHOLD_CONFIG, LEASEHOLD_URL or \
+         LEASEHOLD_REDIS__ADDRESSES",
     ))
 }
 
@@ -61,14 +65,22 @@ mod tests {
 
     #[test]
     fn an_option_wins_over_the_environment() {
-        let chosen = choose(named(None, Some("redis://a")), named(Some("b.toml"), Some("redis://b")));
+        let chosen = choose(named(None, Some("redis://a")), named(Some("b.toml"), Some("redis://b")), true);
         assert!(chosen == Ok(Place::Url("redis://a".into())));
-        assert!(choose(Named::default(), named(Some("b.toml"), None)) == Ok(Place::File("b.toml".into())));
+        assert!(
+            choose(Named::default(), named(Some("b.toml"), None), true) == Ok(Place::File("b.toml".into()))
+        );
+    }
+
+    #[test]
+    fn addresses_in_the_environment_need_no_file() {
+        assert!(choose(Named::default(), Named::default(), true) == Ok(Place::Settings));
     }
 
     #[test]
     fn two_places_or_none_are_refused() {
-        let refused = |options, environment| choose(options, environment).err().expect("refused").to_string();
+        let refused =
+            |options, environment| choose(options, environment, false).err().expect("refused").to_string();
         assert!(refused(named(Some("a"), Some("b")), Named::default()).contains("cannot be combined"));
         assert!(refused(Named::default(), named(Some("a"), Some("b"))).contains("both set"));
         assert!(refused(Named::default(), Named::default()).contains("no server is named"));

@@ -3,7 +3,7 @@
 use std::{env, path::Path};
 
 use leasehold::Engine;
-use leasehold_redis::{ConfigFile, RedisConfig, RedisTransport};
+use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig, RedisTransport};
 
 use crate::{
     credentials, exit,
@@ -23,8 +23,12 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
     let url = variable("LEASEHOLD_URL").map(|url| url.to_string_lossy().into_owned());
     let environment = Named { config: variable("LEASEHOLD_CONFIG").map(Into::into), url };
-    match place::choose(options, environment).map_err(|none| Failure::new(exit::USAGE, none.to_string()))? {
+    let has_addresses = variable("LEASEHOLD_REDIS__ADDRESSES").is_some();
+    match place::choose(options, environment, has_addresses)
+        .map_err(|none| Failure::new(exit::USAGE, none.to_string()))?
+    {
         Place::File(file) => read(&file),
+        Place::Settings => ConfigFile::from_env().map_err(refused),
         Place::Url(url) => RedisConfig::from_url(&url)
             .map(|redis| ConfigFile::new(leasehold::EngineConfig::default(), redis))
             .map_err(|error| Failure::new(exit::CONFIG, error.to_string())),
@@ -33,13 +37,16 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
 
 fn read(file: &Path) -> Result<ConfigFile, Failure> {
     let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    let refused = |error: leasehold_redis::ConfigFileError| Failure::new(exit::CONFIG, error.to_string());
     if !is_yaml {
         return ConfigFile::read(file).map_err(refused);
     }
     // What has no effect on locks concerns the Java client alone.
     let (read, _ignored) = ConfigFile::from_redisson_yaml(file).map_err(refused)?;
     Ok(read)
+}
+
+fn refused(error: ConfigFileError) -> Failure {
+    Failure::new(exit::CONFIG, error.to_string())
 }
 
 /// Builds an engine, which waits for its servers for `unavailable_after_ms`.

@@ -45,6 +45,9 @@ fn locks_are_listed_and_other_keys_are_not() {
     let slow = leasehold(&server.url(), &["list", "--rate", "100", "--limit", "3"]).expect_code(0);
     assert_eq!(slow.stdout.lines().count(), 3, "{slow:?}");
 
+    let none = leasehold(&server.url(), &["list", "app:zzz*"]).expect_code(0);
+    assert!(none.stdout.is_empty() && none.stderr.contains("\"app:zzz*\""), "{none:?}");
+
     let lock = leasehold(&server.url(), &["list", "app:rw", "--json"]).expect_code(0).document();
     assert_eq!(
         (&lock["mode"], &lock["in_line"], &lock["holders"][0]["owner"]),

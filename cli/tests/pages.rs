@@ -15,10 +15,11 @@ fn completions_know_the_commands() {
 
 #[test]
 fn man_pages_have_the_options_and_the_exit_codes() {
-    assert!(page(&["man"]).contains("was not had in time"));
-    let folder = tempfile::tempdir().expect("a folder");
-    page(&["man", "--dir", folder.path().to_str().expect("UTF-8")]);
-    let run = std::fs::read_to_string(folder.path().join("leasehold-run.1")).expect("written");
+    assert!(page(&["man"]).contains("was not acquired in time"));
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("not/there/yet");
+    page(&["man", "--dir", folder.to_str().expect("UTF-8")]);
+    let run = std::fs::read_to_string(folder.join("leasehold-run.1")).expect("written");
     assert!(run.contains("conflict") && run.contains("LEASEHOLD_TOKEN"), "{run}");
 }
 

@@ -67,6 +67,23 @@ fn one_place_names_the_servers() {
 }
 
 #[test]
+fn single_settings_in_the_environment_name_the_servers() {
+    let address = server().trim_start_matches("redis://");
+    let variables = [("LEASEHOLD_REDIS__ADDRESSES", address)];
+    said(&variables, &["inspect", "usage:x"], 0);
+    let wrong = [variables[0], ("LEASEHOLD_ENGINE__TTL_MS", "ten")];
+    assert!(said(&wrong, &["inspect", "usage:x"], 78).stderr.contains("LEASEHOLD_ENGINE__TTL_MS"));
+}
+
+#[test]
+fn options_of_permits_need_their_kind() {
+    for option in ["--limit", "--count"] {
+        let ended = said(&[("LEASEHOLD_URL", server())], &["run", "usage:n", option, "3", "--", "true"], 64);
+        assert!(ended.stderr.contains("--kind permits"), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_configuration_that_cannot_be_used_is_told_with_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("leasehold.toml");

@@ -31,7 +31,7 @@ def _options(parser, given):
     number = lambda text: float(text) if "." in text or "e" in text else int(text)
     options = {
         "severities": _pairs(parser, "--severity", given.severity, {alerts.PAGE, alerts.TICKET}),
-        "labels": _pairs(parser, "--label", given.label),
+        "labels": _labels(parser, given.label),
         "scopes": tuple(_label(parser, "--scope", name) for name in given.scope),
         "limits": _pairs(parser, "--threshold", given.threshold, names, number),
         "holds": _pairs(parser, "--for", given.hold, names, int),
@@ -51,10 +51,22 @@ def _pairs(parser, option, texts, known=None, read=str):
         try:
             pairs[name] = read(value)
         except ValueError:
-            parser.error(f"{option} is {text!r}: give a number behind the =")
+            parser.error(f"{option} is {text!r}: give {_number(option)} behind the =")
         if read is not str and pairs[name] < 0:
             parser.error(f"{option} is {text!r}: give a number of at least 0")
     return pairs
+
+
+def _number(option):
+    return "a whole number of seconds" if option == "--for" else "a number"
+
+
+def _labels(parser, texts):
+    labels = _pairs(parser, "--label", texts)
+    for name, value in labels.items():
+        if name == "severity":
+            parser.error(f"--label is 'severity={value}': it would be the severity of every alert; name severities with --severity page={value} or --severity ticket={value}")
+    return labels
 
 
 def _label(parser, option, name):
@@ -76,7 +88,7 @@ def _parser():
     parser.add_argument("--label", metavar="NAME=VALUE", **many, help="a label that every alert gets")
     parser.add_argument("--scope", metavar="LABEL", **many, help="a label beside job and instance, the widest first: boards get a variable, rules keep it")
     parser.add_argument("--threshold", metavar="ALERT=NUMBER", **many, help="what the alert compares with, as in rules/alerts.yml; the line on its graph follows")
-    parser.add_argument("--for", dest="hold", metavar="ALERT=SECONDS", **many, help="for how long it has to hold")
+    parser.add_argument("--for", dest="hold", metavar="ALERT=SECONDS", **many, help="for how many seconds its condition has to hold")
     parser.add_argument("--runbook", metavar="URL", help="where RUNBOOK.md is read")
     parser.add_argument("--object-label", metavar="NAME=VALUE", **many, help="a label of the PrometheusRule, as your Prometheus selects")
     return parser

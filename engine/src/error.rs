@@ -317,7 +317,13 @@ impl fmt::Display for ReleaseError {
                 f.write_str("an earlier release was not answered and the lock is not ours now")
             }
             Self::Unknown { within, last_error, .. } => {
-                write!(f, "the release was not confirmed; the lock is free within {within:?} at the latest")?;
+                match within.is_zero() {
+                    true => f.write_str("the release was not confirmed; the lock is free by now")?,
+                    false => write!(
+                        f,
+                        "the release was not confirmed; the lock is free within {within:?} at the latest"
+                    )?,
+                }
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
             }
         }
@@ -446,6 +452,15 @@ mod tests {
     /// The texts of an error and of all its sources.
     fn chain(error: &dyn Error) -> Vec<String> {
         std::iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_release_that_is_not_confirmed_tells_when_the_lock_is_free() {
+        let unknown =
+            |within| ReleaseError::Unknown { gone_by: Instant::default(), within, last_error: None };
+        let told = |within| unknown(within).to_string();
+        assert!(told(Duration::from_secs(3)).ends_with("the lock is free within 3s at the latest"));
+        assert!(told(Duration::ZERO).ends_with("the lock is free by now"));
     }
 
     #[test]

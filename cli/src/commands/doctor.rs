@@ -8,7 +8,7 @@ use crate::{
     arguments::{Doctor, Level},
     exit,
     failure::Failure,
-    output::Output,
+    output::{Output, counted},
     servers,
 };
 
@@ -20,9 +20,9 @@ pub(crate) async fn doctor(doctor: Doctor, configuration: ConfigFile, output: Ou
 }
 
 fn text(report: &AuditReport) -> String {
-    let count = |level| report.findings().iter().filter(|finding| finding.level == level).count();
-    let (errors, warnings) = (count(AuditLevel::Error), count(AuditLevel::Warn));
-    format!("{report}{errors} errors, {warnings} warnings")
+    let of = |level| report.findings().iter().filter(move |finding| finding.level == level);
+    let count = |level, noun| counted(of(level).map(|_| 1).sum(), noun);
+    format!("{report}{}, {}", count(AuditLevel::Error, "error"), count(AuditLevel::Warn, "warning"))
 }
 
 fn document(report: &AuditReport) -> Value {

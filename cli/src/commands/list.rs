@@ -13,7 +13,8 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
         (configuration.engine.name_prefix.clone(), configuration.engine.command_timeout());
     let admin = RedisAdmin::connect(&RedisTransport::new(configuration.redis), timeout).await?;
     let mut scan = admin.locks(literal(&prefix) + &list.pattern).keys_per_second(list.rate);
-    let mut left = list.limit.unwrap_or(u64::MAX);
+    let limit = list.limit.unwrap_or(u64::MAX);
+    let mut left = limit;
     while left > 0 {
         let Some(lock) = scan.next().await? else { break };
         let name = lock.name.strip_prefix(&*prefix).unwrap_or(&lock.name);
@@ -21,7 +22,16 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
         left -= 1;
     }
     check_whole(&admin)?;
+    if left == limit && !output.is_json() {
+        output.event("empty", &none(&prefix, &list.pattern), json!({}));
+    }
     Ok(exit::SUCCESS)
+}
+
+/// What people read in place of an empty list. The prefix is shown, because it may be the reason.
+fn none(prefix: &str, pattern: &str) -> String {
+    let name = format!("{prefix}{pattern}");
+    format!("no lock that is held has a name like {name:?}; permits, semaphores and latches are not listed")
 }
 
 /// Some locks could not be seen.

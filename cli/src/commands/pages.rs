@@ -1,6 +1,6 @@
 //! `leasehold completions SHELL` and `leasehold man`.
 
-use std::io;
+use std::{fs, io};
 
 use clap::CommandFactory;
 
@@ -20,7 +20,8 @@ pub(crate) fn completions(completions: &Completions, output: Output) -> Result<u
 
 pub(crate) fn man(man: &Man, output: Output) -> Result<u8, Failure> {
     match &man.dir {
-        Some(dir) => clap_mangen::generate_to(Arguments::command(), dir)
+        Some(dir) => fs::create_dir_all(dir)
+            .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
             .map_err(|error| Failure::new(exit::OUTPUT, format!("--dir {}: {error}", dir.display())))?,
         None => output.print(page().map_err(|error| unwritable(&error))?.trim_end())?,
     }

@@ -11,7 +11,7 @@ use crate::{
     contention::{Contention, Waiters},
     exit,
     failure::Failure,
-    output::Output,
+    output::{Output, counted},
 };
 
 type Found = Contention<FoundLock>;
@@ -63,7 +63,7 @@ async fn some(scan: &mut LockScan<'_>) -> Result<Vec<FoundLock>, Failure> {
 }
 
 fn show(output: Output, top: &Top, prefix: &str, found: &Found) -> Result<(), Failure> {
-    let head = format!("{} locks held, {} with waiters", found.held(), found.contended());
+    let head = format!("{} held, {} with waiters", counted(found.held(), "lock"), found.contended());
     let lines = found.most().iter().map(|(waiters, lock)| row(*waiters, lock, prefix));
     let text = [head, HEADING.to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n");
     output.result(&format_args!("{}{text}", clear(output, top)), &documents(prefix, found))

@@ -82,10 +82,11 @@ async fn lease(lock: Lock, ttl: Duration, wait: Option<Duration>) -> Result<Opti
 
 async fn permits(permits: Permits, run: &Run, wait: Option<Duration>) -> Result<Option<Held>, Failure> {
     must_exist(&permits, run).await?;
+    let count = run.count.unwrap_or(1);
     let granted = match wait {
-        Some(Duration::ZERO) => permits.try_acquire(run.count).await?,
-        Some(wait) => in_time(permits.wait(wait).acquire(run.count).await)?,
-        None => Some(permits.acquire(run.count).await?),
+        Some(Duration::ZERO) => permits.try_acquire(count).await?,
+        Some(wait) => in_time(permits.wait(wait).acquire(count).await)?,
+        None => Some(permits.acquire(count).await?),
     };
     Ok(granted.map(Held::Permit))
 }

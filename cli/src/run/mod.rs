@@ -45,6 +45,7 @@ use crate::{
 /// # Errors
 /// The lock could not be asked for, or the command not be started.
 pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
+    check_permits(&run)?;
     let ttl = run.ttl.unwrap_or(configuration.engine.ttl());
     let plan = StopPlan::new(ttl, run.grace).map_err(|text| Failure::new(exit::USAGE, text))?;
     let mut signals =
@@ -56,6 +57,18 @@ pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> 
     let code = under_lock(&engine, &run, (ttl, plan), &mut signals, output).await;
     engine.shutdown(SHUTDOWN).await;
     code
+}
+
+/// An option of permits without `--kind permits` would have no effect: the lock would be exclusive.
+fn check_permits(run: &Run) -> Result<(), Failure> {
+    if run.kind == Acquired::Permits || (run.count.is_none() && run.limit.is_none()) {
+        return Ok(());
+    }
+    let text = format!(
+        "--count and --limit are for permits, and --kind is {}; add --kind permits",
+        run.kind.as_str()
+    );
+    Err(Failure::new(exit::USAGE, text))
 }
 
 async fn under_lock(

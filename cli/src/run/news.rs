@@ -32,12 +32,12 @@ impl<'a> News<'a> {
         self.aside("granted", &text, fields);
     }
 
-    /// The lock was not had. `report`: who holds it, if that could be seen.
+    /// The lock was not acquired. `report`: who holds it, if that could be seen.
     pub(crate) fn conflict(&self, report: Option<&Report>, code: u8) {
         let name = &self.run.name;
         let text = match report.filter(|report| !report.is_free()) {
-            Some(report) => format!("not run, the lock was not had: {report}"),
-            None => format!("not run, the lock was not had: {name:?} was held"),
+            Some(report) => format!("not run, the lock was not acquired: {report}"),
+            None => format!("not run, the lock was not acquired: {name:?} was held"),
         };
         let fields = json!({ "exit_code": code, "lock": report.map(Report::json) });
         // A job that another host runs is the usual case, and no problem.
