@@ -314,7 +314,7 @@ impl fmt::Display for ReleaseError {
         match self {
             Self::AlreadyLost(reason) => write!(f, "the lease was lost before it was released: {reason}"),
             Self::ReleasedOrLost => {
-                f.write_str("an earlier release was not answered and the lock is not ours now")
+                f.write_str("an earlier release was not answered, and this lease does not hold the lock now")
             }
             Self::Unknown { within, last_error, .. } => {
                 match within.is_zero() {

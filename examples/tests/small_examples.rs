@@ -108,7 +108,7 @@ fn losing_a_lease() {
         "Held, held: true",
         "lost: no renewal was confirmed before the deadline",
         "releasing: the lease was lost before it was released",
-        "dropped in the middle: the server says the lock is not ours any more",
+        "dropped in the middle: the server says that this lease does not hold the lock any more",
         "report, token",
     ];
     unless_stalled(|| in_memory_and_on_redis(env!("CARGO_BIN_EXE_losing_a_lease"), &said)); // its ttl is 2 s

@@ -98,7 +98,7 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LossReason::Expired => "no renewal was confirmed before the deadline",
-            LossReason::NotOurs => "the server says the lock is not ours any more",
+            LossReason::NotOurs => "the server says that this lease does not hold the lock any more",
             LossReason::MaxHold => "max_hold was over",
             LossReason::Shutdown => "the engine was shut down",
             LossReason::RenewalStopped => "the renewal thread stopped working",

@@ -121,7 +121,11 @@ fn eviction(facts: &Facts) -> Finding {
 fn persistence(facts: &Facts, terms: &AuditContext) -> Finding {
     let grace = terms.restart_grace;
     let covered = !grace.is_zero() && grace >= terms.ttl;
-    let by_grace = format!("restart_grace is {grace:?}");
+    let by_grace = if grace.is_zero() {
+        "restart_grace is not set".into()
+    } else {
+        format!("restart_grace is {grace:?}")
+    };
     match (facts.info("aof_enabled"), facts.setting("appendfsync")) {
         (Some("1"), Some("always")) => info("persistence", "appendonly, fsync always", "nothing to do"),
         _ if covered => {

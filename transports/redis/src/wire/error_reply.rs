@@ -133,6 +133,9 @@ const BY_PHRASE: &[Row] = &[
     ),
 ];
 
+const NO_PASSWORD: &str =
+    "the server has no password; leave the password out, or give the server one (requirepass)";
+
 /// By a phrase anywhere in the text of a refused login.
 const LOGIN: &[Row] = &[
     (
@@ -141,6 +144,8 @@ const LOGIN: &[Row] = &[
         "the server does not know AUTH (see rename-command); let it offer AUTH, or leave the password out",
     ),
     ("invalid password", ErrorKind::Denied, "correct the password"),
+    ("without any password", ErrorKind::Misconfigured, NO_PASSWORD),
+    ("no password is set", ErrorKind::Misconfigured, NO_PASSWORD),
     (
         "wrong number of arguments",
         ErrorKind::Misconfigured,

@@ -33,7 +33,7 @@ impl<'de> Deserializer<'de> for &Node {
             Content::Text { text, from_variables: true } if text == "true" => visitor.visit_bool(true),
             Content::Text { text, from_variables: true } if text == "false" => visitor.visit_bool(false),
             Content::Boolean(value) => visitor.visit_bool(*value),
-            _ => Err(self.refused("give true or false, without quotes (a text only to hold a ${NAME})")),
+            _ => Err(self.refused("give true or false; no quotes, unless they hold a ${NAME}")),
         }
     }
 
@@ -128,8 +128,7 @@ impl Node {
             _ => None,
         };
         let range = if most == u64::MAX { "0 or more".to_owned() } else { format!("from 0 to {most}") };
-        let wanted =
-            format!("give a whole number, {range}, without quotes (a text only to hold a ${{NAME}})");
+        let wanted = format!("give a whole number, {range}; no quotes, unless they hold a ${{NAME}}");
         let number = number.and_then(|number| u64::try_from(number).ok()).filter(|number| *number <= most);
         number.ok_or_else(|| self.refused(wanted))
     }

@@ -62,7 +62,7 @@ fn variables_are_put_into_texts_and_nothing_else() {
     assert_eq!(config.username.as_deref(), Some("a\"\n[engine]\nttl_ms = 1"));
     assert_eq!(config.password.unwrap().read("password").unwrap(), "a${b");
     let quoted = parse("[redis]\naddresses = [\"a\"]\ndatabase = \"3\"").unwrap_err();
-    assert!(quoted.contains("without quotes"), "{quoted}");
+    assert!(quoted.contains("no quotes"), "{quoted}");
 }
 
 #[test]
