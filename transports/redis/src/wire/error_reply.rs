@@ -144,7 +144,7 @@ const LOGIN: &[Row] = &[
         "the server does not know AUTH (see rename-command); let it offer AUTH, or leave the password out",
     ),
     ("invalid password", ErrorKind::Denied, "correct the password"),
-    ("without any password", ErrorKind::Misconfigured, NO_PASSWORD),
+    ("without any password configured", ErrorKind::Misconfigured, NO_PASSWORD),
     ("no password is set", ErrorKind::Misconfigured, NO_PASSWORD),
     (
         "wrong number of arguments",

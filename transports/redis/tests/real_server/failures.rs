@@ -185,6 +185,17 @@ async fn a_wrong_password_is_final_and_is_not_shown() {
 }
 
 #[tokio::test]
+async fn a_password_that_the_server_does_not_have_is_final_and_is_not_shown() {
+    let server = Server::start();
+    let mut config = server.config();
+    config.password = Some(Password::Value(Secret::new("hunter2")));
+    let error = open(&RedisTransport::new(config), LanePurpose::Calls).await.err().unwrap();
+    assert!(error.kind == ErrorKind::Misconfigured && error.kind.is_final(), "{error}");
+    assert!(error.detail.contains("leave the password out"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
 async fn a_rotated_password_file_is_read_at_the_next_connect() {
     let server = Server::start_with(&["--requirepass", "first"]);
     let file = std::env::temp_dir().join(format!("leasehold-rotate-{}", server.port));

@@ -12,7 +12,7 @@ const COUNTER: &str = "redisson_lock_token:{L}";
 
 fn all(client: &mut Client) -> Vec<Reply> {
     let owner = OWNERS[0];
-    let fenced = [&UNIT.to_string(), owner, ours::NEVER, "counter"];
+    let fenced = [&UNIT.to_string(), owner, ours::NEVER, "counter", "0"];
     vec![
         ours::read_acquire(client, owner, UNIT, ours::NEVER),
         ours::write_acquire(client, owner, UNIT, ours::NEVER),

@@ -52,9 +52,10 @@ impl Keyspace {
         assert!(written.error().is_none(), "{written:?}");
     }
 
-    /// The same with each time divided by `unit` and rounded up, so that two of them can be compared.
+    /// The same with each time divided by `unit` and rounded up, so that two of them can be compared. A renewal rounds the
+    /// server's time up to a millisecond, so a time may be a little more than a whole number of units.
     pub(crate) fn in_units(&self, unit: i64) -> Self {
-        let rounded = |left: i64| (left + unit - 1) / unit;
+        let rounded = |left: i64| (left - MORE_MS + unit - 1) / unit;
         let entries = self.0.iter();
         Self(
             entries
@@ -108,3 +109,5 @@ while i <= #ARGV do
   i = i + 3 + n
 end
 return 1";
+
+const MORE_MS: i64 = 2;

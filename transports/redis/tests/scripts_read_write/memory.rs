@@ -28,7 +28,7 @@ fn out_of_memory_nothing_is_granted_and_nothing_left() {
         let server = Server::start_program(&program, &[]);
         let mut client = server.client();
         fill(&mut client);
-        let fenced = [&UNIT.to_string(), OWNERS[0], ours::NEVER, "hybrid"];
+        let fenced = [&UNIT.to_string(), OWNERS[0], ours::NEVER, "hybrid", "0"];
         for reply in [
             ours::read_acquire(&mut client, OWNERS[0], UNIT, ours::NEVER),
             ours::write_acquire(&mut client, OWNERS[0], UNIT, ours::NEVER),

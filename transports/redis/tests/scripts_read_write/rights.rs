@@ -37,7 +37,7 @@ const ACTS: [(&str, Act); 9] = [
 
 fn fenced(client: &mut Client, mode: &str) -> Reply {
     let ttl = (5 * UNIT).to_string();
-    client.eval(ours::FENCED_ACQUIRE, &[LOCK, COUNTER], &[&ttl, OWNERS[0], ours::NEVER, mode])
+    client.eval(ours::FENCED_ACQUIRE, &[LOCK, COUNTER], &[&ttl, OWNERS[0], ours::NEVER, mode, "7"])
 }
 
 /// Free, read by others, read by the owner, by both, by one that is dead, written by the owner, by others.
