@@ -176,7 +176,7 @@ impl<S> Queue<S> {
         alone.into_iter().chain(others).collect()
     }
 
-    /// Makes the queue as good as new.
+    /// Makes the queue equal to a new one.
     pub(crate) fn clear(&mut self) {
         (self.alone, self.index) = (None, None);
         (self.came, self.returned) = (0, 0);

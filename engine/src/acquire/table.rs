@@ -51,7 +51,7 @@ enum Kept {
 #[derive(Debug, Default)]
 struct Part {
     map: Map,
-    /// A slot that no key has, as good as new. An acquire without contention needs a slot until it is answered, and so does
+    /// A slot that no key has, equal to a new one. An acquire without contention needs a slot until it is answered, and so does
     /// a release. With a spare slot neither of them allocates one.
     spare: Option<Box<Slot>>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Table {
 }
 
 impl Slot {
-    /// Makes the slot as good as new. Nothing of it has a caller, so nobody is woken.
+    /// Makes the slot equal to a new one. It has no caller, so no task is woken.
     fn clear(&mut self) {
         let Self { entry, driven, poke, subscribed, releases } = self;
         entry.clear();

@@ -182,7 +182,7 @@ impl<S> Entry<S> {
         self.grants.add(held); // a new entry has no grant that this one could replace
     }
 
-    /// Makes an entry without callers as good as new. Each field is named, so that the compiler asks for one that is added.
+    /// Makes an entry without callers equal to a new one. Each field is named, so that the compiler asks for one that is added.
     pub(crate) fn clear(&mut self) {
         debug_assert!(!self.is_wanted(), "to drop a caller wakes it, and the table is locked");
         let Self {
