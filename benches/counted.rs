@@ -118,7 +118,8 @@ fn allocations(job: &str, times: usize) -> f64 {
     (count(2 * times) - count(times)) / times as f64
 }
 
-// Limits lie 1.5 to 4 % above the figures of 2026-11-23, those of the pair of 2026-11-24: the same code differs by up to 2 %, as the compiler lays it out.
+// Limits lie 1.5 to 4 % above the figures of 2026-11-23, those of the pair above the figures of 2026-11-24: the same code
+// differs by up to 2 %, as the compiler lays it out.
 const PAIR_INSTRUCTIONS_MAX: f64 = 18_250.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;

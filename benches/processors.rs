@@ -38,7 +38,8 @@ impl fmt::Display for Processors {
     }
 }
 
-/// One busy process for each processor. It runs only while no other process wants that processor. Dropping this ends the processes.
+/// One busy process for each processor. It runs only while no other process wants that processor. Dropping this ends the
+/// processes.
 pub(crate) struct KeptAwake(Vec<Child>);
 
 impl Drop for KeptAwake {

@@ -25,7 +25,7 @@ impl Window {
 /// About what client and server together need for a command of its own. Measured with 64 and 256 callers on loopback
 /// (`--pairs` in `benches/`): with the server's share alone, 4 µs, 64 callers did not gain; with this, 1.4 times as many pairs.
 const NANOS_A_CALL: usize = 16_000;
-/// Measured with 16 callers on loopback: with 8, some of them waited until eight could go together, and made 0.7 of the pairs.
+/// With 8, some of 16 callers on loopback waited until eight could go together, and the node had nothing to do meanwhile.
 const CALLS_MIN: usize = 16;
 const CALLS_MAX: usize = 512;
 const GROUPS_MIN: usize = 3;

@@ -19,9 +19,10 @@
 //! - The token of an exclusive lock is the server's time; its low bits are left for as many hand-offs as the settings allow.
 //! - The token of a fenced lock is a counter on the server. So the ask says how far beyond its token a grant moves the counter,
 //!   also if this process ends before it hands anything off. That is done only while further callers wait, and for at most as
-//!   many tokens as half a round trip has microseconds. The next grant comes a whole round trip later at the earliest, so
-//!   tokens that are at least the server's time do not run ahead of it, and make up for a lost counter as before. In
-//!   `Counter` mode no tokens are reserved: each grant has the number that follows.
+//!   many tokens as half a round trip has microseconds. The server's next grant comes a whole round trip later, because this
+//!   grant has to arrive and its release has to go back; half of it, because the round trip is a running mean. So tokens that
+//!   are at least the server's time do not run ahead of it, and make up for a lost counter as before. In `Counter` mode no
+//!   tokens are reserved: each grant has the number that follows.
 
 use std::sync::Arc;
 

@@ -245,7 +245,7 @@ fn s6_a_fenced_grant_is_handed_off_as_often_as_tokens_were_reserved() {
 fn s6_a_fenced_ask_that_waits_for_an_answer_is_repeated_with_the_same_number_of_tokens() {
     let mut ground = Ground::new();
     let alone = ground.join(FOREVER, 0, FENCED, None);
-    assert_eq!(ground.ask(0).reserved_tokens, 0, "nobody else waits");
+    assert_eq!(ground.ask(0).reserved_tokens, 0, "no other caller waits");
     ground.answer(unknown(10), 0, 1);
     ground.join(FOREVER, 2, FENCED, None);
     assert_eq!(ground.ask(1_000).reserved_tokens, 0);
