@@ -20,10 +20,11 @@ mod place;
 mod report;
 mod run;
 mod servers;
+mod system_error;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, error::ErrorKind};
 
 use crate::{arguments::Arguments, failure::Failure, output::Output};
 
@@ -44,7 +45,10 @@ async fn main() -> ExitCode {
 /// Prints help, the version, or what is wrong with the arguments. An argument in the wrong place may be a URL with a
 /// password, which is hidden.
 fn tell_usage(error: &clap::Error) -> u8 {
-    let text = credentials::hidden(&error.to_string());
+    let mut text = credentials::hidden(&error.to_string());
+    if error.kind() == ErrorKind::UnknownArgument && is_command_of_run() {
+        text.push_str(COMMAND_TIP);
+    }
     if !error.use_stderr() {
         return Output::new(false)
             .print(text.trim_end())
@@ -57,7 +61,15 @@ fn tell_usage(error: &clap::Error) -> u8 {
     exit::USAGE
 }
 
+/// Whether `run` has arguments that are probably its command, without a `--` before it.
+fn is_command_of_run() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.any(|argument| argument == "run") && !arguments.any(|argument| argument == "--")
+}
+
 /// The arguments could not be read, so they are searched. Those behind `--` belong to a command.
 fn is_json_asked_for() -> bool {
     std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
+
+const COMMAND_TIP: &str = "\n  tip: the command of `run` stands behind `--`: leasehold run NAME -- COMMAND\n";

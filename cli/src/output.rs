@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{exit, failure::Failure};
+use crate::{exit, failure::Failure, system_error::words};
 
 /// Text for people, or with `--json` one JSON document in each line.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 /// The failure when stdout cannot be written. A reader that has gone, as `head` does, is nothing to complain about.
 pub(crate) fn unwritable(error: &io::Error) -> Failure {
     let code = if error.kind() == ErrorKind::BrokenPipe { exit::NO_READER } else { exit::OUTPUT };
-    Failure::new(code, format!("the output cannot be written: {error}"))
+    Failure::new(code, format!("the output cannot be written: {}", words(error)))
 }
 
 #[cfg(test)]

@@ -119,11 +119,15 @@ fn a_process_that_cannot_be_read_is_named_and_the_others_are_shown() {
     );
     let error = ended.event("error");
     let said = error["error"].as_str().expect("text");
-    assert!(said.starts_with(&format!("the list is incomplete: {dead}: Connection refused")), "{said}");
-    assert!(said.ends_with("check that a process exports its metrics at this address"), "{said}");
+    assert_eq!(said, "the list is incomplete: 1 of 2 processes could not be read");
+    assert_eq!(
+        seen["not_read"][0]["error"],
+        "Connection refused; check that a process exports its metrics at this address"
+    );
     let lost = service.url.replace("/metrics", "/lost");
-    let said = once(&[&lost], &[]).expect_code(75).stderr;
-    assert!(said.contains(&lost) && said.contains("404 Not Found"), "{said}");
+    let ended = once(&[&lost], &[]).expect_code(75);
+    assert!(ended.stdout.contains(&format!("not read: {lost}: ")) && ended.stdout.contains("404 Not Found"));
+    assert_eq!(ended.stderr, "leasehold: the list is incomplete: 1 of 1 processes could not be read\n");
 }
 
 #[test]

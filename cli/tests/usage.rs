@@ -33,6 +33,16 @@ fn unknown_and_missing_arguments_have_one_code() {
 }
 
 #[test]
+fn a_command_of_run_without_the_two_dashes_gets_a_tip() {
+    let tip = "the command of `run` stands behind `--`";
+    assert!(said(&[], &["run", "x", "sleep", "1"], 64).stderr.contains(tip));
+    let ended = said(&[], &["run", "x", "--json", "sleep", "1"], 64);
+    assert!(ended.event("error")["error"].as_str().is_some_and(|text| text.contains(tip)), "{ended:?}");
+    assert!(!said(&[], &["run", "x", "--fast", "--", "sleep", "1"], 64).stderr.contains(tip));
+    assert!(!said(&[], &["inspect", "x", "--fast"], 64).stderr.contains(tip));
+}
+
+#[test]
 fn with_json_a_wrong_argument_is_told_as_json() {
     let error = said(&[], &["inspect", "x", "--json", "--fast"], 64).event("error");
     assert!(error["error"].as_str().is_some_and(|text| text.contains("--fast")), "{error}");

@@ -224,7 +224,7 @@ impl EngineConfig {
     /// let mut config = EngineConfig::default();
     /// config.ttl_ms = 500;
     /// let invalid = config.check(MemoryTransport::new().capabilities()).unwrap_err();
-    /// assert_eq!(invalid.to_string(), "ttl_ms = 500ms: must be at least 1s");
+    /// assert_eq!(invalid.to_string(), "ttl_ms = 500: must be at least 1000, one second");
     /// ```
     pub fn check(&self, transport: Capabilities) -> Result<(), Invalid> {
         self.check_ttl("ttl_ms", self.ttl(), transport.ttl_max)?;
@@ -320,29 +320,32 @@ impl EngineConfig {
         ttl: Duration,
         most: Duration,
     ) -> Result<(), Invalid> {
+        let refused = |remedy: String| Err(Invalid::new(field, shown(field, ttl), remedy));
         if ttl < TTL_MIN {
-            return Err(Invalid::new(
-                field,
-                format_args!("{ttl:?}"),
-                format!("must be at least {TTL_MIN:?}"),
-            ));
+            let second = if is_in_ms(field) { ", one second" } else { "" };
+            return refused(format!("must be at least {}{second}", shown(field, TTL_MIN)));
         }
         if ttl > most {
-            return Err(Invalid::new(
-                field,
-                format_args!("{ttl:?}"),
-                format!("must be at most {most:?} with this transport"),
-            ));
+            return refused(format!("must be at most {} with this transport", shown(field, most)));
         }
         let grace = self.restart_grace();
         if !grace.is_zero() && ttl > grace {
             let remedy = format!(
                 "is longer than restart_grace = {grace:?}; shorten it, or raise restart_grace on every client"
             );
-            return Err(Invalid::new(field, format_args!("{ttl:?}"), remedy));
+            return refused(remedy);
         }
         Ok(())
     }
+}
+
+/// The time as the setting is written: `ttl_ms` is a number of milliseconds, `ttl` a time with its unit.
+fn shown(field: &str, time: Duration) -> String {
+    if is_in_ms(field) { time.as_millis().to_string() } else { format!("{time:?}") }
+}
+
+fn is_in_ms(field: &str) -> bool {
+    field.ends_with("_ms")
 }
 
 /// Ten years. A longer wait is a mistake: a call without a wait has no limit.
@@ -376,7 +379,11 @@ mod tests {
     fn contradictions_are_refused_with_both_values() {
         let text = refused(|config| config.command_timeout_ms = 20_000);
         assert!(text.contains("20000") && text.contains("10000"), "{text}");
-        assert!(refused(|config| config.ttl_ms = 999).contains("1s"));
+        assert_eq!(refused(|config| config.ttl_ms = 999), "ttl_ms = 999: must be at least 1000, one second");
+        let text = refused(|config| config.ttl_ms = 86_400_001);
+        assert_eq!(text, "ttl_ms = 86400001: must be at most 86400000 with this transport");
+        let ttl = EngineConfig::default().check_ttl("ttl", Duration::from_millis(30), CAN.ttl_max);
+        assert_eq!(ttl.unwrap_err().to_string(), "ttl = 30ms: must be at least 1s");
         assert!(refused(|config| config.restart_grace_ms = Some(60_000)).contains("leave it at 0"));
         assert!(
             refused(|config| config.fair_wait_ms = 9_999).starts_with("fair_wait_ms = 9999: must be 10000")

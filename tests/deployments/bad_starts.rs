@@ -33,7 +33,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "addresses = ['<server>']\npassword = { file = '/nowhere/secret' }",
-        "`password` file /nowhere/secret cannot be read: No such file or directory (os error 2); correct the path or its \
+        "`password` file /nowhere/secret cannot be read: No such file or directory; correct the path or its \
          rights",
     ),
     (
@@ -46,7 +46,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "addresses = ['<tls>']\ntls.ca = '/nowhere/ca.pem'",
-        "`tls.ca` /nowhere/ca.pem cannot be read: No such file or directory (os error 2); correct the path or its rights",
+        "`tls.ca` /nowhere/ca.pem cannot be read: No such file or directory; correct the path or its rights",
     ),
     (
         "addresses = ['<tls>']\ntls.ca = '<empty>'",
@@ -101,7 +101,7 @@ const UNAVAILABLE: &[(&str, &str)] = &[
     ),
     (
         "addresses = ['<tls>']",
-        "no server was ready within 2s: redis <tls>: cannot connect: Connection reset by peer (os error 104); check \
+        "no server was ready within 2s: redis <tls>: cannot connect: Connection reset by peer; check \
          `addresses`, and whether the server is up, and whether this is a port for TLS: then write [redis.tls], or \
          rediss://",
     ),
@@ -110,7 +110,7 @@ const UNAVAILABLE: &[(&str, &str)] = &[
     ("addresses = ['127.0.0.1:1']\ntopology = 'cluster'", NO_SERVER),
 ];
 
-const NO_SERVER: &str = "no server was ready within 2s: redis 127.0.0.1:1: cannot connect: Connection refused (os error 111); \
+const NO_SERVER: &str = "no server was ready within 2s: redis 127.0.0.1:1: cannot connect: Connection refused; \
                       check `addresses`, and whether the server is up";
 
 /// One server of each kind, and files. The names that stand for them, and what they are.

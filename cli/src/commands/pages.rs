@@ -9,6 +9,7 @@ use crate::{
     exit,
     failure::Failure,
     output::{Output, unwritable},
+    system_error::words,
 };
 
 pub(crate) fn completions(completions: &Completions, output: Output) -> Result<u8, Failure> {
@@ -22,7 +23,9 @@ pub(crate) fn man(man: &Man, output: Output) -> Result<u8, Failure> {
     match &man.dir {
         Some(dir) => fs::create_dir_all(dir)
             .and_then(|()| clap_mangen::generate_to(Arguments::command(), dir))
-            .map_err(|error| Failure::new(exit::OUTPUT, format!("--dir {}: {error}", dir.display())))?,
+            .map_err(|error| {
+                Failure::new(exit::OUTPUT, format!("--dir {}: {}", dir.display(), words(&error)))
+            })?,
         None => output.print(page().map_err(|error| unwritable(&error))?.trim_end())?,
     }
     Ok(exit::SUCCESS)

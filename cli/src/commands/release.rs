@@ -14,6 +14,7 @@ use crate::{
     output::Output,
     report::Report,
     servers,
+    system_error::words,
 };
 
 pub(crate) async fn release(
@@ -65,7 +66,7 @@ fn shape_of(look: &Look) -> Result<Shape, Failure> {
 
 /// Says what would happen, and asks.
 fn is_wanted(report: &Report) -> Result<bool, Failure> {
-    let unusable = |error: io::Error| Failure::new(exit::OUTPUT, format!("cannot ask: {error}"));
+    let unusable = |error: io::Error| Failure::new(exit::OUTPUT, format!("cannot ask: {}", words(&error)));
     let mut stderr = io::stderr().lock();
     write!(stderr, "{report}\n{WARNING}\nRelease it? Type yes: ")
         .and_then(|()| stderr.flush())

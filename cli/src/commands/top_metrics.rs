@@ -31,12 +31,14 @@ pub(crate) async fn top(top: Top, is_server_named: bool, output: Output) -> Resu
 }
 
 fn is_whole(found: &Hottest) -> Result<(), Failure> {
-    match found.not_read().first() {
-        None => Ok(()),
-        Some((address, error)) => {
-            Err(Failure::new(exit::UNAVAILABLE, format!("the list is incomplete: {address}: {error}")))
-        }
+    let not_read = found.not_read().len();
+    if not_read == 0 {
+        return Ok(());
     }
+    // The list itself names each of them with the cause.
+    let all = found.read() + not_read;
+    let text = format!("the list is incomplete: {not_read} of {all} processes could not be read");
+    Err(Failure::new(exit::UNAVAILABLE, text))
 }
 
 fn text(found: &Hottest, limit: usize) -> String {

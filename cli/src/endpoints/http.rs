@@ -8,6 +8,7 @@ use tokio::{
 };
 
 use super::Address;
+use crate::system_error::words;
 
 /// The body of the answer.
 ///
@@ -19,7 +20,7 @@ pub(super) async fn get(address: &Address) -> Result<String, String> {
 }
 
 async fn exchange(address: &Address) -> Result<String, String> {
-    let broken = |error: std::io::Error| format!("{error}; {CHECK}");
+    let broken = |error: std::io::Error| format!("{}; {CHECK}", words(&error));
     let mut stream = TcpStream::connect(address.socket()).await.map_err(broken)?;
     stream.write_all(request(address).as_bytes()).await.map_err(broken)?;
     let mut read = Vec::new();

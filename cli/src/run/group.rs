@@ -15,7 +15,7 @@ use rustix::{
 use tokio::process::Child;
 
 use super::process_table;
-use crate::{exit, failure::Failure};
+use crate::{exit, failure::Failure, system_error::words};
 
 /// A command that was started. Dropping it kills the whole group.
 pub(crate) struct Group {
@@ -120,5 +120,5 @@ impl Drop for Group {
 
 fn cannot_start(program: &std::ffi::OsStr, error: &io::Error) -> Failure {
     let code = if error.kind() == ErrorKind::NotFound { exit::NOT_FOUND } else { exit::CANNOT_START };
-    Failure::new(code, format!("the command {program:?} cannot be started: {error}"))
+    Failure::new(code, format!("the command {program:?} cannot be started: {}", words(error)))
 }

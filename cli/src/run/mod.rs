@@ -38,6 +38,7 @@ use crate::{
     output::Output,
     report::Report,
     servers,
+    system_error::words,
 };
 
 /// Runs the command under the lock, and returns its exit code.
@@ -48,8 +49,7 @@ pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> 
     check_permits(&run)?;
     let ttl = run.ttl.unwrap_or(configuration.engine.ttl());
     let plan = StopPlan::new(ttl, run.grace).map_err(|text| Failure::new(exit::USAGE, text))?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::new(exit::CANNOT_START, error.to_string()))?;
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::CANNOT_START, words(&error)))?;
     let engine = tokio::select! {
         signal = signals.end() => return Ok(exit::of_signal(signal.as_raw())),
         engine = servers::engine(configuration) => engine?,
@@ -123,7 +123,7 @@ async fn work(
 fn unguarded(error: io::Error) -> Failure {
     Failure::new(
         exit::CANNOT_START,
-        format!("the process that guards the command cannot be started: {error}"),
+        format!("the process that guards the command cannot be started: {}", words(&error)),
     )
 }
 

@@ -15,7 +15,7 @@ use super::{
     signals::Signals,
     stop_plan::{Step, StopPlan, View},
 };
-use crate::{exit, failure::Failure};
+use crate::{exit, failure::Failure, system_error::words};
 
 /// How a command has ended.
 pub(crate) struct Ended {
@@ -59,7 +59,7 @@ pub(crate) async fn supervise(
     let (loss, terminated, was_in_jeopardy) = (None, None, false);
     let looked = Clock::Boot.now();
     let mut supervision = Supervision { group, held, plan, news, loss, terminated, was_in_jeopardy, looked };
-    supervision.run(signals).await.map_err(|error| Failure::new(exit::CANNOT_START, error.to_string()))
+    supervision.run(signals).await.map_err(|error| Failure::new(exit::CANNOT_START, words(&error)))
 }
 
 impl Supervision<'_> {

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod password;
 mod settings;
+mod system_error;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_files;

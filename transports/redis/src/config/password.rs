@@ -7,6 +7,8 @@ use std::{
 
 use serde::Deserialize;
 
+use super::system_error::words;
+
 /// The source of a password. A file or variable is read again at each connect, so the password can be rotated.
 ///
 /// In a configuration file: `"the password"`, `{ file = "/run/secrets/redis" }` or `{ env = "REDIS_PASSWORD" }`.
@@ -80,7 +82,8 @@ impl Secret {
 
 fn read_file(setting: &str, path: &Path) -> Result<String, String> {
     let fault = |error| {
-        format!("`{setting}` file {} cannot be read: {error}; correct the path or its rights", path.display())
+        let (path, why) = (path.display(), words(&error));
+        format!("`{setting}` file {path} cannot be read: {why}; correct the path or its rights")
     };
     Ok(std::fs::read_to_string(path).map_err(fault)?.trim_end().to_owned())
 }

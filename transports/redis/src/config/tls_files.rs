@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 
-use super::tls::TlsConfig;
+use super::{system_error::words, tls::TlsConfig};
 
 /// Whether a certificate can bear this name.
 pub(super) fn is_server_name(name: &str) -> bool {
@@ -102,7 +102,8 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
 
 fn contents(setting: &str, file: &Path) -> Result<Vec<u8>, String> {
     let fault = |error| {
-        format!("`{setting}` {} cannot be read: {error}; correct the path or its rights", file.display())
+        let (file, why) = (file.display(), words(&error));
+        format!("`{setting}` {file} cannot be read: {why}; correct the path or its rights")
     };
     fs::read(file).map_err(fault)
 }

@@ -3,13 +3,12 @@
 //! The details are the `Debug` text of an error of the operating system or of TLS: fred keeps nothing else, and the table
 //! of TLS errors looks there. The readable message is a part of that text.
 
-/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` becomes `Connection refused (os error
-/// 111)`, and `Custom { kind: InvalidData, error: "some text" }` becomes `some text`.
+/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` becomes `Connection refused`, and
+/// `Custom { kind: InvalidData, error: "some text" }` becomes `some text`.
 pub(super) fn plain(details: &str) -> String {
-    let message = || details.split_once("message: \"").and_then(|(_, rest)| rest.rsplit_once('"'));
-    let code = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once(','));
-    if let (Some((code, _)), Some((message, _))) = (code(), message()) {
-        return format!("{message} (os error {code})");
+    let of_system = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once("message: \""));
+    if let Some((message, _)) = of_system().and_then(|(_, rest)| rest.rsplit_once('"')) {
+        return message.to_owned();
     }
     if let Some((_, why)) =
         details.trim_end_matches("\" }").split_once("failed to lookup address information: ")
@@ -29,7 +28,7 @@ mod tests {
         for (details, expected) in [
             (
                 "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
-                "Connection refused (os error 111)",
+                "Connection refused",
             ),
             (
                 "Custom { kind: Uncategorized, error: \"failed to lookup address information: Name or service not known\" }",

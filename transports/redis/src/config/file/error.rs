@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use super::super::system_error::words;
+
 /// Why a configuration file cannot be used: file, line, column, key, value and remedy. The error never shows a
 /// password or the value of a `${NAME}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +20,8 @@ pub struct ConfigFileError {
 
 impl ConfigFileError {
     pub(super) fn unreadable(name: &str, error: &io::Error) -> Self {
-        let remedy =
-            format!("cannot be read: {error}; correct the path, its rights, or its encoding (UTF-8)");
+        let why = words(error);
+        let remedy = format!("cannot be read: {why}; correct the path, its rights, or its encoding (UTF-8)");
         Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
     }
 

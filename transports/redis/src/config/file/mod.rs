@@ -53,7 +53,8 @@ use crate::RedisTransport;
 /// An environment variable `LEASEHOLD_<SECTION>__<KEY>` overrides a setting: `LEASEHOLD_ENGINE__TTL_MS=20000`,
 /// `LEASEHOLD_REDIS__TLS__CA=/etc/ssl/ca.pem`, `LEASEHOLD_REDIS__PASSWORD__FILE=/run/secrets/redis`. A list has commas:
 /// `LEASEHOLD_REDIS__ADDRESSES=a:6379,b:6379`. `{}` is an empty section: `LEASEHOLD_REDIS__TLS={}`. An empty variable is as
-/// one that is not set. Variables cannot set `classes` and `address_map`.
+/// one that is not set. Variables cannot set `classes` and `address_map`. A variable that nearly names a setting is refused,
+/// unless the file names it: `LEASEHOLD_TTL_MS`, `LEASEHOLD_ENGINE_TTL_MS`.
 ///
 /// # Examples
 /// ```no_run
@@ -159,6 +160,7 @@ impl Environment<'_> {
 fn root(text: &str, folder: Option<&Path>, environment: &Environment<'_>) -> Result<Node, Fault> {
     let mut root = Node::parse(text, environment.variables)?;
     folder.into_iter().for_each(|folder| root.begin_paths_at(folder));
+    overrides::refuse_near_misses(&environment.all, text)?;
     overrides::of(environment.all.clone()).into_iter().try_for_each(|one| one.apply(&mut root))?;
     Ok(root)
 }

@@ -2,13 +2,15 @@
 //!
 //! `LEASEHOLD_<SECTION>__<KEY>`, in upper case: `LEASEHOLD_ENGINE__TTL_MS` is `ttl_ms` of `[engine]`, and
 //! `LEASEHOLD_REDIS__TLS__CA` is `ca` of `[redis.tls]`. Every variable whose name begins with `LEASEHOLD_` and has `__` in
-//! it is such a setting, so a misspelt one is refused. An empty one is as one that is not set.
+//! it is such a setting, so a misspelt one is refused. So is one that has a setting's name without the section, or with
+//! `_` in place of `__`. An empty one is as one that is not set.
 
 use std::ffi::OsString;
 
 use super::{
-    fault::Fault,
-    node::{Content, Node},
+    fault::{Fault, Subject},
+    keys,
+    node::{Content, Node, is_secret},
 };
 
 /// A variable that sets one setting.
@@ -25,6 +27,34 @@ pub(super) fn of(environment: impl IntoIterator<Item = (OsString, OsString)>) ->
     let mut found: Vec<_> = environment.into_iter().filter_map(Override::of).collect();
     found.sort_by(|a, b| a.variable.cmp(&b.variable));
     found
+}
+
+/// Refuses a variable that was probably meant to override a setting: its name has the key without the section, or one `_`
+/// in place of the two between them. One that the file names is for `${NAME}` or `{ env = "NAME" }`.
+///
+/// # Errors
+/// The first such variable by name, and the variable that was probably meant.
+pub(super) fn refuse_near_misses(environment: &[(OsString, OsString)], text: &str) -> Result<(), Fault> {
+    let set = environment.iter().filter(|(_, value)| !value.is_empty()).filter_map(|(name, _)| name.to_str());
+    let missed = set.filter(|name| !text.contains(name)).filter_map(|name| Some((name, meant(name)?)));
+    let Some((variable, key)) = missed.min() else { return Ok(()) };
+    let remedy = format!("it sets nothing; the variable of `{key}` is {}", variable_of(&key));
+    let subject = Subject { offset: 0, variable: Some(variable.into()), key: None, value: None };
+    Err(subject.refused(remedy))
+}
+
+/// The full key that the variable nearly names. Passwords are left out: variables with such names are often set for other
+/// programs, and a password that is missing is told at the first connect.
+fn meant(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix(PREFIX).filter(|name| !name.contains(BETWEEN))?.to_ascii_lowercase();
+    let is_meant = |section: &str, key: &str| {
+        let is_whole = name == format!("{}_{key}", section.replace('.', "_"));
+        !is_secret(key) && (is_whole || (!section.contains('.') && name == key))
+    };
+    keys::sections().into_iter().find_map(|(section, keys)| {
+        let key = keys.iter().find(|key| is_meant(section, key))?;
+        Some(format!("{section}.{key}"))
+    })
 }
 
 /// The variable of a full key.

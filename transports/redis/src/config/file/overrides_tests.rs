@@ -84,7 +84,7 @@ fn a_file_that_is_read_has_its_paths_begin_at_its_folder() {
 fn a_bad_variable_is_named_with_its_setting_value_and_remedy() {
     for (variable, value, expected) in [
         ("ENGINE__TTL_MS", "soon", "`engine.ttl_ms` is \"soon\": give a whole number, 0 or more"),
-        ("ENGINE__TTL_MS", "10", "`engine.ttl_ms` is \"10\": must be at least 1s"),
+        ("ENGINE__TTL_MS", "10", "`engine.ttl_ms` is \"10\": must be at least 1000, one second"),
         ("ENGINE__TLT_MS", "9", "`engine.tlt_ms` is \"9\": no such key; did you mean `ttl_ms`?"),
         ("REDIS__PASWORD", "hunter2", "`redis.pasword` is ***: no such key; did you mean `password`?"),
         ("REDIS__SECRET", "hunter2", "`redis.secret` is ***: no such key; "),
@@ -103,6 +103,31 @@ fn a_bad_variable_is_named_with_its_setting_value_and_remedy() {
         let variable = format!("LEASEHOLD_{variable}");
         let said = read(FILE, &[(&variable, value)]).expect_err(&variable);
         assert!(said.starts_with(&format!("{variable}: {expected}")), "{said}");
+    }
+}
+
+#[test]
+fn a_variable_that_nearly_names_a_setting_is_refused_unless_the_file_names_it() {
+    for (variable, meant) in [
+        ("LEASEHOLD_TTL_MS", "`engine.ttl_ms` is LEASEHOLD_ENGINE__TTL_MS"),
+        ("LEASEHOLD_ENGINE_TTL_MS", "`engine.ttl_ms` is LEASEHOLD_ENGINE__TTL_MS"),
+        ("LEASEHOLD_ADDRESSES", "`redis.addresses` is LEASEHOLD_REDIS__ADDRESSES"),
+        ("LEASEHOLD_REDIS_TLS_CA", "`redis.tls.ca` is LEASEHOLD_REDIS__TLS__CA"),
+        ("LEASEHOLD_REDIS_SENTINEL_TLS_CA", "`redis.sentinel_tls.ca` is LEASEHOLD_REDIS__SENTINEL_TLS__CA"),
+    ] {
+        let said = read(FILE, &[(variable, "9")]).unwrap_err();
+        assert_eq!(said, format!("{variable}: it sets nothing; the variable of {meant}"));
+        assert_eq!(read(FILE, &[(variable, "")]).unwrap().engine.ttl_ms, 20_000);
+        read(&format!("# {variable}\n{FILE}"), &[(variable, "9")]).unwrap();
+    }
+}
+
+#[test]
+fn other_variables_of_the_program_and_passwords_are_no_near_misses() {
+    let others =
+        ["CONFIG", "URL", "NAME", "TOKEN", "DEADLINE", "GUARD", "FAULT", "PASSWORD", "REDIS_PASSWORD", "CA"];
+    for other in others {
+        read(FILE, &[(&format!("LEASEHOLD_{other}"), "hunter2")]).unwrap();
     }
 }
 
