@@ -1,10 +1,15 @@
 //! A grant that its caller does not take: the future of the call is alive and is not polled.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
+use leasehold::{Engine, EngineConfig, Lock};
 use leasehold_memory::MemoryTransport;
+use leasehold_tests::changed;
 
-use crate::fixture::{Traffic, What, breathe, engine, millis, now, pass, poll_once, seconds, timed};
+use crate::fixture::{
+    Fixture, Traffic, What, breathe, engine, fixture, ground_with, millis, now, pass, poll_once, seconds,
+    settles_within, timed,
+};
 
 #[tokio::test(start_paused = true)]
 async fn s7_a_grant_that_is_not_taken_is_not_renewed_and_ends_at_its_deadline() {
@@ -43,4 +48,139 @@ async fn a_grant_that_is_taken_late_is_renewed_at_once() {
     assert!(lease.remaining() > seconds(28));
     pass(seconds(100)).await;
     assert!(lease.is_held());
+}
+
+/// How long a caller may leave its grant while others of its engine wait.
+const UNTAKEN_MAX: Duration = millis(200);
+
+/// Locks of each kind that one caller holds at a time.
+fn locks(engine: &Engine) -> [Lock; 5] {
+    [
+        engine.lock("plain"),
+        engine.fenced_lock("fenced"),
+        engine.spin_lock("spin"),
+        engine.fair_lock("fair"),
+        engine.rw_lock("write").write(),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_task_that_waits_for_a_lock_twice_gets_it_whichever_future_it_polls() {
+    let fixture = fixture().await;
+    for lock in locks(&fixture.engine) {
+        let held = lock.acquire().await.unwrap();
+        let mut first = pin!(lock.acquire());
+        assert!(poll_once(&mut first.as_mut()).await.is_none());
+        held.release().await.unwrap();
+        // As a `select!` whose other branch wants the same lock: `first` is alive, and not polled.
+        let (second, took) = timed(lock.acquire()).await;
+        // A spin lock's release does not say whether others listen, so the engine stands back for them.
+        assert!(took >= UNTAKEN_MAX && took <= UNTAKEN_MAX + millis(3), "{took:?}");
+        second.unwrap().release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
+    }
+    let counts = fixture.heard.counts();
+    assert_eq!((counts.without_caller, fixture.engine.snapshot().lost), (5, 0));
+    fixture.settles_within(seconds(1)).await;
+}
+
+/// A caller whose future is polled only once, and one behind it. Returns when the second one got the lock, counted from
+/// the release before.
+async fn behind_who_does_not_take(fixture: &Fixture) -> Duration {
+    let lock = fixture.engine.lock("a");
+    let held = lock.acquire().await.unwrap();
+    let mut first = pin!(lock.acquire());
+    assert!(poll_once(&mut first.as_mut()).await.is_none());
+    let second = tokio::spawn(lock.acquire());
+    breathe().await;
+    held.release().await.unwrap();
+    let (second, took) = timed(second).await;
+    let second = second.unwrap().unwrap();
+    assert!(poll_once(&mut first.as_mut()).await.is_none(), "queued again");
+    second.release().await.unwrap();
+    assert!(first.await.unwrap().is_held());
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_grant_that_is_not_taken_is_with_the_next_caller_after_200_ms_handed_off_or_not() {
+    let handed = fixture().await;
+    assert_eq!(behind_who_does_not_take(&handed).await, UNTAKEN_MAX);
+    handed.settles_within(seconds(1)).await;
+    let config = changed(EngineConfig::default(), |new| new.hand_offs_max = 0);
+    let granted = ground_with(|builder| builder.config(config)).await;
+    assert_eq!(behind_who_does_not_take(&granted).await, UNTAKEN_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_who_comes_later_waits_only_for_the_rest_of_the_time() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
+    let mut first = pin!(lock.acquire());
+    assert!(poll_once(&mut first.as_mut()).await.is_none());
+    pass(seconds(5)).await;
+    let (second, took) = timed(lock.acquire()).await;
+    assert_eq!(took, Duration::ZERO);
+    drop(second.unwrap());
+    assert!(first.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_taken_in_time_stays_with_its_holder() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
+    let mut first = pin!(lock.acquire());
+    assert!(poll_once(&mut first.as_mut()).await.is_none());
+    let second = tokio::spawn(lock.acquire());
+    pass(UNTAKEN_MAX - millis(1)).await;
+    let lease = first.await.unwrap();
+    pass(seconds(60)).await;
+    assert!(lease.is_held() && !second.is_finished());
+    assert_eq!(fixture.heard.counts().without_caller, 0);
+}
+
+/// Callers that are polled this long after they are woken, as those of a runtime with too much work.
+fn slow_callers(engine: &Engine, callers: usize, delay: Duration) -> Vec<tokio::task::JoinHandle<()>> {
+    let slow = |_| {
+        let acquire = engine.lock("a").acquire();
+        tokio::spawn(async move {
+            let mut acquire = pin!(acquire);
+            let lease = loop {
+                match poll_once(&mut acquire).await {
+                    Some(lease) => break lease.unwrap(),
+                    None => pass(delay).await,
+                }
+            };
+            lease.release().await.unwrap();
+        })
+    };
+    (0..callers).map(slow).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_are_polled_late_all_get_the_lock_in_the_end() {
+    for delay in [millis(150), millis(450), millis(1_700)] {
+        let fixture = fixture().await;
+        let began = now();
+        for caller in slow_callers(&fixture.engine, 20, delay) {
+            caller.await.unwrap();
+        }
+        assert!(now() - began <= seconds(60), "{delay:?}: {:?}", now() - began);
+        settles_within(&fixture.engine, seconds(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_grant_in_a_row_that_is_not_taken_doubles_the_time_of_the_next() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.lock("a");
+    for _ in 0..2 {
+        let mut sleepers: Vec<_> = (0..3).map(|_| Box::pin(lock.acquire())).collect();
+        for sleeper in &mut sleepers {
+            assert!(poll_once(&mut sleeper.as_mut()).await.is_none());
+        }
+        let (awake, took) = timed(lock.acquire()).await;
+        assert_eq!(took, millis(200 + 400 + 800));
+        awake.unwrap().release().await.unwrap(); // taken: the next one has 200 ms again
+    }
 }

@@ -9,13 +9,14 @@ use std::{
 use crate::{markdown, sources::root};
 
 /// The sites that a page may name; each was read, and is not the address of this project.
-const SITES: [&str; 6] = [
-    "antirez.com",          // the discussion of Redlock
-    REDISSON,               // its issues
-    "martin.kleppmann.com", // fencing
-    "redis.io",             // Redlock
-    "redisson.pro",         // what its paid edition has
-    "semver.org",           // versions
+const SITES: [&str; 7] = [
+    "antirez.com",               // the discussion of Redlock
+    REDISSON,                    // its issues
+    "martin.kleppmann.com",      // fencing
+    "redis.io",                  // Redlock
+    "redisson.pro",              // what its paid edition has
+    "rfd.shared.oxide.computer", // futures that are not polled
+    "semver.org",                // versions
 ];
 
 /// The Markdown pages of the checkout, built files left out.

@@ -98,7 +98,8 @@ OUTCOMES = [
     ),
     lines(
         "Grants without a caller",
-        "Grants that found no waiting caller and were given back. Many: waits end just before the grant.",
+        "Grants that no caller took, and that were given back. Many: waits end just before the grant, or futures of acquire are "
+        "alive and not polled for more than 200 ms.",
         [series("sum(rate(leasehold_grants_without_caller_total{@process}[@rate]))", "given back")],
         unit="ops",
         colours={"given back": colours.LATE},

@@ -21,9 +21,9 @@ use crate::{
     guard,
     inner::Inner,
     key::LockKey,
-    lease::unconfirmed_owner::UnconfirmedOwner,
+    lease::{shared::LeaseCore, unconfirmed_owner::UnconfirmedOwner},
     metrics::EngineEvent,
-    release::reconcile,
+    release::{end, reconcile},
     transport::{Outcome, TransportError},
 };
 
@@ -97,6 +97,7 @@ async fn drive(mut guard: DrainGuard, mut permit: Option<Permit>, begin: Begin) 
             }
             Todo::Listen => cursor = inner.calls.lane().map(|lane| WatchCursor::new(lane.watch(&key))),
             Todo::Wait(until, poke) => woken = Box::pin(wait(&inner, until, &poke, cursor.as_mut())).await,
+            Todo::TakeBack(lease) => end::take_back(&inner, &lease),
             Todo::Rest => return guard.disarm(),
         }
     }
@@ -118,6 +119,8 @@ pub(super) enum Todo {
     AwaitPermit(Instant, Option<Instant>, Arc<Notify>),
     Listen,
     Wait(Option<Instant>, Arc<Notify>),
+    /// Release this grant, which no caller takes.
+    TakeBack(Arc<LeaseCore>),
     Rest,
 }
 
@@ -179,6 +182,7 @@ fn todo(inner: &Inner, slot: &mut Slot, step: Step, listens: bool, now: Instant)
         }
         Step::Wait { watch: true, .. } if !listens && inner.calls.is_open() => Todo::Listen,
         Step::Wait { until, .. } => Todo::Wait(until, slot.poke.get_or_insert_default().clone()),
+        Step::TakeBack(lease) => Todo::TakeBack(lease),
         Step::Rest => {
             slot.handle_rest();
             Todo::Rest

@@ -23,6 +23,7 @@ use crate::{
     inner::Inner,
     key::LockKey,
     metrics::{self, AskAnswer, AskCause, EngineEvent, LockEvent, Operation},
+    release::end,
     transport::{Call, HoldKind, Op, Outcome, PlaceTerms, TransportError},
 };
 
@@ -70,6 +71,7 @@ impl FairDriver {
             if self.carry_out(plan) {
                 return self.armed = false;
             }
+            let until = until.into_iter().chain(self.look_at_grant()).min();
             retry = retry_since.and_then(|since| retry.take().or_else(|| Some(self.permit(since))));
             tokio::select! {
                 biased;
@@ -112,6 +114,16 @@ impl FairDriver {
         });
         dismiss(inner, leaving);
         (plan, poke)
+    }
+
+    // Releases a grant that no caller takes. Returns when to look at one next.
+    fn look_at_grant(&self) -> Option<Instant> {
+        let (inner, now) = (&self.inner, self.inner.clock.now());
+        let (overdue, next) = inner
+            .table
+            .with(&self.key, |slot| (slot.entry.overdue_grant(now).cloned(), slot.entry.next_look(now)));
+        overdue.into_iter().for_each(|lease| end::take_back(inner, &lease));
+        next
     }
 
     // Returns whether nothing is left to do.

@@ -281,7 +281,9 @@ impl Lock {
     /// engine is shutting down or has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future removes the caller from the queue. If a lease was granted meanwhile, the engine releases it.
+    /// Dropping the future removes the caller from the queue. If a lease was granted meanwhile, the engine releases it. If the
+    /// future is alive and not polled, callers of this engine behind it wait 200 ms longer
+    /// ([waiting](crate::guide::waiting)).
     ///
     /// # Examples
     /// ```

@@ -264,6 +264,15 @@ impl LeaseCore {
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).is_ok()
     }
 
+    /// Ends the lease as released if no holder has taken it. `false`: a holder has taken it, or it has ended.
+    pub(crate) fn end_untaken(&self) -> bool {
+        let end = |old: u16| {
+            let is_untaken = old & TAKEN == 0 && old & PHASE <= JEOPARDY;
+            is_untaken.then_some(old & MARKS | RELEASED)
+        };
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).is_ok()
+    }
+
     /// From now on the grant is not handed off: a renewal of it is about to be sent, or its key is about to be deleted.
     /// `false`: the lease has ended.
     pub(crate) fn forbid_hand_off(&self) -> bool {
@@ -643,6 +652,17 @@ pub(crate) mod tests {
         lease.confirm(at(3), Duration::from_secs(10));
         assert!(lease.release() && lease.was_taken());
         assert_eq!(lease.take(at(4)), Taken::TooLate);
+    }
+
+    #[test]
+    fn s7_a_lease_that_was_taken_back_is_not_taken_and_one_that_was_taken_is_not_taken_back() {
+        let (back, taken) = (core("a", TERMS, at(0)), core("b", TERMS, at(0)));
+        assert!(back.end_untaken() && !back.end_untaken() && !back.release());
+        assert_eq!((back.take(at(1)), back.loss(), back.was_taken()), (Taken::TooLate, None, false));
+        assert_eq!(
+            (taken.take(at(1)), taken.end_untaken(), taken.is_held(at(2))),
+            (Taken::First, false, true)
+        );
     }
 
     #[test]

@@ -261,7 +261,7 @@ pub(crate) const ACQUIRE_ATTEMPTS: Descriptor = counter(
 pub(crate) const GRANTS_WITHOUT_CALLER: Descriptor = counter(
     "leasehold_grants_without_caller_total",
     &[],
-    "Grants that found no waiting caller and were given back.",
+    "Grants that no caller took, and that were given back.",
 );
 pub(crate) const COMPOSITION_ACQUIRES: Descriptor = counter(
     "leasehold_composition_acquire_total",

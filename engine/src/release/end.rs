@@ -42,6 +42,14 @@ pub(crate) fn give_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKi
     }
 }
 
+/// Releases a grant that no caller has taken, because others of this engine wait behind it. Does nothing if a caller has taken
+/// it meanwhile.
+pub(crate) fn take_back(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) {
+    if let Some(ended) = hold::end_untaken(inner, lease) {
+        drop(send_release(inner, lease, ended, ReleasedBy::ByCall));
+    }
+}
+
 /// Gives back one hold. The receipt gets the answer; a release that has begun goes on if the receipt is dropped.
 pub(crate) fn release(
     inner: &Arc<Inner>,

@@ -86,6 +86,19 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
     end_hold
 }
 
+/// Ends a lease that no caller has taken. `None`: a caller has taken it, or it has ended.
+pub(super) fn end_untaken(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> Option<Ended> {
+    let now = inner.clock.now();
+    inner.table.with(&lease.key, |slot| {
+        if !slot.entry.end_untaken(lease) {
+            return None;
+        }
+        slot.entry.handle_local_release(lease, now, slot.subscribed, inner.round_trip());
+        let under_way = ReleaseInProgress::begin(inner, lease, slot).counts(now);
+        Some(Ended { under_way, at: now, waiting: slot.poke.clone() })
+    })
+}
+
 // Hands the grant of a lease whose last hold has ended off, if the next caller of this engine may have it.
 fn hand_off(
     inner: &Inner,

@@ -12,6 +12,7 @@
 //!   definite answer, by the last definite answer as far as it counts for a caller that only tries, or by a lease of
 //!   this engine. The caller leaves once there is such an answer or an unanswered ask for it, at the latest one command
 //!   timeout after its wait.
+//! - A grant that no caller takes is released to the server after a while, if others wait behind it.
 //! - `unavailable_after` counts from the first send without a definite answer, but for each caller not before it
 //!   joined.
 //!
@@ -27,6 +28,7 @@ mod pace;
 mod spin;
 mod step;
 mod timeouts;
+mod untaken;
 
 use std::sync::Arc;
 
@@ -92,6 +94,8 @@ pub(crate) struct Entry<S> {
     unclear: Option<Unclear>,
     failures: u32,
     spin_pause: SpinPause,
+    /// How many grants in a row were released because no caller took them.
+    untaken_in_a_row: u8,
     fairness: Fairness,
 }
 
@@ -114,6 +118,7 @@ impl<S> Default for Entry<S> {
             unclear: None,
             failures: 0,
             spin_pause: SpinPause::default(),
+            untaken_in_a_row: 0,
             fairness: Fairness::default(),
         }
     }
@@ -202,6 +207,7 @@ impl<S> Entry<S> {
             unclear,
             failures,
             spin_pause,
+            untaken_in_a_row,
             fairness,
         } = self;
         callers.clear();
@@ -209,7 +215,7 @@ impl<S> Entry<S> {
         (*lost, *attempt, *last_held, *held_after, *asked) = (Vec::new(), None, None, None, None);
         (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
         (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
-        (*spin_pause, *fairness) = (SpinPause::default(), Fairness::default());
+        (*spin_pause, *untaken_in_a_row, *fairness) = (SpinPause::default(), 0, Fairness::default());
     }
 
     /// The lease that holds the key, if [`Self::hold`] would make an equal entry from it: no caller waits, nothing
@@ -217,7 +223,7 @@ impl<S> Entry<S> {
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
         let held = self.grants.only()?;
         let is_quiet = self.is_idle_but_for_a_lease()
-            && (self.follow_up, self.failures) == (None, 0)
+            && (self.follow_up, self.failures, self.untaken_in_a_row) == (None, 0, 0)
             && !(self.last_held.is_some() || self.standing_back || self.warned_no_expiry)
             && self.unclear.is_none()
             && self.fairness == Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);

@@ -72,6 +72,10 @@ struct Bounds {
     reserves_anew: bool,
     /// A fault: the server moves the counter by one.
     reserves_nothing: bool,
+    /// How many grants their callers do not take at first, because their futures are not polled.
+    untaken: u32,
+    /// The driver wakes up to look at a grant. It does so always; without it a grant that is not taken is a fault.
+    looks: bool,
 }
 
 const SMALL: Bounds = Bounds {
@@ -94,6 +98,8 @@ const SMALL: Bounds = Bounds {
     all_fenced: false,
     reserves_anew: false,
     reserves_nothing: false,
+    untaken: 0,
+    looks: false,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,10 +149,12 @@ enum Action {
     SubscriptionTakesEffect,
     NoteArrives,
     NoticesAreCut,
+    OurHolderTakes,
     OurHolderReleases,
     OurHoldVanishes,
     OurLossIsNoticed,
     ShortWaitEnds,
+    SleeperComesBack,
     TryComes,
     ZeroWaitComes,
     HeadDeparts,
@@ -199,6 +207,8 @@ struct World {
     abandoned: usize,
     /// Nothing has woken the driver since it began to wait.
     sleeps: bool,
+    /// The callers whose grants were taken back, and that were not polled since.
+    sleepers: u32,
     /// The server's counter of tokens, and the highest token that a holder had.
     counter: u64,
     highest: u64,
@@ -229,11 +239,12 @@ impl World {
             zero_waits: Vec::new(),
             abandoned: 0,
             sleeps: false,
+            sleepers: 0,
             counter: 9,
             highest: 9,
         };
         for _ in 0..bounds.callers {
-            world.join(Patience::Wait(None));
+            world.join(Patience::Wait(None), false);
         }
         world.drive();
         world
@@ -243,7 +254,7 @@ impl World {
         Pace { hand_offs_max: self.bounds.hand_offs, ..PACE }
     }
 
-    fn join(&mut self, patience: Patience) {
+    fn join(&mut self, patience: Patience, ahead: bool) {
         self.next_caller += 1;
         let terms = Terms {
             kind: if self.bounds.ignores_kinds {
@@ -259,7 +270,7 @@ impl World {
         let id = CallerId(self.next_caller);
         let caller =
             Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () };
-        let wakes = self.entry.join(caller, false);
+        let wakes = self.entry.join(caller, ahead);
         self.sleeps = !wakes && matches!(self.driver, Driver::Waiting(_));
     }
 
@@ -297,15 +308,22 @@ impl World {
             Action::SubscriptionTakesEffect => self.subscription == Subscription::Requested,
             Action::NoteArrives => !self.notes.is_empty(),
             Action::NoticesAreCut => self.subscription == Subscription::InForce && self.bounds.cuts > 0,
-            Action::OurHolderReleases => !self.entry.grants.is_empty(),
+            Action::OurHolderTakes => self.untaken().is_some(),
+            Action::OurHolderReleases => !self.entry.grants.is_empty() && self.untaken().is_none(),
             Action::OurHoldVanishes => self.bounds.deletions > 0 && self.holds_on_server(),
             Action::OurLossIsNoticed => !self.entry.grants.is_empty() && !self.holds_on_server(),
             Action::ShortWaitEnds => self.short_wait().is_some(),
+            Action::SleeperComesBack => self.sleepers > 0,
             Action::TryComes => self.bounds.tries > 0,
             Action::ZeroWaitComes => self.bounds.zero_waits > 0,
             Action::HeadDeparts => self.bounds.departures > 0 && !self.entry.callers.is_empty(),
         };
         ACTIONS.into_iter().filter(may).collect()
+    }
+
+    /// The lease that no caller has taken.
+    fn untaken(&self) -> Option<&Arc<LeaseCore>> {
+        self.entry.only_lease().filter(|lease| !lease.was_taken())
     }
 
     fn holds_on_server(&self) -> bool {
@@ -349,6 +367,9 @@ impl World {
                 self.watch.in_force = false;
                 self.subscription = Subscription::Requested;
             }
+            Action::OurHolderTakes => {
+                self.untaken().unwrap().take(self.now);
+            }
             Action::OurHolderReleases => self.release(),
             Action::OurHoldVanishes => {
                 self.bounds.deletions -= 1;
@@ -360,16 +381,20 @@ impl World {
                 self.entry.handle_local_loss(&lease, self.now, PACE.round_trip);
             }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
+            Action::SleeperComesBack => {
+                self.sleepers -= 1;
+                self.join(Patience::Wait(None), true);
+            }
             Action::TryComes => {
                 self.bounds.tries -= 1;
                 if !self.entry.is_known_held(HoldKind::Exclusive, self.now) {
-                    self.join(Patience::Try);
+                    self.join(Patience::Try, false);
                 }
             }
             Action::ZeroWaitComes => {
                 self.bounds.zero_waits -= 1;
                 let heard_held = self.is_known_held();
-                self.join(Patience::Wait(Some(self.now)));
+                self.join(Patience::Wait(Some(self.now)), false);
                 let id = CallerId(self.next_caller);
                 self.zero_waits.push(ZeroWait { id, came_at: self.asks, heard_held, asked: false });
             }
@@ -491,6 +516,10 @@ impl World {
         let lease = LeaseCore::new(key, grant.receiver.terms, grant.granted, grant.open, 1);
         let lease = Arc::new(lease);
         self.check_token(&lease);
+        match self.bounds.untaken.checked_sub(1) {
+            Some(left) => self.bounds.untaken = left,
+            None => assert_eq!(lease.take(self.now), crate::lease::shared::Taken::First),
+        }
         if self.bounds.jeopardy {
             lease.enter_jeopardy();
         }
@@ -521,7 +550,6 @@ impl World {
 
     fn release(&mut self) {
         let lease = self.entry.only_lease().unwrap().clone();
-        lease.take(self.now);
         if let Some(grant) = self.entry.hand_off(&lease, self.now, self.bounds.hand_offs, |()| false) {
             self.zero_waits.retain(|caller| caller.id != grant.receiver.id);
             self.sleeps = self.entry.is_wanted();
@@ -551,8 +579,10 @@ impl World {
             self.close(closing);
             match step {
                 Step::Ask(ask) => self.send(ask),
+                Step::TakeBack(lease) => self.take_back(&lease),
                 Step::Wait { until, watch } => {
-                    self.driver = Driver::Waiting(until);
+                    let look = self.entry.next_look(self.now).filter(|_| !self.bounds.looks);
+                    self.driver = Driver::Waiting(until.filter(|until| Some(*until) != look));
                     if self.set_watch(watch) {
                         continue;
                     }
@@ -565,6 +595,14 @@ impl World {
                 }
             }
         }
+    }
+
+    fn take_back(&mut self, lease: &Arc<LeaseCore>) {
+        assert!(self.entry.end_untaken(lease) && !self.entry.callers.is_empty());
+        let subscribed = self.seen.is_some() && self.watch.in_force;
+        self.entry.handle_local_release(lease, self.now, subscribed, PACE.round_trip);
+        self.commands.push_back(Command::Release(lease.owner));
+        self.sleepers += 1;
     }
 
     fn send(&mut self, ask: Ask) {
@@ -636,6 +674,11 @@ impl World {
             self.zero_waits
         );
         assert!(!(polls && self.hold == Hold::Free), "a caller waits for a free lock");
+        let stands_still = self.untaken().is_some() && self.short_wait().is_none();
+        assert!(
+            !stands_still || self.entry.callers.is_empty(),
+            "callers wait for who does not take the lock"
+        );
         if let Hold::Ours(owner) = self.hold {
             let wanted = self.entry.only_lease().is_some_and(|lease| lease.owner == owner)
                 || self.entry.attempt.as_ref().is_some_and(|attempt| attempt.owner == owner);
@@ -648,6 +691,7 @@ impl World {
         let Entry { callers, attempt, next_ask, cause, last_held, standing_back, follow_up, .. } =
             &self.entry;
         let Entry { unclear, failures, fairness, grants, asked, asking, held_after, .. } = &self.entry;
+        let granted = grants.only().filter(|_| self.bounds.looks).map(|it| it.lease.granted_at);
         let came = self.entry.callers.came();
         let since = |coming: u64| came - coming;
         let known = (since(*asking), asked.map(since), held_after.map(since));
@@ -690,13 +734,14 @@ impl World {
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
                 (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
                 (known, zero_waits.collect::<Vec<_>>()),
+                (granted, self.untaken().is_some(), self.sleepers, self.entry.untaken_in_a_row),
                 (self.bounds, self.owners.len(), 2 * self.hints - self.asks_by_hint),
             )
         )
     }
 }
 
-const ACTIONS: [Action; 17] = [
+const ACTIONS: [Action; 19] = [
     Action::CloserSends,
     Action::ServerTakesCommand,
     Action::AnswerArrives,
@@ -707,10 +752,12 @@ const ACTIONS: [Action; 17] = [
     Action::SubscriptionTakesEffect,
     Action::NoteArrives,
     Action::NoticesAreCut,
+    Action::OurHolderTakes,
     Action::OurHolderReleases,
     Action::OurHoldVanishes,
     Action::OurLossIsNoticed,
     Action::ShortWaitEnds,
+    Action::SleeperComesBack,
     Action::TryComes,
     Action::ZeroWaitComes,
     Action::HeadDeparts,
@@ -847,4 +894,26 @@ fn a_repeat_that_reserves_another_number_of_tokens_is_found() {
 #[should_panic(expected = "reserves_nothing: true")]
 fn a_server_that_reserves_no_tokens_is_found() {
     explore(Bounds { callers: 3, reserves_nothing: true, ..FENCED_GRANTS });
+}
+
+const UNTAKEN: Bounds = Bounds { untaken: 1, looks: true, cuts: 0, foreign_takes: 1, ..SMALL };
+
+#[test]
+fn l2_nobody_waits_for_who_does_not_take_the_lock_whatever_the_order_of_events() {
+    explore_habits(UNTAKEN);
+    explore_habits(Bounds { untaken: 2, foreign_takes: 0, ..UNTAKEN });
+    explore_habits(Bounds { departures: 1, foreign_takes: 0, ..UNTAKEN });
+    explore_habits(Bounds { timeouts: 1, foreign_takes: 0, ..UNTAKEN });
+}
+
+#[test]
+fn l2_nor_for_who_does_not_take_a_grant_that_was_handed_off() {
+    explore_habits(Bounds { hand_offs: 1, untaken: 2, foreign_takes: 0, ..UNTAKEN });
+    explore_habits(Bounds { hand_offs: 1, deletions: 1, foreign_takes: 0, ..UNTAKEN });
+}
+
+#[test]
+#[should_panic(expected = "looks: false")]
+fn a_driver_that_does_not_look_at_grants_is_found() {
+    explore(Bounds { looks: false, ..UNTAKEN });
 }

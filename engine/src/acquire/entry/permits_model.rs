@@ -314,6 +314,7 @@ impl World {
         assert!(first.is_none_or(|caller| caller.id > receiver.id), "it passed a caller that wants as many");
         let key = LockKey::with_family("", "a", crate::key::Family::Permits).expect("a name");
         let lease = Arc::new(LeaseCore::new(key, receiver.terms, granted, open, 1));
+        lease.take(self.now);
         self.leases.push(lease.clone());
         let lost = self.entry.install(lease, None);
         assert!(lost.is_empty(), "a second grant proves nothing about the first");
@@ -341,8 +342,10 @@ impl World {
             self.close(closing);
             match step {
                 Step::Ask(ask) => self.send(ask),
+                Step::TakeBack(lease) => panic!("every grant is taken: {lease:?}"),
                 Step::Wait { until, watch } => {
-                    self.driver = Driver::Waiting(until);
+                    let look = self.entry.next_look(self.now); // it finds that the grant was taken
+                    self.driver = Driver::Waiting(until.filter(|until| Some(*until) != look));
                     self.watched |= watch;
                     return;
                 }

@@ -332,6 +332,7 @@ impl World {
         let holders = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX);
         let key = LockKey::new("", "a").expect("a name");
         let lease = Arc::new(LeaseCore::new(key, receiver.terms, granted, open, holders));
+        lease.take(self.now);
         if self.bounds.jeopardy {
             lease.enter_jeopardy();
         }
@@ -368,8 +369,10 @@ impl World {
             self.close(closing);
             match step {
                 Step::Ask(ask) => self.send(ask),
+                Step::TakeBack(lease) => panic!("every grant is taken: {lease:?}"),
                 Step::Wait { until, watch } => {
-                    self.driver = Driver::Waiting(until);
+                    let look = self.entry.next_look(self.now); // it finds that the grant was taken
+                    self.driver = Driver::Waiting(until.filter(|until| Some(*until) != look));
                     self.watched |= watch;
                     return;
                 }

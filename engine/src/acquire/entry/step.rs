@@ -1,12 +1,15 @@
 //! Decides what an entry does next.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Cause, Entry, Pace, grants};
 use crate::{
     acquire::{attempt::Attempt, clarity::Unclear},
     clock::Instant,
-    lease::{shared::Terms, unconfirmed_owner::UnconfirmedOwner},
+    lease::{
+        shared::{LeaseCore, Terms},
+        unconfirmed_owner::UnconfirmedOwner,
+    },
     metrics::LabelSet,
     owner::{Owner, OwnerMint},
     transport::HoldKind,
@@ -19,6 +22,8 @@ pub(crate) enum Step {
     Ask(Ask),
     /// Wait for the first of: this moment, a poke, a notice. `watch`: notices are wanted.
     Wait { until: Option<Instant>, watch: bool },
+    /// Release this grant, because no caller takes it and others wait.
+    TakeBack(Arc<LeaseCore>),
     /// No caller is left: nothing to do.
     Rest,
 }
@@ -53,7 +58,11 @@ impl<S> Entry<S> {
         };
         if self.leaves_it_to_local() {
             let closing = self.stop_asking();
-            return (Step::Wait { until: self.next_give_up(pace), watch: false }, closing);
+            if let Some(lease) = self.overdue_grant(now) {
+                return (Step::TakeBack(lease.clone()), closing);
+            }
+            let until = self.next_give_up(pace).into_iter().chain(self.next_look(now)).min();
+            return (Step::Wait { until, watch: false }, closing);
         }
         self.hurry_for_smaller_want(now);
         if now < self.next_ask {

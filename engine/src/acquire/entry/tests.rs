@@ -131,11 +131,13 @@ impl Ground {
         self.ask_and_closing(ms).0
     }
 
-    /// Until when the entry waits, in milliseconds, and whether it watches.
+    /// Until when the entry waits, in milliseconds, and whether it watches. The next look at a grant is left out.
     fn wait(&mut self, ms: u64) -> (Option<u64>, bool) {
         let (step, closing) = self.step(ms);
         assert!(closing.is_none(), "{closing:?}");
         let Step::Wait { until, watch } = step else { panic!("no wait at {ms}: {step:?}") };
+        let is_look = until.is_some() && until == self.entry.next_look(at(ms));
+        let until = if is_look { self.entry.next_give_up(&PACE) } else { until };
         (until.map(|until| until.as_nanos() / 1_000_000), watch)
     }
 
@@ -648,6 +650,7 @@ fn l3_unavailable_carries_the_last_trouble() {
 #[test]
 fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
     let (mut ground, lease) = Ground::holding(None);
+    lease.take(at(2));
     lease.enter_jeopardy();
     let asker = ground.caller(Patience::Try, 10);
     ground.ask(10);
