@@ -1,7 +1,7 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
 //! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
-//! idle one sends at once. The task is woken for the first of them, but not while it handles replies: it looks for requests
+//! idle one sends at once. If few requests are unanswered, the caller writes its own (`direct`). The task is woken for the first of them, but not while it handles replies: it looks for requests
 //! afterwards.
 
 use std::{
@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     super::lost::Lost,
+    direct::Direct,
     reply_to::ReplyTo,
     requests::{Added, Requests},
 };
@@ -34,13 +35,15 @@ pub(super) struct Exchange {
     /// The moment of the next look at requests that are overdue is earlier now.
     earlier: Notify,
     dead: watch::Sender<bool>,
+    /// `None`: only the task writes.
+    direct: Option<Direct>,
     pub(super) traffic: Arc<Traffic>,
 }
 
 impl Exchange {
-    pub(super) fn new(traffic: Arc<Traffic>) -> Self {
+    pub(super) fn new(traffic: Arc<Traffic>, direct: Option<Direct>) -> Self {
         let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, traffic }
+        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, direct, traffic }
     }
 
     /// Adds requests with this function, all behind each other, and has them written.
@@ -51,14 +54,33 @@ impl Exchange {
         &self,
         put: impl FnOnce(&mut Requests<ReplyTo>) -> Result<Added, (Lost, ReplyTo)>,
     ) -> Result<(), (Lost, ReplyTo)> {
-        let Added { wakes_task, is_earliest } = put(&mut self.lock())?;
-        if wakes_task {
-            self.unwritten.notify_one();
+        let mut requests = self.lock();
+        let Added { wakes_task, may_write, is_earliest } = put(&mut requests)?;
+        match &self.direct {
+            Some(direct) if may_write => {
+                let bytes = requests.begin_write_by_caller();
+                drop(requests); // the task may handle replies meanwhile
+                self.write_directly(direct, bytes);
+            }
+            _ => {
+                drop(requests);
+                if wakes_task {
+                    self.unwritten.notify_one();
+                }
+            }
         }
         if is_earliest {
             self.earlier.notify_one();
         }
         Ok(())
+    }
+
+    fn write_directly(&self, direct: &Direct, bytes: Vec<u8>) {
+        let written = direct.write(&bytes);
+        let wakes_task = self.lock().end_write_by_caller(bytes, written);
+        if wakes_task {
+            self.unwritten.notify_one();
+        }
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
@@ -167,11 +189,17 @@ impl Exchange {
         let mut bytes = Vec::new();
         loop {
             self.unwritten.notified().await;
-            self.lock().take_unwritten(&mut bytes);
-            if let Err(error) = write_all(&mut socket, &bytes).await {
-                return Lost::of_io(&error);
+            while self.begin_write(&mut bytes) {
+                if let Err(error) = write_all(&mut socket, &bytes).await {
+                    return Lost::of_io(&error);
+                }
+                self.lock().end_write();
             }
         }
+    }
+
+    fn begin_write(&self, bytes: &mut Vec<u8>) -> bool {
+        self.lock().begin_write(bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests<ReplyTo>> {

@@ -4,6 +4,9 @@
 //! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
 //! local socket with a check had to stand between fred and the server. `benches/README.md` has the figures.
 
+mod direct;
+#[cfg(test)]
+mod direct_tests;
 mod exchange;
 #[cfg(test)]
 mod hostile_tests;
@@ -22,11 +25,16 @@ use leasehold::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
     sync::oneshot,
     task::AbortHandle,
 };
 
-use self::{exchange::Exchange, reply_to::ReplyTo};
+use self::{
+    direct::{Direct, TaskWriter},
+    exchange::Exchange,
+    reply_to::ReplyTo,
+};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
     link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
@@ -48,7 +56,7 @@ impl Link for CommandLink {
         let password = read_password(&target, step).await?;
         let socket = connect(&target, step).await?;
         let link = match socket {
-            Socket::Plain(socket) => Self::over(socket, clock),
+            Socket::Plain(socket) => Self::over_tcp(socket, clock),
             #[cfg(feature = "tls")]
             Socket::Tls(socket) => Self::over(socket, clock),
         };
@@ -77,9 +85,27 @@ impl Link for CommandLink {
 }
 
 impl CommandLink {
+    /// Only the task of the link writes.
+    #[cfg(any(test, feature = "tls"))]
     fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock)));
-        let task = tokio::spawn(exchange.clone().run(tokio::io::split(socket))).abort_handle();
+        Self::start(tokio::io::split(socket), None, clock)
+    }
+
+    /// Callers write too.
+    fn over_tcp(socket: TcpStream, clock: Clock) -> Self {
+        let (reader, half) = socket.into_split();
+        let writer = TaskWriter::new(half);
+        let direct = Direct::of(&writer);
+        Self::start((reader, writer), Some(direct), clock)
+    }
+
+    fn start(
+        halves: (impl AsyncRead + Unpin + Send + 'static, impl AsyncWrite + Unpin + Send + 'static),
+        direct: Option<Direct>,
+        clock: Clock,
+    ) -> Self {
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), direct));
+        let task = tokio::spawn(exchange.clone().run(halves)).abort_handle();
         Self { exchange, task }
     }
 

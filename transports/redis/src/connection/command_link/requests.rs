@@ -13,9 +13,15 @@ use crate::wire::encode::{Bulk, push_command};
 #[derive(Debug)]
 pub(super) struct Requests<W> {
     unwritten: Vec<u8>,
+    /// Whether the task has begun to write.
+    has_begun: bool,
+    /// Whether the task or a caller writes. What comes meanwhile stays unwritten until they look again.
+    is_writing: bool,
     /// Whether the task handles replies. It writes what came meanwhile.
     is_answering: bool,
     waiting: VecDeque<Waiting<W>>,
+    /// The most requests that were unanswered at once: since the last moment without any, and before that moment.
+    crowds: [usize; 2],
     /// The moment at which [`take_overdue`](Self::take_overdue) is called next, if it is.
     look: Option<Instant>,
     end: Option<Lost>,
@@ -32,15 +38,26 @@ struct Waiting<W> {
 /// What is to be done behind a request that was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Added {
-    /// No other request is unwritten, and the task does not look for one by itself.
+    /// No other request is unwritten, and neither the task nor a caller looks for one by itself.
     pub(super) wakes_task: bool,
+    /// The caller may write it in place of the task.
+    pub(super) may_write: bool,
     /// It is given up before the next look at those that are overdue.
     pub(super) is_earliest: bool,
 }
 
 impl<W> Default for Requests<W> {
     fn default() -> Self {
-        Self { unwritten: Vec::new(), is_answering: false, waiting: VecDeque::new(), look: None, end: None }
+        Self {
+            unwritten: Vec::new(),
+            has_begun: false,
+            is_writing: false,
+            is_answering: false,
+            waiting: VecDeque::new(),
+            crowds: [0; 2],
+            look: None,
+            end: None,
+        }
     }
 }
 
@@ -59,21 +76,59 @@ impl<W> Requests<W> {
         if let Some(end) = &self.end {
             return Err((end.clone().before_request(), waits));
         }
-        let wakes_task = self.unwritten.is_empty() && !self.is_answering;
+        let wakes_task = self.unwritten.is_empty() && !self.is_answering && !self.is_writing;
+        let may_write = wakes_task && self.has_begun && self.has_few();
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(Waiting { waits: Some(waits), until });
+        self.crowds[0] = self.crowds[0].max(self.waiting.len());
         let is_earliest = until.is_some_and(|until| self.look.is_none_or(|look| until < look));
         if is_earliest {
             self.look = until;
         }
-        Ok(Added { wakes_task, is_earliest })
+        Ok(Added { wakes_task, may_write, is_earliest })
     }
 
-    /// Puts the unwritten bytes in the place of `bytes`, which are dropped.
-    pub(super) fn take_unwritten(&mut self, bytes: &mut Vec<u8>) {
+    fn has_few(&self) -> bool {
+        self.waiting.len() <= UNANSWERED_MAX && self.crowds.iter().all(|crowd| *crowd <= CROWD_MAX)
+    }
+
+    /// The task begins to write: puts the unwritten bytes in the place of `bytes`, which are dropped. `false`: nothing is
+    /// unwritten, or a caller writes.
+    pub(super) fn begin_write(&mut self, bytes: &mut Vec<u8>) -> bool {
+        self.has_begun = true;
+        if self.is_writing || self.unwritten.is_empty() {
+            return false;
+        }
         bytes.clear();
         bytes.shrink_to(KEPT_BYTES);
         std::mem::swap(&mut self.unwritten, bytes);
+        self.is_writing = true;
+        true
+    }
+
+    /// The task has written all that it took.
+    pub(super) fn end_write(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// A caller that [may](Added::may_write) begins to write these bytes.
+    pub(super) fn begin_write_by_caller(&mut self) -> Vec<u8> {
+        self.is_writing = true;
+        std::mem::take(&mut self.unwritten)
+    }
+
+    /// The caller has written this many of the bytes that it took. Returns whether the task has to be woken for the others,
+    /// or for what came meanwhile.
+    pub(super) fn end_write_by_caller(&mut self, mut bytes: Vec<u8>, written: usize) -> bool {
+        self.is_writing = false;
+        if self.end.is_some() {
+            return false;
+        }
+        bytes.drain(..written);
+        bytes.append(&mut self.unwritten);
+        bytes.shrink_to(KEPT_BYTES);
+        self.unwritten = bytes;
+        !self.unwritten.is_empty()
     }
 
     /// The task begins to handle replies.
@@ -89,7 +144,11 @@ impl<W> Requests<W> {
 
     /// Takes the place of the next reply. `None`: no request waits. `Some(None)`: it has been given up.
     pub(super) fn next(&mut self) -> Option<Option<W>> {
-        self.waiting.pop_front().map(|waiting| waiting.waits)
+        let next = self.waiting.pop_front().map(|waiting| waiting.waits);
+        if self.waiting.is_empty() {
+            self.crowds = [0, self.crowds[0]];
+        }
+        next
     }
 
     /// When to call [`take_overdue`](Self::take_overdue).
@@ -124,6 +183,10 @@ impl<W> Requests<W> {
     }
 }
 
+/// With more unanswered requests the task writes: it is awake most often, and what comes meanwhile goes with it.
+const UNANSWERED_MAX: usize = 1;
+/// If more requests than this were unanswered at once, the task writes too: what many callers want goes in one write.
+const CROWD_MAX: usize = 8;
 /// A buffer that has grown beyond this is given back after the write.
 const KEPT_BYTES: usize = 64 * 1024;
 
@@ -152,7 +215,10 @@ mod tests {
 
     fn taken(requests: &mut Requests<u8>) -> Vec<u8> {
         let mut bytes = b"written before".to_vec();
-        requests.take_unwritten(&mut bytes);
+        if !requests.begin_write(&mut bytes) {
+            return Vec::new();
+        }
+        requests.end_write();
         bytes
     }
 
@@ -211,10 +277,69 @@ mod tests {
         assert_eq!(requests.next(), None);
     }
 
+    fn put_by_caller(requests: &mut Requests<u8>, waits: u8) -> bool {
+        requests.put("A", &NO_ARGS, None, waits).expect("not ended").may_write
+    }
+
+    #[test]
+    fn a_caller_writes_if_the_task_has_begun_and_nobody_else_does_and_few_requests_are_unanswered() {
+        let mut requests = Requests::default();
+        assert!(!put_by_caller(&mut requests, 1), "the first write is the task's");
+        taken(&mut requests);
+        requests.next();
+        assert!(put_by_caller(&mut requests, 2));
+        assert!(!put_by_caller(&mut requests, 3), "others are unwritten");
+        let bytes = requests.begin_write_by_caller();
+        assert!(!put_by_caller(&mut requests, 4), "a caller writes");
+        assert!(!requests.begin_write(&mut Vec::new()), "so the task does not");
+        assert!(requests.end_write_by_caller(bytes, 22), "the task is woken for 4");
+        assert_eq!(taken(&mut requests), b"*1\r\n$1\r\nA\r\n");
+        requests.next();
+        assert!(!put_by_caller(&mut requests, 5), "two are unanswered");
+        taken(&mut requests);
+        requests.next();
+        requests.next();
+        requests.begin_answers();
+        assert!(!put_by_caller(&mut requests, 6), "the task handles replies, and writes it afterwards");
+        assert!(requests.end_answers());
+    }
+
+    #[test]
+    fn where_many_were_unanswered_at_once_the_task_writes_until_there_are_few_again() {
+        let mut requests = two();
+        (3..=9).for_each(|waits| assert!(!put(&mut requests, "A", waits)));
+        taken(&mut requests);
+        (1..=9).for_each(|_| assert!(requests.next().is_some()));
+        for may_write in [false, true] {
+            assert_eq!(put_by_caller(&mut requests, 1), may_write);
+            taken(&mut requests);
+            requests.next();
+        }
+    }
+
+    #[test]
+    fn what_a_caller_could_not_write_goes_first() {
+        let mut requests = two();
+        taken(&mut requests);
+        let before = requests.begin_write_by_caller();
+        assert!(!requests.end_write_by_caller(before, 0), "nothing was taken, and nothing came");
+        put(&mut requests, "C", 3);
+        let bytes = requests.begin_write_by_caller();
+        put(&mut requests, "D", 4);
+        assert!(requests.end_write_by_caller(bytes, 8));
+        assert_eq!(taken(&mut requests), b"C\r\n*1\r\n$1\r\nD\r\n".as_slice());
+        put(&mut requests, "E", 5);
+        let bytes = requests.begin_write_by_caller();
+        requests.end(Lost::of_details("gone"));
+        assert!(!requests.end_write_by_caller(bytes, 0));
+        assert_eq!(taken(&mut requests), b"", "it will never be written");
+    }
+
     #[test]
     fn a_large_buffer_is_not_kept() {
         let (mut requests, mut bytes) = (Requests::<u8>::default(), Vec::with_capacity(4 * KEPT_BYTES));
-        requests.take_unwritten(&mut bytes);
+        requests.unwritten.push(1);
+        assert!(requests.begin_write(&mut bytes));
         assert!(requests.unwritten.capacity() <= 2 * KEPT_BYTES, "{}", requests.unwritten.capacity());
     }
 }
