@@ -330,8 +330,10 @@ impl EngineConfig {
         }
         let grace = self.restart_grace();
         if !grace.is_zero() && ttl > grace {
+            let name = if is_in_ms(field) { "restart_grace_ms" } else { "restart_grace" };
             let remedy = format!(
-                "is longer than restart_grace = {grace:?}; shorten it, or raise restart_grace on every client"
+                "is longer than {name} = {}; shorten it, or raise {name} on every client",
+                shown(name, grace)
             );
             return refused(remedy);
         }

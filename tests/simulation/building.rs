@@ -77,12 +77,12 @@ async fn connect_later_returns_at_once_and_works_when_the_server_comes() {
 async fn settings_that_cannot_be_used_are_refused_with_field_value_and_remedy() {
     type Change = fn(EngineBuilder) -> EngineBuilder;
     let bad: [(Change, &str, &str, &str); 6] = [
-        (|b| b.ttl(millis(999)), "ttl_ms", "999ms", "1s"),
+        (|b| b.ttl(millis(999)), "ttl_ms", "999", "1000"),
         (|b| b.ttl(Duration::MAX), "ttl_ms", "", "at most"),
         (|b| b.command_timeout(seconds(20)), "command_timeout_ms", "20000", "10000"),
         (|b| b.command_timeout(Duration::ZERO), "command_timeout_ms", "0", "at least 1"),
         (|b| b.unavailable_after(Duration::ZERO), "unavailable_after_ms", "0", "at least 1"),
-        (|b| b.restart_grace(seconds(20)), "ttl_ms", "30s", "20s"),
+        (|b| b.restart_grace(seconds(20)), "ttl_ms", "30000", "restart_grace_ms = 20000"),
     ];
     for (change, field, value, remedy) in bad {
         let built = change(builder(&MemoryTransport::new())).build().await;

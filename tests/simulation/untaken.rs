@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use leasehold::{Engine, EngineConfig, Lock};
+use leasehold::{AcquireError, Engine, EngineConfig, Lock};
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::changed;
 
@@ -113,14 +113,14 @@ async fn l9_a_grant_that_is_not_taken_is_with_the_next_caller_after_200_ms_hande
 }
 
 #[tokio::test(start_paused = true)]
-async fn l9_who_comes_later_waits_only_for_the_rest_of_the_time() {
+async fn l9_who_comes_later_waits_for_200_ms() {
     let fixture = fixture().await;
     let lock = fixture.engine.lock("a");
     let mut first = pin!(lock.acquire());
     assert!(poll_once(&mut first.as_mut()).await.is_none());
     pass(seconds(5)).await;
     let (second, took) = timed(lock.acquire()).await;
-    assert_eq!(took, Duration::ZERO);
+    assert_eq!(took, UNTAKEN_MAX);
     drop(second.unwrap());
     assert!(first.await.unwrap().is_held());
 }
@@ -139,22 +139,19 @@ async fn a_grant_that_is_taken_in_time_stays_with_its_holder() {
     assert_eq!(fixture.heard.counts().without_caller, 0);
 }
 
-/// Callers that are polled this long after they are woken, as those of a runtime with too much work.
-fn slow_callers(engine: &Engine, callers: usize, delay: Duration) -> Vec<tokio::task::JoinHandle<()>> {
-    let slow = |_| {
-        let acquire = engine.lock("a").acquire();
-        tokio::spawn(async move {
-            let mut acquire = pin!(acquire);
-            let lease = loop {
-                match poll_once(&mut acquire).await {
-                    Some(lease) => break lease.unwrap(),
-                    None => pass(delay).await,
-                }
-            };
-            lease.release().await.unwrap();
-        })
-    };
-    (0..callers).map(slow).collect()
+/// A call that polls its future this long after it is woken, as that of a runtime with too much work.
+fn slow_caller(engine: &Engine, delay: Duration) -> tokio::task::JoinHandle<()> {
+    let acquire = engine.lock("a").acquire();
+    tokio::spawn(async move {
+        let mut acquire = pin!(acquire);
+        let lease = loop {
+            match poll_once(&mut acquire).await {
+                Some(lease) => break lease.unwrap(),
+                None => pass(delay).await,
+            }
+        };
+        lease.release().await.unwrap();
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,25 +159,113 @@ async fn callers_that_are_polled_late_all_get_the_lock_in_the_end() {
     for delay in [millis(150), millis(450), millis(1_700)] {
         let fixture = fixture().await;
         let began = now();
-        for caller in slow_callers(&fixture.engine, 20, delay) {
+        let callers: Vec<_> = (0..20).map(|_| slow_caller(&fixture.engine, delay)).collect();
+        for caller in callers {
             caller.await.unwrap();
         }
-        assert!(now() - began <= seconds(60), "{delay:?}: {:?}", now() - began);
+        assert!(now() - began <= seconds(120), "{delay:?}: {:?}", now() - began);
         settles_within(&fixture.engine, seconds(1)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_grant_in_a_row_that_is_not_taken_doubles_the_time_of_the_next() {
+async fn a_caller_that_is_polled_late_gets_the_lock_among_callers_that_are_not() {
+    let fixture = fixture().await;
+    for _ in 0..2 {
+        let lock = fixture.engine.lock("a");
+        tokio::spawn(async move {
+            while let Ok(lease) = lock.acquire().await {
+                pass(millis(1)).await;
+                lease.release().await.unwrap();
+            }
+        });
+    }
+    tokio::select! {
+        slow = slow_caller(&fixture.engine, millis(500)) => slow.unwrap(),
+        () = pass(seconds(3)) => panic!("it waits behind callers that came later"),
+    }
+    fixture.engine.shutdown(seconds(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l9_a_grant_from_a_caller_that_was_late_is_looked_at_in_time_by_the_next() {
     let fixture = fixture().await;
     let lock = fixture.engine.lock("a");
-    for _ in 0..2 {
-        let mut sleepers: Vec<_> = (0..3).map(|_| Box::pin(lock.acquire())).collect();
-        for sleeper in &mut sleepers {
-            assert!(poll_once(&mut sleeper.as_mut()).await.is_none());
-        }
-        let (awake, took) = timed(lock.acquire()).await;
-        assert_eq!(took, millis(200 + 400 + 800));
-        awake.unwrap().release().await.unwrap(); // taken: the next one has 200 ms again
+    let held = lock.acquire().await.unwrap();
+    let mut late = pin!(lock.acquire());
+    assert!(poll_once(&mut late.as_mut()).await.is_none());
+    let other = tokio::spawn(lock.acquire());
+    held.release().await.unwrap();
+    let other = other.await.unwrap().unwrap(); // after 200 ms
+    assert!(
+        poll_once(&mut late.as_mut()).await.is_none(),
+        "queued again; its next grant may be left for 400 ms"
+    );
+    let mut sleeper = pin!(lock.acquire());
+    assert!(poll_once(&mut sleeper.as_mut()).await.is_none());
+    let last = tokio::spawn(lock.acquire());
+    pass(millis(150)).await; // too long for a hand-off: the server grants the next lease
+    other.release().await.unwrap();
+    let late = late.await.unwrap();
+    late.release().await.unwrap(); // handed off to the sleeper
+    let (last, took) = timed(last).await;
+    assert_eq!(took, UNTAKEN_MAX);
+    drop(last.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_a_name_of_a_list_that_is_queued_again_waits_no_longer_than_its_wait() {
+    let fixture = fixture().await;
+    let mut list = fixture.engine.acquire_all(["a"]).wait(seconds(1)).start();
+    breathe().await; // granted, and not read
+    let other = fixture.engine.lock("a").acquire().await.unwrap();
+    pass(millis(700)).await;
+    let (outcome, took) = timed(list.next()).await;
+    let outcome = outcome.expect("one name").1;
+    assert!(matches!(outcome, Err(AcquireError::TimedOut { waited }) if waited >= seconds(1)), "{outcome:?}");
+    assert!(took <= millis(101), "{took:?}");
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_a_fair_lock_that_is_too_slow_goes_to_the_end_of_the_line() {
+    let fixture = fixture().await;
+    let lock = fixture.engine.fair_lock("a");
+    let held = lock.acquire().await.unwrap();
+    let mut slow = pin!(lock.acquire());
+    assert!(poll_once(&mut slow.as_mut()).await.is_none());
+    pass(millis(1)).await;
+    let second = tokio::spawn(lock.acquire());
+    pass(millis(1)).await;
+    let third = tokio::spawn(lock.acquire());
+    pass(millis(1)).await;
+    held.release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(poll_once(&mut slow.as_mut()).await.is_none());
+    pass(millis(1)).await;
+    second.release().await.unwrap();
+    let third = third.await.unwrap().unwrap();
+    assert!(poll_once(&mut slow.as_mut()).await.is_none(), "behind the third");
+    third.release().await.unwrap();
+    assert!(slow.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_was_admitted_is_not_refused_when_it_is_queued_again() {
+    let config = changed(EngineConfig::default(), |new| new.waiters_max = 2);
+    let fixture = ground_with(|builder| builder.config(config)).await;
+    let lock = fixture.engine.lock("a");
+    let mut slow = pin!(lock.acquire());
+    assert!(poll_once(&mut slow.as_mut()).await.is_none());
+    breathe().await; // granted
+    let first = lock.acquire().await.unwrap();
+    let others = [tokio::spawn(lock.acquire()), tokio::spawn(lock.acquire())];
+    breathe().await;
+    assert!(matches!(lock.acquire().await, Err(AcquireError::LimitReached { .. })));
+    assert!(poll_once(&mut slow.as_mut()).await.is_none(), "queued again");
+    first.release().await.unwrap();
+    slow.await.unwrap().release().await.unwrap();
+    for other in others {
+        other.await.unwrap().unwrap().release().await.unwrap();
     }
 }

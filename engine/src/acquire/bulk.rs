@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    caller::{CallerId, Patience},
+    caller::{CallerId, Patience, Returned},
     enqueue::{self, Call, ExplicitTerms},
     reply_to::{BulkReplyTo, ListSender, ReplyTo},
 };
@@ -39,6 +39,8 @@ pub(crate) struct BulkAcquireCall {
     pub(crate) key: Arc<LockKey>,
     pub(crate) place: usize,
     pub(crate) list: Arc<List>,
+    /// `None`: it was not queued before.
+    pub(crate) returned: Option<Returned>,
 }
 
 impl List {
@@ -54,27 +56,31 @@ impl List {
 }
 
 impl BulkAcquireCall {
-    /// Queues the caller. `ahead`: at the head, because a grant came too late for it.
-    pub(crate) fn queue_up(self, ahead: bool, permit: Option<Permit>) {
+    /// Queues the caller.
+    pub(crate) fn queue_up(self, permit: Option<Permit>) {
         let inner = &self.list.inner.clone();
-        let now = inner.clock.now();
-        let mut reply_to = Some(ReplyTo::InList(self.reply_to(now)));
-        let id = self.list.caller(self.place);
-        let call = self.call(now);
-        let queued = enqueue::queue_up(inner, &call, (id, &mut reply_to), ahead, permit);
+        let joined = self.returned.map_or_else(|| inner.clock.now(), |returned| returned.joined);
+        let mut reply_to = Some(ReplyTo::InList(self.reply_to(joined)));
+        let (id, late) = (self.list.caller(self.place), self.late());
+        let call = self.call(joined);
+        let queued = enqueue::queue_up(inner, &call, (id, &mut reply_to), late, permit);
         if let (Err(error), Some(ReplyTo::InList(place))) = (queued, reply_to) {
             place.tell(Err(error));
         }
     }
 
     fn reply_to(&self, joined: Instant) -> BulkReplyTo {
-        BulkReplyTo::new(self.place, joined, self.list.answers_to.clone())
+        BulkReplyTo::new(self.place, Returned { joined, late: self.late() }, self.list.answers_to.clone())
     }
 
-    fn call(self, now: Instant) -> Call {
+    fn late(&self) -> u8 {
+        self.returned.map_or(0, |returned| returned.late)
+    }
+
+    fn call(self, joined: Instant) -> Call {
         let terms = Terms { labels: self.list.labels_of(&self.key), ..self.list.terms };
-        let patience = Patience::Wait(self.list.wait.map(|time| now + time));
-        Call { key: self.key, terms, asked: self.list.asked, patience, scope: None, joined: now }
+        let patience = Patience::Wait(self.list.wait.map(|time| joined + time));
+        Call { key: self.key, terms, asked: self.list.asked, patience, scope: None, joined }
     }
 }
 
@@ -90,7 +96,7 @@ impl Work for BulkAcquireCall {
     }
 
     fn begin(self: Box<Self>, permit: Permit) {
-        self.queue_up(false, Some(permit));
+        self.queue_up(Some(permit));
     }
 
     // Dropping a `BulkReplyTo` without an answer means that the engine has ended.

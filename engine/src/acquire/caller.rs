@@ -34,6 +34,8 @@ pub(crate) struct Caller<S> {
     pub(crate) patience: Patience,
     pub(crate) joined: Instant,
     pub(crate) scope: Option<ScopeId>,
+    /// How many grants of this call it did not take in time.
+    pub(crate) late: u8,
     pub(crate) reply_to: S,
 }
 
@@ -43,6 +45,15 @@ impl<S> Caller<S> {
         let is_reader = self.terms.kind == HoldKind::Read && self.scope.is_none();
         is_reader && self.terms.max_hold.is_none() && terms.max_hold.is_none() && self.terms.is_like(terms)
     }
+}
+
+/// A caller that did not take its grant in time, and is queued again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    /// When it was queued first; its wait counts from then.
+    pub(crate) joined: Instant,
+    /// How many of its grants it did not take in time.
+    pub(crate) late: u8,
 }
 
 /// What a caller does if the lock is held.

@@ -69,17 +69,17 @@ pub(crate) enum Next {
     Gone,
 }
 
-/// Queues a caller. `ahead`: at the head, because a grant came too late for the caller.
+/// Queues a caller. `late`: how many of its grants it did not take in time. It is queued at the head then, and no limit refuses it.
 ///
 /// # Errors
 /// - `ShuttingDown`: the engine is shutting down.
 /// - `LimitReached`: the engine is at one of its limits.
 /// - `Lost`: the scope has lost the lock.
 /// - `Invalid`: the terms contradict those of the scope.
-pub(crate) fn join(inner: &Arc<Inner>, call: &Call, ahead: bool) -> Result<Enqueued, AcquireError> {
+pub(crate) fn join(inner: &Arc<Inner>, call: &Call, late: u8) -> Result<Enqueued, AcquireError> {
     let (reply_to, answer) = oneshot::channel();
     let id = CallerId(inner.next_id());
-    match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), ahead, None)? {
+    match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), late, None)? {
         Next::Share(lease) => {
             let Terms { kind, labels, .. } = call.terms;
             Ok(Enqueued::Shared(PendingGrant::new(lease, (kind, labels), inner.clone(), false)))
@@ -101,13 +101,13 @@ pub(crate) fn queue_up(
     inner: &Arc<Inner>,
     call: &Call,
     (id, reply_to): (CallerId, &mut Option<ReplyTo>),
-    ahead: bool,
+    late: u8,
     permit: Option<Permit>,
 ) -> Result<Next, AcquireError> {
     let mut serves = Serves::Nothing;
     let next = inner.table.with(&call.key, |slot| -> Result<Next, AcquireError> {
         inner.check_open()?;
-        let terms = match admit(inner, call, slot)? {
+        let terms = match admit(inner, call, slot, late)? {
             Admitted::Queue(terms) => terms,
             Admitted::Share(lease) => return Ok(Next::Share(lease)),
             Admitted::Held => return Ok(Next::Held),
@@ -119,11 +119,11 @@ pub(crate) fn queue_up(
         let Call { patience, joined, scope, .. } = *call;
         inner.events.totals.callers.add(1);
         let side = call.terms.kind;
-        if slot.entry.join(Caller { id, terms, side, patience, joined, scope, reply_to }, ahead) {
+        if slot.entry.join(Caller { id, terms, side, patience, joined, scope, late, reply_to }) {
             slot.poke();
         }
         // A caller that was queued before, or that has waited for a permit, joined too long ago.
-        let joined = (!ahead && permit.is_none()).then_some(call.joined);
+        let joined = (late == 0 && permit.is_none()).then_some(call.joined);
         serves = Serves::of(inner, call, slot, joined);
         Ok(Next::Wait)
     })?;
@@ -178,7 +178,7 @@ enum Admitted {
     Held,
 }
 
-fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+fn admit(inner: &Inner, call: &Call, slot: &Slot, late: u8) -> Result<Admitted, AcquireError> {
     match call.scope.map_or(ScopeView::Absent, |scope| slot.entry.scope_view(scope)) {
         ScopeView::Holds(lease) => {
             call.check_against(lease.terms())?;
@@ -188,14 +188,14 @@ fn admit(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireErr
         ScopeView::Lost(lease) => Err(AcquireError::Lost(lease.loss().unwrap_or(lease.reason_at_deadline()))),
         ScopeView::Queued(terms) => {
             call.check_against(terms)?;
-            inner.check_limits(call.key.slot())?;
+            check_limits(inner, call, late)?;
             Ok(Admitted::Queue(Terms { labels: call.terms.labels, ..terms }))
         }
-        ScopeView::Absent => admit_newcomer(inner, call, slot),
+        ScopeView::Absent => admit_newcomer(inner, call, slot, late),
     }
 }
 
-fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, AcquireError> {
+fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot, late: u8) -> Result<Admitted, AcquireError> {
     let (kind, now) = (call.terms.kind, || inner.clock.now());
     if kind == HoldKind::Read && call.scope.is_none() {
         if let Some(lease) = slot.entry.joinable(call.terms, now()) {
@@ -206,7 +206,12 @@ fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot) -> Result<Admitted, A
     if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(kind, now()) {
         return Ok(Admitted::Held);
     }
-    inner.check_limits(call.key.slot()).map(|()| Admitted::Queue(call.terms))
+    check_limits(inner, call, late).map(|()| Admitted::Queue(call.terms))
+}
+
+// A caller that was late was admitted before.
+fn check_limits(inner: &Inner, call: &Call, late: u8) -> Result<(), AcquireError> {
+    if late > 0 { Ok(()) } else { inner.check_limits(call.key.slot()) }
 }
 
 impl Call {

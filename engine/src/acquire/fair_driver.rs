@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     delivery::{self, close, dismiss},
     driver::sleep_until,
+    entry::Look,
     fair_entry::{Answer, Ask, BEAT, Beat, FairEntry, FairPace, Plan, Verdict},
     turns::Turns,
 };
@@ -118,12 +119,14 @@ impl FairDriver {
 
     // Releases a grant that no caller takes. Returns when to look at one next.
     fn look_at_grant(&self) -> Option<Instant> {
-        let (inner, now) = (&self.inner, self.inner.clock.now());
-        let (overdue, next) = inner
-            .table
-            .with(&self.key, |slot| (slot.entry.overdue_grant(now).cloned(), slot.entry.next_look(now)));
-        overdue.into_iter().for_each(|lease| end::take_back(inner, &lease));
-        next
+        let now = self.inner.clock.now();
+        match self.inner.table.with(&self.key, |slot| slot.entry.look_at_grant(now)) {
+            Look::Wait(next) => next,
+            Look::TakeBack(lease) => {
+                end::take_back(&self.inner, &lease);
+                None
+            }
+        }
     }
 
     // Returns whether nothing is left to do.

@@ -67,7 +67,7 @@ impl PendingGrant {
     pub(crate) fn take(mut self) -> Accept {
         let Some(lease) = self.lease.take() else { return Accept::TooLate };
         let counted = !lease.was_taken() && self.count();
-        if !counted && !lease.was_taken() {
+        if !counted && !lease.was_taken() && lease.is_live() {
             self.lease = Some(lease);
             return Accept::Full;
         }

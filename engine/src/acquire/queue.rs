@@ -288,7 +288,16 @@ mod tests {
             labels: crate::metrics::LabelSet::DEFAULT,
         };
         let scope = (id >= 10).then(|| ScopeId::new(id / 10));
-        Caller { id: CallerId(id), terms, side: terms.kind, patience, joined: at(id), scope, reply_to: () }
+        Caller {
+            id: CallerId(id),
+            terms,
+            side: terms.kind,
+            patience,
+            joined: at(id),
+            scope,
+            late: 0,
+            reply_to: (),
+        }
     }
 
     fn queue(callers: &[(u64, Patience)]) -> Queue<()> {

@@ -4,8 +4,11 @@ use std::fmt;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{caller::Refusal, pending_grant::PendingGrant};
-use crate::{clock::Instant, error::AcquireError, guard};
+use super::{
+    caller::{Refusal, Returned},
+    pending_grant::PendingGrant,
+};
+use crate::{error::AcquireError, guard};
 
 /// The answer to a queued caller.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ pub(crate) enum ReplyTo {
 /// The reply slot of one place in the list of a bulk call.
 pub(crate) struct BulkReplyTo {
     place: usize,
-    joined: Instant,
+    queued: Returned,
     /// `None` once the place has its answer.
     list: Option<ListSender>,
 }
@@ -31,8 +34,8 @@ pub(crate) struct BulkReplyTo {
 /// The answer to one place of a list.
 pub(crate) struct Told {
     pub(crate) place: usize,
-    /// When its caller was queued.
-    pub(crate) joined: Instant,
+    /// When its caller was queued first, and how many grants it did not take in time.
+    pub(crate) queued: Returned,
     pub(crate) answer: Result<Answer, AcquireError>,
 }
 
@@ -59,8 +62,8 @@ impl ReplyTo {
 }
 
 impl BulkReplyTo {
-    pub(crate) fn new(place: usize, joined: Instant, list: ListSender) -> Self {
-        Self { place, joined, list: Some(list) }
+    pub(crate) fn new(place: usize, queued: Returned, list: ListSender) -> Self {
+        Self { place, queued, list: Some(list) }
     }
 
     pub(crate) fn tell(mut self, answer: Result<Answer, AcquireError>) {
@@ -69,7 +72,7 @@ impl BulkReplyTo {
 
     fn send(&mut self, answer: Result<Answer, AcquireError>) {
         if let Some(list) = self.list.take() {
-            let told = Told { place: self.place, joined: self.joined, answer };
+            let told = Told { place: self.place, queued: self.queued, answer };
             let _ = guard::call(|| list.send(told));
         }
     }

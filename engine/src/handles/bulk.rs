@@ -17,6 +17,7 @@ use crate::{
     acquire::{
         bulk::{BulkAcquireCall, List},
         caller::CallerId,
+        caller::Returned,
         enqueue::{self, ExplicitTerms},
         reply_to::{Answer, Told},
         wait,
@@ -253,7 +254,7 @@ impl BulkAcquire {
 
     // A grant that arrives after its deadline is released, and its caller is queued again at the head.
     fn outcome(&mut self, told: Told) -> Option<(usize, Outcome)> {
-        let Told { place, joined, answer } = told;
+        let Told { place, queued: Returned { joined, late }, answer } = told;
         let inner = self.handle.inner();
         let outcome = match answer {
             Ok(Answer::PendingGrant(pending_grant)) => lock::take(inner, pending_grant),
@@ -263,7 +264,8 @@ impl BulkAcquire {
         let (key, list) = self.keys[place].take().zip(self.list.as_ref()).expect("told once, when asked for");
         if let Ok(None) = outcome {
             self.keys[place] = Some(key.clone());
-            BulkAcquireCall { key, place, list: list.clone() }.queue_up(true, None);
+            let returned = Some(Returned { joined, late: late.saturating_add(1) });
+            BulkAcquireCall { key, place, list: list.clone(), returned }.queue_up(None);
             return None;
         }
         wait::tell_end(inner, &key, list.labels_of(&key), joined, &outcome);
@@ -305,8 +307,9 @@ impl BulkAcquire {
             inner.events.record_lock(list.labels_of(key), LockEvent::WaitStarted);
         }
         let keys = self.keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.clone()?)));
-        let enqueue =
-            |(place, key)| Box::new(BulkAcquireCall { key, place, list: list.clone() }) as Box<dyn Work>;
+        let enqueue = |(place, key)| {
+            Box::new(BulkAcquireCall { key, place, list: list.clone(), returned: None }) as Box<dyn Work>
+        };
         inner.dispatcher.add_bulk(&inner.core, keys.map(enqueue));
         self.list = Some(list);
     }

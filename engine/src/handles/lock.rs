@@ -282,7 +282,7 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Dropping the future removes the caller from the queue. If a lease was granted meanwhile, the engine releases it. If the
-    /// future is alive and not polled, callers of this engine behind it wait 200 ms longer
+    /// future is alive and not polled for 200 ms, the engine gives its grant to the next caller of this engine
     /// ([waiting](crate::guide::waiting)).
     ///
     /// # Examples
@@ -660,9 +660,9 @@ impl Lock {
     // A grant that arrives after its deadline is released, and its caller is queued again at the head.
     async fn outcome(&self, call: &Call) -> Result<Option<AcceptedLease>, AcquireError> {
         let inner = self.handle.inner();
-        let mut ahead = false;
+        let mut late: u8 = 0;
         loop {
-            let pending_grant = match enqueue::join(inner, call, ahead)? {
+            let pending_grant = match enqueue::join(inner, call, late)? {
                 Enqueued::Held => return Ok(None),
                 Enqueued::Shared(pending_grant) => pending_grant,
                 Enqueued::Queued(answer, place) => {
@@ -679,7 +679,7 @@ impl Lock {
             if let Some(taken) = take(inner, pending_grant)? {
                 return Ok(Some(taken));
             }
-            ahead = true;
+            late = late.saturating_add(1);
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
             return HoldEnd::WasLost(reason);
         }
         if left > 0 {
-            is_left_to_readers = lease.leave_to_readers();
+            is_left_to_readers = lease.is_live() && lease.leave_to_readers();
             return HoldEnd::StillHeld;
         }
         if let Some(installed) = hand_off(inner, lease, slot, next, now) {
@@ -90,7 +90,7 @@ pub(crate) fn end_hold(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, side: HoldKin
 pub(super) fn end_untaken(inner: &Arc<Inner>, lease: &Arc<LeaseCore>) -> Option<Ended> {
     let now = inner.clock.now();
     inner.table.with(&lease.key, |slot| {
-        if !slot.entry.end_untaken(lease) {
+        if !lease.end_untaken() {
             return None;
         }
         slot.entry.handle_local_release(lease, now, slot.subscribed, inner.round_trip());
@@ -114,9 +114,12 @@ fn hand_off(
     if !may || inner.check_open().is_err() || !is_served() || inner.inboxes.is_half_full(lease.key.slot()) {
         return None;
     }
+    let look = slot.entry.next_look(now);
     let grant = slot.entry.hand_off(lease, now, inner.hand_offs_max, ReplyTo::is_abandoned)?;
-    if !slot.entry.is_wanted() {
-        slot.poke(); // the driver has nothing to do any more
+    let installed = delivery::install(&lease.key, slot, grant);
+    let is_earlier = |next| look.is_none_or(|look| next < look);
+    if !slot.entry.is_wanted() || slot.entry.next_look(now).is_some_and(is_earlier) {
+        slot.poke(); // the driver has nothing to do any more, or something earlier
     }
-    Some(delivery::install(&lease.key, slot, grant))
+    Some(installed)
 }

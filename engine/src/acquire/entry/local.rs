@@ -77,7 +77,6 @@ impl<S> Entry<S> {
 
     fn remove_grant(&mut self, lease: &Arc<LeaseCore>) -> Option<HeldGrant> {
         let removed = self.grants.remove(lease)?;
-        self.note_end(lease);
         self.last_held = None;
         if !matches!(lease.kind(), HoldKind::Permits(_)) {
             self.held_after = Some(self.callers.came()); // a lease with permits leaves others for the next caller

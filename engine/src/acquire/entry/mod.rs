@@ -23,6 +23,7 @@ mod answer;
 mod grants;
 mod hand_off;
 mod local;
+mod looks;
 mod notices;
 mod pace;
 mod spin;
@@ -47,12 +48,14 @@ use crate::{
     lease::shared::{LeaseCore, Terms},
     transport::HoldKind,
 };
+use looks::Looks;
 use pace::SpinPause;
 
 pub(crate) use answer::{Grant, Verdict};
 pub(crate) use grants::HeldGrant;
 pub(crate) use pace::Pace;
 pub(crate) use step::{Ask, Step};
+pub(crate) use untaken::Look;
 
 pub(crate) use crate::metrics::AskCause as Cause;
 
@@ -94,8 +97,7 @@ pub(crate) struct Entry<S> {
     unclear: Option<Unclear>,
     failures: u32,
     spin_pause: SpinPause,
-    /// How many grants in a row were released because no caller took them.
-    untaken_in_a_row: u8,
+    looks: Looks,
     fairness: Fairness,
 }
 
@@ -118,7 +120,7 @@ impl<S> Default for Entry<S> {
             unclear: None,
             failures: 0,
             spin_pause: SpinPause::default(),
-            untaken_in_a_row: 0,
+            looks: Looks::default(),
             fairness: Fairness::default(),
         }
     }
@@ -207,7 +209,7 @@ impl<S> Entry<S> {
             unclear,
             failures,
             spin_pause,
-            untaken_in_a_row,
+            looks,
             fairness,
         } = self;
         callers.clear();
@@ -215,7 +217,7 @@ impl<S> Entry<S> {
         (*lost, *attempt, *last_held, *held_after, *asked) = (Vec::new(), None, None, None, None);
         (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
         (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
-        (*spin_pause, *untaken_in_a_row, *fairness) = (SpinPause::default(), 0, Fairness::default());
+        (*spin_pause, *looks, *fairness) = (SpinPause::default(), Looks::default(), Fairness::default());
     }
 
     /// The lease that holds the key, if [`Self::hold`] would make an equal entry from it: no caller waits, nothing
@@ -223,7 +225,7 @@ impl<S> Entry<S> {
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
         let held = self.grants.only()?;
         let is_quiet = self.is_idle_but_for_a_lease()
-            && (self.follow_up, self.failures, self.untaken_in_a_row) == (None, 0, 0)
+            && (self.follow_up, self.failures, self.looks) == (None, 0, Looks::default())
             && !(self.last_held.is_some() || self.standing_back || self.warned_no_expiry)
             && self.unclear.is_none()
             && self.fairness == Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
@@ -276,11 +278,11 @@ impl<S> Entry<S> {
         self.callers.head().is_some_and(|head| self.grants.exclude(head.terms.kind))
     }
 
-    /// Queues a caller. `ahead`: at the head, because its grant came too late to be taken. Returns whether the next step
-    /// may be another one than before, or an earlier one.
-    pub(crate) fn join(&mut self, caller: Caller<S>, ahead: bool) -> bool {
+    /// Queues a caller: at the head, if a grant of it was not taken in time. Returns whether the next step may be another one
+    /// than before, or an earlier one.
+    pub(crate) fn join(&mut self, caller: Caller<S>) -> bool {
         let before = self.waits_for_local_until();
-        if ahead {
+        if caller.late > 0 {
             self.callers.push_front(caller)
         } else {
             self.callers.push_back(caller)

@@ -244,7 +244,7 @@ impl World {
             highest: 9,
         };
         for _ in 0..bounds.callers {
-            world.join(Patience::Wait(None), false);
+            world.join(Patience::Wait(None), 0);
         }
         world.drive();
         world
@@ -254,7 +254,7 @@ impl World {
         Pace { hand_offs_max: self.bounds.hand_offs, ..PACE }
     }
 
-    fn join(&mut self, patience: Patience, ahead: bool) {
+    fn join(&mut self, patience: Patience, late: u8) {
         self.next_caller += 1;
         let terms = Terms {
             kind: if self.bounds.ignores_kinds {
@@ -269,8 +269,8 @@ impl World {
         };
         let id = CallerId(self.next_caller);
         let caller =
-            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, reply_to: () };
-        let wakes = self.entry.join(caller, ahead);
+            Caller { id, terms, side: terms.kind, patience, joined: START, scope: None, late, reply_to: () };
+        let wakes = self.entry.join(caller);
         self.sleeps = !wakes && matches!(self.driver, Driver::Waiting(_));
     }
 
@@ -383,18 +383,18 @@ impl World {
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::SleeperComesBack => {
                 self.sleepers -= 1;
-                self.join(Patience::Wait(None), true);
+                self.join(Patience::Wait(None), 1);
             }
             Action::TryComes => {
                 self.bounds.tries -= 1;
                 if !self.entry.is_known_held(HoldKind::Exclusive, self.now) {
-                    self.join(Patience::Try, false);
+                    self.join(Patience::Try, 0);
                 }
             }
             Action::ZeroWaitComes => {
                 self.bounds.zero_waits -= 1;
                 let heard_held = self.is_known_held();
-                self.join(Patience::Wait(Some(self.now)), false);
+                self.join(Patience::Wait(Some(self.now)), 0);
                 let id = CallerId(self.next_caller);
                 self.zero_waits.push(ZeroWait { id, came_at: self.asks, heard_held, asked: false });
             }
@@ -598,7 +598,7 @@ impl World {
     }
 
     fn take_back(&mut self, lease: &Arc<LeaseCore>) {
-        assert!(self.entry.end_untaken(lease) && !self.entry.callers.is_empty());
+        assert!(lease.end_untaken() && !self.entry.callers.is_empty());
         let subscribed = self.seen.is_some() && self.watch.in_force;
         self.entry.handle_local_release(lease, self.now, subscribed, PACE.round_trip);
         self.commands.push_back(Command::Release(lease.owner));
@@ -734,7 +734,7 @@ impl World {
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
                 (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
                 (known, zero_waits.collect::<Vec<_>>()),
-                (granted, self.untaken().is_some(), self.sleepers, self.entry.untaken_in_a_row),
+                (granted, self.untaken().is_some(), self.sleepers, self.entry.looks),
                 (self.bounds, self.owners.len(), 2 * self.hints - self.asks_by_hint),
             )
         )

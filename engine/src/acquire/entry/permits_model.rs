@@ -150,8 +150,9 @@ impl World {
         assert!(self.entry.joinable(terms, self.now).is_none(), "each caller has permits of its own");
         self.callers += 1;
         let (id, patience) = (CallerId(self.callers), Patience::Wait(None));
-        let caller = Caller { id, terms, side: kind, patience, joined: self.now, scope: None, reply_to: () };
-        self.entry.join(caller, false);
+        let caller =
+            Caller { id, terms, side: kind, patience, joined: self.now, scope: None, late: 0, reply_to: () };
+        self.entry.join(caller);
     }
 
     fn available(&self) -> u16 {

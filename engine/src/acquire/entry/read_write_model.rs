@@ -156,10 +156,16 @@ impl World {
         }
         self.callers += 1;
         let (id, patience) = (CallerId(self.callers), Patience::Wait(None));
-        self.entry.join(
-            Caller { id, terms, side: terms.kind, patience, joined: self.now, scope: None, reply_to: () },
-            false,
-        );
+        self.entry.join(Caller {
+            id,
+            terms,
+            side: terms.kind,
+            patience,
+            joined: self.now,
+            scope: None,
+            late: 0,
+            reply_to: (),
+        });
     }
 
     fn is_grantable(&self, owner: Option<Owner>, kind: HoldKind) -> bool {

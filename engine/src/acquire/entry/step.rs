@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Cause, Entry, Pace, grants};
+use super::{Cause, Entry, Look, Pace, grants};
 use crate::{
     acquire::{attempt::Attempt, clarity::Unclear},
     clock::Instant,
@@ -58,11 +58,14 @@ impl<S> Entry<S> {
         };
         if self.leaves_it_to_local() {
             let closing = self.stop_asking();
-            if let Some(lease) = self.overdue_grant(now) {
-                return (Step::TakeBack(lease.clone()), closing);
-            }
-            let until = self.next_give_up(pace).into_iter().chain(self.next_look(now)).min();
-            return (Step::Wait { until, watch: false }, closing);
+            let step = match self.look_at_grant(now) {
+                Look::TakeBack(lease) => Step::TakeBack(lease),
+                Look::Wait(look) => {
+                    let until = self.next_give_up(pace).into_iter().chain(look).min();
+                    Step::Wait { until, watch: false }
+                }
+            };
+            return (step, closing);
         }
         self.hurry_for_smaller_want(now);
         if now < self.next_ask {

@@ -108,10 +108,16 @@ impl Ground {
         self.callers += 1;
         let id = CallerId(self.callers);
         let scope = scope.map(ScopeId::new);
-        self.entry.join(
-            Caller { id, terms, side: terms.kind, patience, joined: at(ms), scope, reply_to: () },
-            false,
-        );
+        self.entry.join(Caller {
+            id,
+            terms,
+            side: terms.kind,
+            patience,
+            joined: at(ms),
+            scope,
+            late: 0,
+            reply_to: (),
+        });
         id
     }
 
@@ -356,9 +362,9 @@ fn s7_a_caller_whose_grant_was_not_taken_in_time_is_the_head_again() {
     ground.ask(0);
     let grant = ground.answer(granted(), 0, 1).grant.unwrap();
     let receiver = Caller { id: grant.receiver.id, ..grant.receiver };
-    let again = Caller { reply_to: (), ..receiver };
+    let again = Caller { late: 1, ..receiver };
     let id = again.id;
-    ground.entry.join(again, true);
+    ground.entry.join(again);
     ground.ask(2);
     assert_eq!(ground.answer(granted(), 2, 3).grant.unwrap().receiver.id, id);
 }
@@ -1066,3 +1072,25 @@ fn after_a_loss_the_next_caller_is_asked_for_at_once() {
 }
 
 mod hand_off;
+
+#[test]
+fn a_grant_that_was_lost_is_waited_for_and_not_taken_back() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    assert!(lease.lose(LossReason::NotOurs));
+    assert_eq!(ground.wait(201), (None, false), "the loss is about to be handled");
+}
+
+#[test]
+fn a_look_that_is_late_gives_the_caller_the_same_time_once_more() {
+    let (mut ground, lease) = Ground::holding(None);
+    ground.caller(FOREVER, 5);
+    let step = |ground: &mut Ground, ms| match ground.step(ms).0 {
+        Step::Wait { until, .. } => until.map(|until| until.as_nanos() / 1_000_000),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(step(&mut ground, 10), Some(201));
+    assert_eq!(step(&mut ground, 5_000), Some(5_200), "the process stood still");
+    let Step::TakeBack(back) = ground.step(5_220).0 else { panic!("the second look was in time") };
+    assert!(Arc::ptr_eq(&back, &lease) && back.end_untaken());
+}

@@ -234,7 +234,16 @@ impl World {
         };
         let (id, side) = (CallerId(self.next_caller), terms.kind);
         let scope = (self.bounds.scope && id.0 <= 2).then(|| ScopeId::new(1));
-        self.callers.push_back(Caller { id, terms, side, patience, joined: self.now, scope, reply_to: () });
+        self.callers.push_back(Caller {
+            id,
+            terms,
+            side,
+            patience,
+            joined: self.now,
+            scope,
+            late: 0,
+            reply_to: (),
+        });
     }
 
     fn pace(&self) -> FairPace {

@@ -37,6 +37,7 @@ impl OnePlace {
             patience,
             joined: now,
             scope: None,
+            late: 0,
             reply_to: (),
         });
         Self { entry: FairEntry::default(), callers, mint: OwnerMint::new(), now, lost: 0 }

@@ -53,8 +53,8 @@ fn a_caller_that_stays_waits_on_without_an_ask() {
     let (mut ground, first, _) = wanted();
     let second = ground.next(&first, 10);
     assert_eq!(ground.wait(10), (None, false));
-    assert!(!ground.entry.join(caller(7, FOREVER), false), "its driver sleeps on");
-    assert!(ground.entry.join(caller(8, until(50)), false), "its driver has to wake up at 50");
+    assert!(!ground.entry.join(caller(7, FOREVER)), "its driver sleeps on");
+    assert!(ground.entry.join(caller(8, until(50))), "its driver has to wake up at 50");
     ground.release(&second, 11);
     assert_eq!(ground.ask(11).cause, Cause::Turn);
 }
@@ -82,6 +82,7 @@ fn caller(id: u64, patience: Patience) -> Caller<()> {
         patience,
         joined: at(9),
         scope: None,
+        late: 0,
         reply_to: (),
     }
 }

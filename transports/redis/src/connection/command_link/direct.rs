@@ -3,6 +3,9 @@
 //! A write that does not block takes about 2 µs; to wake a thread that sleeps takes many times as long. The replies are read by
 //! the task of the link in any case.
 //!
+//! A thread that is stopped in the middle of its write keeps the others of this connection from writing until it goes on, or until
+//! the watchdog ends the connection. Renewals have a connection of their own.
+//!
 //! Only a plain TCP connection is written so: TLS has one state for both directions, so a caller that is preempted while it writes
 //! would keep the task from reading. And only the process that opened the connection writes: a child that was forked
 //! shares the socket, and the replies to what it writes would go to requests of its parent.
@@ -27,7 +30,8 @@ pub(super) struct Direct {
 
 impl Direct {
     pub(super) fn of(writer: &TaskWriter) -> Self {
-        Self { half: Arc::downgrade(&writer.0), process: std::process::id() }
+        let half = writer.0.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        Self { half, process: std::process::id() }
     }
 
     /// The same in a child that was forked from the process.
@@ -37,27 +41,42 @@ impl Direct {
     }
 
     /// Writes as many of the bytes as the socket takes now, and returns how many it took. The task of the link writes the
-    /// others, and meets the error if there is one.
-    pub(super) fn write(&self, bytes: &[u8]) -> usize {
-        if std::process::id() != self.process {
-            return 0;
+    /// others.
+    ///
+    /// # Errors
+    /// The connection is broken. The system tells this error once, so the task may not see it.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let half = self.half.upgrade().filter(|_| std::process::id() == self.process);
+        let Some(half) = half else { return Ok(0) };
+        match half.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            written => written,
         }
-        self.half.upgrade().and_then(|half| half.try_write(bytes).ok()).unwrap_or(0)
     }
 }
 
-/// The writing half of a socket, for the task of the link.
-pub(super) struct TaskWriter(Arc<OwnedWriteHalf>);
+/// The writing half of a socket, for the task of the link. `Some` until it is dropped.
+pub(super) struct TaskWriter(Option<Arc<OwnedWriteHalf>>);
 
 impl TaskWriter {
     pub(super) fn new(half: OwnedWriteHalf) -> Self {
-        Self(Arc::new(half))
+        Self(Some(Arc::new(half)))
+    }
+}
+
+impl Drop for TaskWriter {
+    // The drop of a half would shut the socket down: in a forked child also that of the parent. It is only closed.
+    fn drop(&mut self) {
+        if let Some(half) = self.0.take().and_then(Arc::into_inner) {
+            half.forget();
+        }
     }
 }
 
 impl AsyncWrite for TaskWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let socket: &TcpStream = (*self.0).as_ref();
+        let Some(half) = &self.0 else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
+        let socket: &TcpStream = half.as_ref().as_ref();
         loop {
             ready!(socket.poll_write_ready(cx))?;
             match socket.try_write(bytes) {
@@ -72,6 +91,6 @@ impl AsyncWrite for TaskWriter {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(())) // the drop of the half shuts the socket down
+        Poll::Ready(Ok(()))
     }
 }

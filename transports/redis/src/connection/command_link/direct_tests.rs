@@ -102,11 +102,42 @@ fn a_process_that_did_not_open_the_connection_writes_nothing() {
     let socket = runtime.block_on(TcpStream::connect(address)).expect("it listens");
     let (_reader, half) = socket.into_split();
     let writer = TaskWriter::new(half);
-    assert_eq!(Direct::of(&writer).write(b"ours"), 4);
-    assert_eq!(Direct::of(&writer).in_child().write(b"of a child"), 0);
+    assert_eq!(Direct::of(&writer).write(b"ours").ok(), Some(4));
+    assert_eq!(Direct::of(&writer).in_child().write(b"of a child").ok(), Some(0));
     let direct = Direct::of(&writer);
     drop(writer);
-    assert_eq!(direct.write(b"after the end of the task"), 0);
+    assert_eq!(direct.write(b"after the end of the task").ok(), Some(0));
+}
+
+#[test]
+fn the_end_of_the_task_in_a_child_closes_no_connection_of_the_parent() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let parents = StdStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    let (mut server, _) = listener.accept().expect("connected");
+    let childs = parents.try_clone().expect("a second descriptor of the same socket, as a child has it");
+    childs.set_nonblocking(true).expect("a socket");
+    runtime.block_on(async {
+        let link = CommandLink::over_tcp(TcpStream::from_std(childs).expect("a socket"), Clock::Boot);
+        link.kill();
+        tokio::task::yield_now().await; // the task is dropped
+    });
+    drop(runtime);
+    parents.set_nonblocking(false).expect("a socket");
+    (&parents).write_all(b"of the parent").expect("open");
+    assert_eq!(read(&mut server, 13), b"of the parent");
+}
+
+#[test]
+fn a_broken_connection_ends_with_its_own_error_whoever_meets_it() {
+    let (runtime, link, server) = linked();
+    socket2::SockRef::from(&server).set_linger(Some(Duration::ZERO)).expect("a socket");
+    drop(server); // a reset
+    let (done, answered) = mpsc::channel();
+    link.begin("A", &NO_ARGS, Clock::Boot.now() + LONG, move |reply| drop(done.send(reply)));
+    runtime.block_on(link.ended());
+    let reply = answered.recv_timeout(LONG).expect("an answer");
+    assert!(matches!(&reply, Err(Failure::Lost(lost)) if lost.to_string().contains("reset")), "{reply:?}");
 }
 
 /// Answers each request with the number that it has for an argument, until the connection ends.

@@ -77,9 +77,11 @@ impl Exchange {
 
     fn write_directly(&self, direct: &Direct, bytes: Vec<u8>) {
         let written = direct.write(&bytes);
-        let wakes_task = self.lock().end_write_by_caller(bytes, written);
-        if wakes_task {
-            self.unwritten.notify_one();
+        let wakes_task = self.lock().end_write_by_caller(bytes, *written.as_ref().unwrap_or(&0));
+        match written {
+            Err(error) => self.end(Lost::of_io(&error)),
+            Ok(_) if wakes_task => self.unwritten.notify_one(),
+            Ok(_) => {}
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Requests<W> {
     is_answering: bool,
     waiting: VecDeque<Waiting<W>>,
     /// The most requests that were unanswered at once: since the last moment without any, and before that moment.
-    crowds: [usize; 2],
+    peaks: [usize; 2],
     /// The moment at which [`take_overdue`](Self::take_overdue) is called next, if it is.
     look: Option<Instant>,
     end: Option<Lost>,
@@ -54,7 +54,7 @@ impl<W> Default for Requests<W> {
             is_writing: false,
             is_answering: false,
             waiting: VecDeque::new(),
-            crowds: [0; 2],
+            peaks: [0; 2],
             look: None,
             end: None,
         }
@@ -80,7 +80,7 @@ impl<W> Requests<W> {
         let may_write = wakes_task && self.has_begun && self.has_few();
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(Waiting { waits: Some(waits), until });
-        self.crowds[0] = self.crowds[0].max(self.waiting.len());
+        self.peaks[0] = self.peaks[0].max(self.waiting.len());
         let is_earliest = until.is_some_and(|until| self.look.is_none_or(|look| until < look));
         if is_earliest {
             self.look = until;
@@ -89,7 +89,7 @@ impl<W> Requests<W> {
     }
 
     fn has_few(&self) -> bool {
-        self.waiting.len() <= UNANSWERED_MAX && self.crowds.iter().all(|crowd| *crowd <= CROWD_MAX)
+        self.waiting.len() <= UNANSWERED_MAX && self.peaks.iter().all(|peak| *peak <= PEAK_MAX)
     }
 
     /// The task begins to write: puts the unwritten bytes in the place of `bytes`, which are dropped. `false`: nothing is
@@ -146,7 +146,7 @@ impl<W> Requests<W> {
     pub(super) fn next(&mut self) -> Option<Option<W>> {
         let next = self.waiting.pop_front().map(|waiting| waiting.waits);
         if self.waiting.is_empty() {
-            self.crowds = [0, self.crowds[0]];
+            self.peaks = [0, self.peaks[0]];
         }
         next
     }
@@ -186,7 +186,7 @@ impl<W> Requests<W> {
 /// With more unanswered requests the task writes: it is awake most often, and what comes meanwhile goes with it.
 const UNANSWERED_MAX: usize = 1;
 /// If more requests than this were unanswered at once, the task writes too: what many callers want goes in one write.
-const CROWD_MAX: usize = 8;
+const PEAK_MAX: usize = 8;
 /// A buffer that has grown beyond this is given back after the write.
 const KEPT_BYTES: usize = 64 * 1024;
 
