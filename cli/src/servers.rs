@@ -3,7 +3,7 @@
 use std::{env, path::Path};
 
 use leasehold::Engine;
-use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig, RedisTransport};
+use leasehold_redis::{ConfigFile, ConfigFileError, RedisTransport};
 
 use crate::{
     credentials, exit,
@@ -29,9 +29,7 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     {
         Place::File(file) => read(&file),
         Place::Settings => ConfigFile::from_env().map_err(refused),
-        Place::Url(url) => RedisConfig::from_url(&url)
-            .map(|redis| ConfigFile::new(leasehold::EngineConfig::default(), redis))
-            .map_err(|error| Failure::new(exit::CONFIG, error.to_string())),
+        Place::Url(url) => ConfigFile::from_url(&url).map_err(refused),
     }
 }
 

@@ -86,6 +86,18 @@ fn single_settings_in_the_environment_name_the_servers() {
 }
 
 #[test]
+fn single_settings_in_the_environment_override_those_of_a_url() {
+    let variables = [("LEASEHOLD_ENGINE__TTL_MS", "ten")];
+    let ended = said(&variables, &["inspect", "usage:x", "--url", server()], 78);
+    assert!(ended.stderr.contains("LEASEHOLD_ENGINE__TTL_MS"), "{ended:?}");
+    let wrong = said(&[("LEASEHOLD_TTL_MS", "5000")], &["inspect", "usage:x", "--url", server()], 78);
+    assert!(
+        wrong.stderr.contains("the variable of `engine.ttl_ms` is LEASEHOLD_ENGINE__TTL_MS"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
 fn options_of_permits_need_their_kind() {
     for option in ["--limit", "--count"] {
         let ended = said(&[("LEASEHOLD_URL", server())], &["run", "usage:n", option, "3", "--", "true"], 64);

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::super::system_error::words;
+use super::super::{error::ConfigError, system_error::words};
 
 /// Why a configuration file cannot be used: file, line, column, key, value and remedy. The error never shows a
 /// password or the value of a `${NAME}`.
@@ -23,6 +23,11 @@ impl ConfigFileError {
         let why = words(error);
         let remedy = format!("cannot be read: {why}; correct the path, its rights, or its encoding (UTF-8)");
         Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
+    }
+
+    pub(super) fn of_url(error: &ConfigError) -> Self {
+        let file = format!("`{}` is {}", error.field, error.value).into();
+        Self { file, spot: None, key: None, value: None, against: None, remedy: error.remedy.into() }
     }
 
     /// Returns the line, from 1. `None`: the file could not be read, or an environment variable gives the value.

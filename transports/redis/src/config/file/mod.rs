@@ -12,6 +12,7 @@ mod reading;
 mod redisson;
 mod spot;
 mod syntax;
+mod url_settings;
 
 use std::{ffi::OsString, path::Path};
 
@@ -21,7 +22,7 @@ use serde::Deserialize;
 pub use self::error::ConfigFileError;
 #[cfg(feature = "redisson-yaml")]
 pub use self::redisson::IgnoredKey;
-use self::{expansion::Variables, fault::Fault, node::Node};
+use self::{expansion::Variables, fault::Fault, node::Node, overrides::Override};
 use super::{ConfigError, RedisConfig};
 use crate::RedisTransport;
 
@@ -126,7 +127,33 @@ impl ConfigFile {
     }
 
     fn from_environment(environment: &Environment<'_>) -> Result<Self, ConfigFileError> {
-        Self::parse_with("[redis]", ENVIRONMENT, None, environment).map_err(without_file)
+        Self::parse_with(SETTINGS, ENVIRONMENT, None, environment).map_err(without_file)
+    }
+
+    /// The settings of a URL, with the overrides of the environment. The URL is as that of [`RedisConfig::from_url`].
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), with the URL or the variable in place of the file.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use leasehold::Engine;
+    /// use leasehold_redis::{ConfigFile, RedisTransport};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let settings = ConfigFile::from_url("redis://redis-1:6379")?; // LEASEHOLD_ENGINE__TTL_MS=20000
+    /// let engine = Engine::builder(RedisTransport::new(settings.redis)).config(settings.engine).build().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_url(url: &str) -> Result<Self, ConfigFileError> {
+        Self::from_url_in(url, &Environment::of_process())
+    }
+
+    fn from_url_in(url: &str, environment: &Environment<'_>) -> Result<Self, ConfigFileError> {
+        let redis = RedisConfig::from_url(url).map_err(|error| ConfigFileError::of_url(&error))?;
+        let root = root(SETTINGS, None, url_settings::overrides(&redis), environment);
+        let read = root.and_then(|root| Self::of_root(&root));
+        read.map_err(|fault| without_file(fault.in_file(url_settings::URL, SETTINGS)))
     }
 
     fn parse_with(
@@ -135,11 +162,15 @@ impl ConfigFile {
         folder: Option<&Path>,
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigFileError> {
-        let root = root(text, folder, environment).map_err(|fault| fault.in_file(name, text))?;
-        let file = ConfigFile::deserialize(&root).map_err(|fault| fault.in_file(name, text))?;
-        file.redis.check().map_err(|error| from_redis(&root, error).in_file(name, text))?;
+        let root = root(text, folder, Vec::new(), environment);
+        root.and_then(|root| Self::of_root(&root)).map_err(|fault| fault.in_file(name, text))
+    }
+
+    fn of_root(root: &Node) -> Result<Self, Fault> {
+        let file = ConfigFile::deserialize(root)?;
+        file.redis.check().map_err(|error| from_redis(root, error))?;
         let capabilities = RedisTransport::new(file.redis.clone()).capabilities();
-        file.engine.check(capabilities).map_err(|error| from_engine(&root, error).in_file(name, text))?;
+        file.engine.check(capabilities).map_err(|error| from_engine(root, error))?;
         Ok(file)
     }
 }
@@ -156,19 +187,25 @@ impl Environment<'_> {
     }
 }
 
-/// The values of the file and of the environment together.
-fn root(text: &str, folder: Option<&Path>, environment: &Environment<'_>) -> Result<Node, Fault> {
+/// The values of the file, of the URL and of the environment together.
+fn root(
+    text: &str,
+    folder: Option<&Path>,
+    of_url: Vec<Override>,
+    environment: &Environment<'_>,
+) -> Result<Node, Fault> {
     let mut root = Node::parse(text, environment.variables)?;
     folder.into_iter().for_each(|folder| root.begin_paths_at(folder));
     overrides::refuse_near_misses(&environment.all, text)?;
-    overrides::of(environment.all.clone()).into_iter().try_for_each(|one| one.apply(&mut root))?;
+    let overrides = of_url.into_iter().chain(overrides::of(environment.all.clone()));
+    overrides.into_iter().try_for_each(|one| one.apply(&mut root))?;
     Ok(root)
 }
 
 /// The same error where there is no file: it names the variable that sets the key.
 fn without_file(error: ConfigFileError) -> ConfigFileError {
     let remedy = match &error.key {
-        Some(key) if &*error.file == ENVIRONMENT => {
+        Some(key) if [ENVIRONMENT, url_settings::URL].contains(&&*error.file) => {
             format!("{}; the variable is {}", error.remedy, overrides::variable_of(key)).into()
         }
         _ => error.remedy,
@@ -186,6 +223,8 @@ fn from_engine(root: &Node, error: Invalid) -> Fault {
     root.subject(&format!("engine.{}", error.field), None, error.value).refused(error.remedy)
 }
 
+/// Stands for a file if there is none.
+const SETTINGS: &str = "[redis]";
 /// What errors say in place of a file name if there is no file.
 const ENVIRONMENT: &str = "environment";
 

@@ -63,6 +63,12 @@ pub(super) fn variable_of(key: &str) -> String {
 }
 
 impl Override {
+    /// `source`: what errors name in place of a variable.
+    pub(super) fn new(source: &str, keys: &[&str], value: String) -> Self {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        Self { variable: source.into(), keys, value: Some(value) }
+    }
+
     fn of((variable, value): (OsString, OsString)) -> Option<Self> {
         let variable = variable.into_string().ok()?;
         let name = variable.strip_prefix(PREFIX).filter(|name| name.contains(BETWEEN))?;

@@ -151,6 +151,70 @@ fn without_a_file_the_variables_are_all() {
     );
 }
 
+fn read_url(url: &str, all: &[(&str, &str)]) -> Result<ConfigFile, String> {
+    ConfigFile::from_url_in(url, &environment(all)).map_err(|error| {
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        error.to_string()
+    })
+}
+
+#[test]
+fn a_url_alone_gives_the_settings_that_it_has() {
+    for url in [
+        "redis://a",
+        "redis://user:hunter2@[::1]:7/3",
+        "rediss://:hunter2%2C%20@a",
+        "redis-cluster://a:1?node=b:2&node=c",
+        "rediss-sentinel://u:hunter2@s1?sentinelServiceName=m&node=s2:5&sentinelUsername=v&sentinelPassword=hunter2x",
+    ] {
+        let (read, redis) = (read_url(url, &[]).unwrap(), RedisConfig::from_url(url).unwrap());
+        assert_eq!(format!("{:?}", read.redis), format!("{redis:?}"));
+        let secret = |password: &Option<Password>| password.as_ref().map(|it| it.read("password").unwrap());
+        assert_eq!(secret(&read.redis.password), secret(&redis.password));
+        assert_eq!(secret(&read.redis.sentinel_password), secret(&redis.sentinel_password));
+        assert_eq!(read.engine, EngineConfig::default());
+    }
+}
+
+#[test]
+fn variables_win_over_a_url() {
+    let all = [
+        ("LEASEHOLD_ENGINE__TTL_MS", "15000"),
+        ("LEASEHOLD_REDIS__PASSWORD__FILE", "secret"),
+        ("LEASEHOLD_REDIS__DATABASE", "4"),
+    ];
+    let read = read_url("redis://:hunter2@a/3", &all).unwrap();
+    assert_eq!((read.engine.ttl_ms, read.redis.database), (15_000, 4));
+    assert!(matches!(read.redis.password, Some(Password::File(path)) if path == Path::new("secret")));
+}
+
+#[test]
+fn what_is_wrong_beside_a_url_is_named() {
+    for (url, variable, expected) in [
+        ("redis://a", ("ENGINE__TTL_MS", "9"), "LEASEHOLD_ENGINE__TTL_MS: `engine.ttl_ms` is \"9\": must be"),
+        (
+            "redis://a",
+            ("TTL_MS", "9"),
+            "LEASEHOLD_TTL_MS: it sets nothing; the variable of `engine.ttl_ms` is",
+        ),
+        (
+            "redis://a",
+            ("REDIS__TOPOLOGY", "sentinel"),
+            "LEASEHOLD_REDIS__TOPOLOGY: `redis.topology` is \"sentinel\", but `redis.service_name`",
+        ),
+        (
+            "redis://a/3",
+            ("REDIS__TOPOLOGY", "cluster"),
+            "URL: `redis.database` is \"3\", but `redis.topology` is",
+        ),
+        ("http://:hunter2@a", ("X", ""), "`url` is http://***@a: start it with redis://"),
+    ] {
+        let (name, value) = variable;
+        let said = read_url(url, &[(&format!("LEASEHOLD_{name}"), value)]).unwrap_err();
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_value_that_is_not_utf_8_is_refused() {
