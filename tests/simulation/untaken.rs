@@ -140,8 +140,8 @@ async fn a_grant_that_is_taken_in_time_stays_with_its_holder() {
 }
 
 /// A call that polls its future this long after it is woken, as that of a runtime with too much work.
-fn slow_caller(engine: &Engine, delay: Duration) -> tokio::task::JoinHandle<()> {
-    let acquire = engine.lock("a").acquire();
+fn slow_caller(lock: &Lock, delay: Duration) -> tokio::task::JoinHandle<()> {
+    let acquire = lock.acquire();
     tokio::spawn(async move {
         let mut acquire = pin!(acquire);
         let lease = loop {
@@ -159,7 +159,7 @@ async fn callers_that_are_polled_late_all_get_the_lock_in_the_end() {
     for delay in [millis(150), millis(450), millis(1_700)] {
         let fixture = fixture().await;
         let began = now();
-        let callers: Vec<_> = (0..20).map(|_| slow_caller(&fixture.engine, delay)).collect();
+        let callers: Vec<_> = (0..20).map(|_| slow_caller(&fixture.engine.lock("a"), delay)).collect();
         for caller in callers {
             caller.await.unwrap();
         }
@@ -171,18 +171,20 @@ async fn callers_that_are_polled_late_all_get_the_lock_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_is_polled_late_gets_the_lock_among_callers_that_are_not() {
     let fixture = fixture().await;
-    for _ in 0..2 {
-        let lock = fixture.engine.lock("a");
-        tokio::spawn(async move {
-            while let Ok(lease) = lock.acquire().await {
-                pass(millis(1)).await;
-                lease.release().await.unwrap();
-            }
-        });
-    }
-    tokio::select! {
-        slow = slow_caller(&fixture.engine, millis(500)) => slow.unwrap(),
-        () = pass(seconds(3)) => panic!("it waits behind callers that came later"),
+    for lock in [fixture.engine.lock("a"), fixture.engine.fair_lock("b")] {
+        for _ in 0..2 {
+            let lock = lock.clone();
+            tokio::spawn(async move {
+                while let Ok(lease) = lock.acquire().await {
+                    pass(millis(1)).await;
+                    lease.release().await.unwrap();
+                }
+            });
+        }
+        tokio::select! {
+            slow = slow_caller(&lock, millis(500)) => slow.unwrap(),
+            () = pass(seconds(3)) => panic!("{lock:?}: it waits behind callers that came later"),
+        }
     }
     fixture.engine.shutdown(seconds(1)).await;
 }

@@ -71,6 +71,7 @@ pub(crate) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>
             std::iter::once(&receiver).chain(&sharers).filter(|caller| caller.side == HoldKind::Read);
         lease.add_readers(u32::try_from(readers.count()).unwrap_or(u32::MAX));
     }
+    slot.entry.begin_looks(receiver.late);
     let mut replaced = slot.entry.install(lease.clone(), receiver.scope);
     // The callers of the scope that wanted to write may have left.
     let is_left_to_readers = lease.leave_to_readers();

@@ -95,7 +95,6 @@ impl<S> Entry<S> {
         if takes_turns(receiver.terms.kind) {
             self.fairness.handle_grant(now);
         }
-        self.begin_looks(receiver.late);
         let sharers = self.take_sharers(&receiver);
         if !self.callers.head().is_some_and(|head| grants::are_compatible(head.terms.kind, attempt.kind)) {
             verdict.leaving = self.refuse_tries();

@@ -53,7 +53,6 @@ impl<S> Entry<S> {
         let receiver = self.callers.take(head)?;
         let sharers = self.take_sharers(&receiver);
         self.grants.remove(lease);
-        self.begin_looks(receiver.late);
         self.fairness.handle_grant(now);
         (self.last_held, self.held_after) = (None, Some(self.callers.came()));
         Some(Grant { receiver, sharers, granted: lease.grant_of_next_holder(now), open: lease.take_open() })

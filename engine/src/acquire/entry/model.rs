@@ -523,6 +523,7 @@ impl World {
         if self.bounds.jeopardy {
             lease.enter_jeopardy();
         }
+        self.entry.begin_looks(grant.receiver.late);
         for earlier in self.entry.install(lease, None) {
             assert!(self.bounds.jeopardy && earlier.lease().lose(LossReason::NotOurs), "two owners held");
         }

@@ -57,7 +57,7 @@ impl<S> Entry<S> {
     }
 
     /// A caller gets a grant. `late`: how many of its grants were not taken in time.
-    pub(super) fn begin_looks(&mut self, late: u8) {
+    pub(crate) fn begin_looks(&mut self, late: u8) {
         self.looks = Looks::new(late);
     }
 }
