@@ -74,7 +74,7 @@ struct Bounds {
     reserves_nothing: bool,
     /// How many grants their callers do not take at first, because their futures are not polled.
     untaken: u32,
-    /// The driver wakes up to look at a grant. It does so always; without it a grant that is not taken is a fault.
+    /// Whether the driver wakes up to look at a grant, as the real driver does. `false` beside `untaken` is a fault.
     looks: bool,
 }
 

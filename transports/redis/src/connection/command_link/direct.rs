@@ -1,7 +1,6 @@
 //! Lets the thread of a caller write its own request, so that no other thread has to be woken for it.
 //!
-//! A write that does not block takes about 2 µs; to wake a thread that sleeps takes many times as long. The replies are read by
-//! the task of the link in any case.
+//! The write does not block. The task of the link reads the replies in any case.
 //!
 //! A thread that is stopped in the middle of its write keeps the others of this connection from writing until it goes on, or until
 //! the watchdog ends the connection. Renewals have a connection of their own.
