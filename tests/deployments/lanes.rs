@@ -68,42 +68,48 @@ impl Lanes {
 
     /// Renews all in one batch, to be sent to who serves the first, for twice their ttl. Answers in the order of `holds`.
     pub(crate) async fn renew(&self, holds: &[&Call]) -> Vec<Outcome> {
-        self.renew_at(self.node_of(holds[0]).expect("a node"), holds).await
+        let node = node_of(&self.renewals, holds[0]).expect("a node");
+        renew_at(&self.renewals, node, holds).await
     }
 
-    fn node_of(&self, hold: &Call) -> Option<NodeId> {
-        let topology = self.renewals.topology().borrow().clone();
-        topology.serving(hold.key.slot()).map(|node| node.id)
-    }
-
-    async fn renew_at(&self, node: NodeId, holds: &[&Call]) -> Vec<Outcome> {
-        let batch = holds.iter().zip(0..).map(|(hold, ticket)| renewal(hold, ticket)).collect();
-        let mut answered = self.renewals.call(node, batch).await;
-        answered.sort_by_key(|member| member.ticket);
-        assert_eq!(answered.len(), holds.len());
-        answered.into_iter().map(|member| member.outcome).collect()
-    }
-
-    /// After trouble, in which a connection may have been lost.
+    /// After trouble, in which each lane may have lost its connection.
     pub(crate) async fn until_renewed(&self, holds: &[&Call]) {
         let renewed = async {
-            while !self.is_renewed(holds).await {
-                tokio::time::sleep(LOOK).await;
+            for lane in [&self.renewals, &self.calls] {
+                while !is_renewed_over(lane, holds).await {
+                    tokio::time::sleep(LOOK).await;
+                }
             }
         };
         tokio::time::timeout(PATIENCE, renewed).await.expect("renewed in time");
     }
 
     pub(crate) async fn is_renewed(&self, holds: &[&Call]) -> bool {
-        // While a master is replaced, there may be none.
-        let Some(node) = self.node_of(holds[0]) else { return false };
-        let answers = self.renew_at(node, holds).await;
-        let all = answers.iter().all(|answer| matches!(answer, Outcome::Renewed { .. }));
-        if !all {
-            println!("{answers:?}");
-        }
-        all
+        is_renewed_over(&self.renewals, holds).await
     }
+}
+
+async fn is_renewed_over(lane: &Arc<dyn Lane>, holds: &[&Call]) -> bool {
+    // While a master is replaced, there may be none.
+    let Some(node) = node_of(lane, holds[0]) else { return false };
+    let answers = renew_at(lane, node, holds).await;
+    let all = answers.iter().all(|answer| matches!(answer, Outcome::Renewed { .. }));
+    if !all {
+        println!("{answers:?}");
+    }
+    all
+}
+
+fn node_of(lane: &Arc<dyn Lane>, hold: &Call) -> Option<NodeId> {
+    lane.topology().borrow().serving(hold.key.slot()).map(|node| node.id)
+}
+
+async fn renew_at(lane: &Arc<dyn Lane>, node: NodeId, holds: &[&Call]) -> Vec<Outcome> {
+    let batch = holds.iter().zip(0..).map(|(hold, ticket)| renewal(hold, ticket)).collect();
+    let mut answered = lane.call(node, batch).await;
+    answered.sort_by_key(|member| member.ticket);
+    assert_eq!(answered.len(), holds.len());
+    answered.into_iter().map(|member| member.outcome).collect()
 }
 
 pub(crate) async fn open(

@@ -11,7 +11,8 @@ use crate::{
 ///
 /// The lease is held while the leases of a majority are held. Each member lease is renewed by itself. A member that was
 /// not granted is tried again after a thirtieth of the ttl (50 ms to 1 s), and from then on, as a member that is lost,
-/// every third of the ttl, as long as a majority is held. Below that the lease is lost for good. Dropping the lease releases every member in the background.
+/// every third of the ttl (at times up to a tenth earlier), as long as a majority is held. Below that the lease is lost
+/// for good. Dropping the lease releases every member in the background.
 ///
 /// The lease has no fencing token: the servers are independent, so no number rises over all of them.
 ///

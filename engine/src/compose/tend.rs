@@ -24,9 +24,18 @@ pub(super) struct Member {
 pub(super) struct Again {
     /// The first pause of a member that was not granted when the holding began.
     pub(super) first: Duration,
+    /// The longest pause before each further try.
     pub(super) pause: Duration,
     /// From then on the member is not renewed, by the clock of its engine.
     pub(super) until: Option<Instant>,
+}
+
+impl Again {
+    // Up to a tenth shorter, by `jitter` from 0 to 255. A caller elsewhere that tries the member in the same rhythm would
+    // otherwise meet each of these tries, or none.
+    fn next_pause(&self, jitter: u64) -> Duration {
+        self.pause - self.pause / 10 / 255 * jitter.min(255) as u32
+    }
 }
 
 /// Watches the member until the holding ends. The last step releases what is left of a holding that was lost.
@@ -90,7 +99,7 @@ async fn until_lost(
 
 async fn next_try(lock: &Lock, again: Option<Again>, pause: Option<Duration>) -> Option<Trying> {
     let (again, engine) = (again?, lock.engine());
-    sleep(engine, pause.unwrap_or(again.pause)).await;
+    sleep(engine, pause.unwrap_or_else(|| again.next_pause(engine.jitter()))).await;
     let lock = match again.until.map(|until| until - engine.clock.now()) {
         Some(left) if left.is_zero() => return None,
         Some(left) => lock.clone().max_hold(left),
@@ -105,3 +114,23 @@ async fn sleep(engine: &Inner, time: Duration) {
 
 /// One tick of the engine.
 const TELL_FIRST: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_at_most_a_tenth_shorter_than_the_longest() {
+        let [first, pause] = [1, 10].map(Duration::from_secs);
+        let again = Again { first, pause, until: None };
+        assert_eq!(again.next_pause(0), pause);
+        assert!(again.next_pause(1) < pause);
+        for jitter in [255, 256, u64::MAX] {
+            let shortest = again.next_pause(jitter);
+            assert!(
+                shortest >= Duration::from_secs(9) && shortest < Duration::from_millis(9_001),
+                "{shortest:?}"
+            );
+        }
+    }
+}

@@ -97,6 +97,9 @@ impl Reading<'_> {
                 ("sentinelUsername", RedisTopology::Sentinel) => {
                     config.sentinel_username = Some(value.into())
                 }
+                ("sentinelPassword", RedisTopology::Sentinel) if value.is_empty() => {
+                    return Err(self.bad(EMPTY_PASSWORD));
+                }
                 ("sentinelPassword", RedisTopology::Sentinel) => {
                     config.sentinel_password = Some(Password::Value(Secret::new(value)));
                 }
@@ -130,6 +133,7 @@ fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
 const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
 const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
 const NO_PASSWORD: &str = "the URL has a user but no password; write a password alone as redis://:password@host, with a user as redis://user:password@host";
+const EMPTY_PASSWORD: &str = "sentinelPassword is empty; write the password of the sentinels after the =, or leave sentinelPassword out";
 const NODE: &str = "write a further node as node=host:port";
 const NO_QUERY: &str = "leave the query out: one server has no options in its URL";
 const CLUSTER_QUERY: &str = "only node=host:port is allowed after the ?";

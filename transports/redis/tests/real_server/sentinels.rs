@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use leasehold::{Engine, clock::Clock};
+use leasehold::Engine;
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 
 use crate::{
@@ -85,13 +85,13 @@ async fn without_a_master_the_sentinels_are_asked_ever_more_rarely() {
     let engine = engine([sentinel.address()]).await;
     server.kill();
     let asked = || sentinel.asked.load(Ordering::SeqCst);
-    let killed = Clock::Boot.now();
-    // Three commands in each round, two lanes: 34 rounds of each in the first 5 s.
-    until(async || (Clock::Boot.now() - killed >= Duration::from_secs(7)).then_some(())).await;
-    let in_seven_seconds = asked();
-    until(async || (Clock::Boot.now() - killed >= Duration::from_secs(15)).then_some(())).await;
-    let later = asked() - in_seven_seconds;
-    assert!(later <= 60, "{later} commands from 7 s to 15 s, {in_seven_seconds} before");
+    let killed = tokio::time::Instant::now();
+    // Each of the two lanes notices the end up to 5 s later and then asks for 5 s in 34 rounds, of three commands each.
+    tokio::time::sleep_until(killed + Duration::from_secs(11)).await;
+    let in_eleven_seconds = asked();
+    tokio::time::sleep_until(killed + Duration::from_secs(19)).await;
+    let later = asked() - in_eleven_seconds;
+    assert!(later <= 60, "{later} commands from 11 s to 19 s, {in_eleven_seconds} before");
     assert!(later > 0, "it is asked all the same");
     drop(engine);
 }

@@ -19,7 +19,15 @@ pub(super) struct Override {
     variable: Box<str>,
     keys: Vec<String>,
     /// `None`: it is not UTF-8.
-    value: Option<String>,
+    value: Option<Value>,
+}
+
+#[derive(Debug)]
+enum Value {
+    /// A text, a number, or the entries of a list with commas between them.
+    Text(String),
+    /// Turns a section on that needs no key, as `[redis.tls]`.
+    EmptySection,
 }
 
 /// The overrides in an environment, sections before their keys.
@@ -63,10 +71,18 @@ pub(super) fn variable_of(key: &str) -> String {
 }
 
 impl Override {
-    /// `source`: what errors name in place of a variable.
-    pub(super) fn new(source: &str, keys: &[&str], value: String) -> Self {
-        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        Self { variable: source.into(), keys, value: Some(value) }
+    /// Sets `key` of `[redis]` to a text. `source`: what errors name in place of a variable.
+    pub(super) fn of_text(source: &str, key: &str, text: String) -> Self {
+        Self::of_redis(source, key, Value::Text(text))
+    }
+
+    /// Turns the section `key` of `[redis]` on, with the default of each of its keys.
+    pub(super) fn of_section(source: &str, key: &str) -> Self {
+        Self::of_redis(source, key, Value::EmptySection)
+    }
+
+    fn of_redis(source: &str, key: &str, value: Value) -> Self {
+        Self { variable: source.into(), keys: vec!["redis".into(), key.into()], value: Some(value) }
     }
 
     fn of((variable, value): (OsString, OsString)) -> Option<Self> {
@@ -75,7 +91,7 @@ impl Override {
         let keys = name.split(BETWEEN).map(str::to_ascii_lowercase).collect();
         let value = value.into_string().ok();
         let is_set = value.as_ref().is_none_or(|value| !value.is_empty());
-        is_set.then(|| Self { variable: variable.into(), keys, value })
+        is_set.then(|| Self { variable: variable.into(), keys, value: value.map(Value::of_variable) })
     }
 
     /// Puts the value in the place of that of the file.
@@ -97,14 +113,27 @@ impl Override {
     }
 }
 
+impl Value {
+    fn of_variable(value: String) -> Self {
+        if value == EMPTY_SECTION { Value::EmptySection } else { Value::Text(value) }
+    }
+
+    fn written(&self) -> String {
+        match self {
+            Value::Text(text) => format!("{text:?}"),
+            Value::EmptySection => format!("{EMPTY_SECTION:?}"),
+        }
+    }
+}
+
 impl Node {
     // The text is put in as it is: no quotes, no ${NAME}.
-    fn fill(&mut self, value: &str) {
-        self.write(format!("{value:?}"));
+    fn fill(&mut self, value: &Value) {
+        self.write(value.written());
         self.content = match value {
-            EMPTY_SECTION => Content::Table(Vec::new()),
-            _ if self.is_at_or_below(LIST) => Content::List(self.entries(value)),
-            _ => text(value),
+            Value::EmptySection => Content::Table(Vec::new()),
+            Value::Text(entries) if self.is_at_or_below(LIST) => Content::List(self.entries(entries)),
+            Value::Text(value) => text(value),
         };
     }
 
@@ -126,7 +155,7 @@ fn text(value: &str) -> Content {
 
 const PREFIX: &str = "LEASEHOLD_";
 const BETWEEN: &str = "__";
-/// Turns a section on that needs no key, as `[redis.tls]`.
+/// What a variable says for an empty section.
 const EMPTY_SECTION: &str = "{}";
 /// The setting that is a list: texts with commas between them.
 const LIST: &str = "redis.addresses";

@@ -164,6 +164,7 @@ fn a_url_alone_gives_the_settings_that_it_has() {
         "redis://a",
         "redis://user:hunter2@[::1]:7/3",
         "rediss://:hunter2%2C%20@a",
+        "redis://u:%7B%7D@a", // the password {}
         "redis-cluster://a:1?node=b:2&node=c",
         "rediss-sentinel://u:hunter2@s1?sentinelServiceName=m&node=s2:5&sentinelUsername=v&sentinelPassword=hunter2x",
     ] {
@@ -208,6 +209,11 @@ fn what_is_wrong_beside_a_url_is_named() {
             "URL: `redis.database` is \"3\", but `redis.topology` is",
         ),
         ("http://:hunter2@a", ("X", ""), "`url` is http://***@a: start it with redis://"),
+        (
+            "redis-sentinel://:hunter2@a?sentinelServiceName=m&sentinelPassword=",
+            ("X", ""),
+            "`url` is redis-sentinel://***@a?***: sentinelPassword is empty; write",
+        ),
     ] {
         let (name, value) = variable;
         let said = read_url(url, &[(&format!("LEASEHOLD_{name}"), value)]).unwrap_err();
