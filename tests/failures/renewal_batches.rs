@@ -123,7 +123,8 @@ async fn s2_no_lease_is_lost_while_its_deadline_is_ahead_wherever_the_connection
         until("each is renewed again", || engine.snapshot().renewals >= renewals + leases.len() as u64).await;
     }
     assert!(leases.iter().all(|lease| lease.is_held()) && engine.snapshot().lost == 0);
-    until("the recorder has been told", || tally.renewals_answered() == tally.renewals_sent()).await;
+    // Renewals that were due while no node was connected were in no batch, and have an outcome too.
+    until("the recorder has been told", || tally.renewals_answered() >= tally.renewals_sent()).await;
     // None early: one send a period, and one more for each cut.
     let periods = began.elapsed().as_millis() / (ttl / 3).as_millis();
     let most = usize::try_from(periods).expect("few") + 1 + CUTS.len();
