@@ -19,6 +19,7 @@ compile_error!(
 );
 
 mod acquire;
+mod answers;
 pub mod blocking;
 mod boxed_error;
 mod calls_runtime;

@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::oneshot;
-
 use super::{
     caller::{Caller, CallerId, Patience, ScopeId},
     driver::{self, Stepped},
@@ -14,6 +12,7 @@ use super::{
     table::Slot,
 };
 use crate::{
+    answers::{self, AnswerReceiver},
     clock::Instant,
     dispatch::permit::Permit,
     error::{AcquireError, Invalid},
@@ -45,7 +44,7 @@ pub(crate) struct ExplicitTerms {
 /// The outcome of queueing.
 pub(crate) enum Enqueued {
     /// The caller is in the queue, and the receiver gets the answer.
-    Queued(oneshot::Receiver<Answer>, QueueGuard),
+    Queued(AnswerReceiver<Answer>, QueueGuard),
     /// The scope holds the lock already.
     Shared(PendingGrant),
     /// The lock is held, and the caller only tries.
@@ -77,7 +76,7 @@ pub(crate) enum Next {
 /// - `Lost`: the scope has lost the lock.
 /// - `Invalid`: the terms contradict those of the scope.
 pub(crate) fn join(inner: &Arc<Inner>, call: &Call, late: u8) -> Result<Enqueued, AcquireError> {
-    let (reply_to, answer) = oneshot::channel();
+    let (reply_to, answer) = answers::channel();
     let id = CallerId(inner.next_id());
     match queue_up(inner, call, (id, &mut Some(ReplyTo::Own(reply_to))), late, None)? {
         Next::Share(lease) => {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::{
     caller::{Refusal, Returned},
     pending_grant::PendingGrant,
 };
-use crate::{error::AcquireError, guard};
+use crate::{answers::AnswerSender, error::AcquireError, guard};
 
 /// The answer to a queued caller.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Answer {
 
 /// Takes one answer. Dropping it without an answer means to its caller that the engine has ended.
 pub(crate) enum ReplyTo {
-    Own(oneshot::Sender<Answer>),
+    Own(AnswerSender<Answer>),
     InList(BulkReplyTo),
 }
 
@@ -55,7 +55,7 @@ impl ReplyTo {
     /// Answers. If the caller was dropped, the answer is dropped, and a pending grant in it releases its lease.
     pub(crate) fn send(self, answer: Answer) {
         match self {
-            Self::Own(answer_to) => drop(guard::call(|| answer_to.send(answer))),
+            Self::Own(answer_to) => answer_to.send(answer),
             Self::InList(place) => place.tell(Ok(answer)),
         }
     }

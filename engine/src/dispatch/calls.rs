@@ -24,7 +24,7 @@ use crate::{
     guard,
     metrics::EngineEvent,
     routing::topology::NodeId,
-    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
+    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError, give_together},
 };
 
 impl Dispatcher {
@@ -258,12 +258,14 @@ async fn send_group(mut unanswered: Unanswered, group: Vec<UnsentCall>) {
     let answered = guard::run(unanswered.lane.call(unanswered.node, calls)).await.unwrap_or_default();
     unanswered.end = end_of_group(&answered);
     drop(unanswered);
-    for call in answered {
-        let answer_to = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
-        if let Some(answer_to) = answer_to {
-            answer_to.answer(call.outcome);
+    give_together(|| {
+        for call in answered {
+            let answer_to = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
+            if let Some(answer_to) = answer_to {
+                answer_to.answer(call.outcome);
+            }
         }
-    }
+    });
 }
 
 fn end_of(outcome: &Outcome) -> End {

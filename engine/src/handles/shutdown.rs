@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
-use tokio::sync::oneshot;
 
 use crate::{
     acquire::table::Slot,
+    answers::{self, AnswerReceiver},
     clock::Instant,
     counters,
     dispatch::work::Work,
@@ -42,7 +42,7 @@ impl ShutdownReport {
 /// A lease that is being released, and whether its release is confirmed: `None` until it is answered.
 struct Leaving {
     lease: Arc<LeaseCore>,
-    answer: oneshot::Receiver<Result<(), ReleaseError>>,
+    answer: AnswerReceiver<Result<(), ReleaseError>>,
     confirmed: Option<bool>,
 }
 
@@ -100,7 +100,7 @@ fn release_all(inner: &Arc<Inner>, mut leases: Vec<Arc<LeaseCore>>) -> Vec<Leavi
 
 fn release(inner: &Arc<Inner>, lease: Arc<LeaseCore>) -> (Box<dyn Work>, Leaving) {
     let under_way = inner.table.with(&lease.key, |slot| ReleaseInProgress::begin(inner, &lease, slot));
-    let (answer_to, answer) = oneshot::channel();
+    let (answer_to, answer) = answers::channel();
     let call = BulkRelease { under_way, lease: lease.clone(), answer_to };
     (Box::new(call), Leaving { lease, answer, confirmed: None })
 }

@@ -2,10 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::oneshot;
-
 use super::{in_progress::ReleaseInProgress, send};
 use crate::{
+    answers::AnswerSender,
     dispatch::{outbox::Routed, permit::Permit, work::Work},
     error::ReleaseError,
     guard,
@@ -19,10 +18,8 @@ use crate::{
 pub(crate) struct BulkRelease {
     pub(crate) under_way: ReleaseInProgress,
     pub(crate) lease: Arc<LeaseCore>,
-    pub(crate) answer_to: AnswerTo,
+    pub(crate) answer_to: AnswerSender<Result<(), ReleaseError>>,
 }
-
-type AnswerTo = oneshot::Sender<Result<(), ReleaseError>>;
 
 impl Routed for BulkRelease {
     fn slot(&self) -> Slot {
@@ -41,7 +38,7 @@ impl Work for BulkRelease {
                 Ok(()) | Err(ReleaseError::AlreadyLost(_) | ReleaseError::ReleasedOrLost) => None,
             };
             drop(permit.after(last_error));
-            answer(answer_to, result);
+            answer_to.send(result);
         });
         // The ask of the next caller follows the release on the same connection.
         inner.table.with(&key, |slot| slot.poke());
@@ -58,13 +55,8 @@ impl Work for BulkRelease {
         let inner = under_way.inner.clone();
         let result = send::give_up(under_way, &lease, last_error);
         inner.table.with(&lease.key, |slot| slot.poke());
-        answer(answer_to, result);
+        answer_to.send(result);
     }
-}
-
-// The waker of the caller may panic. The calls of other callers are answered after this call.
-fn answer(answer_to: AnswerTo, result: Result<(), ReleaseError>) {
-    let _ = guard::call(|| answer_to.send(result));
 }
 
 impl fmt::Debug for BulkRelease {

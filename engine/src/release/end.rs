@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::{
     bulk::BulkRelease,
     hold::{self, Ended, HoldEnd, Next},
@@ -15,10 +13,10 @@ use crate::{
         delivery::{self, Installed},
         pending_grant::Grants,
     },
+    answers::{self, AnswerReceiver},
     core::Core,
     dispatch::work::Work,
     error::ReleaseError,
-    guard,
     inner::Inner,
     lease::shared::LeaseCore,
     metrics::{EngineEvent, LockEvent, ReleaseOutcome},
@@ -29,7 +27,7 @@ use crate::{
 /// The outcome of a release, now or later.
 pub(crate) enum Receipt {
     Done(Result<(), ReleaseError>),
-    Pending(oneshot::Receiver<Result<(), ReleaseError>>),
+    Pending(AnswerReceiver<Result<(), ReleaseError>>),
     /// The next caller of this engine has got the lock.
     HandedOff,
 }
@@ -97,7 +95,7 @@ pub(crate) fn release_in_turn(
         HoldEnd::WasLost(reason) => Receipt::Done(Err(ReleaseError::AlreadyLost(reason))),
         HoldEnd::Ended(Ended { under_way, .. }) => {
             handle_end(inner, &lease);
-            let (answer_to, answer) = oneshot::channel();
+            let (answer_to, answer) = answers::channel();
             calls.push(BulkRelease { under_way: under_way.given_back(how), lease, answer_to });
             Receipt::Pending(answer)
         }
@@ -119,8 +117,11 @@ fn handle_hand_off(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, next: Box<Install
     match how {
         ReleasedBy::ByCall => delivery::deliver(inner, *next, true),
         ReleasedBy::ByDrop => {
-            let engine = inner.clone();
-            inner.spawn_on_own_thread(async move { delivery::deliver(&engine, *next, true) });
+            let (engine, pending) = (inner.clone(), inner.pending_tasks.begin());
+            inner.spawn_on_own_thread(async move {
+                delivery::deliver(&engine, *next, true);
+                drop(pending);
+            });
         }
     }
 }
@@ -143,10 +144,8 @@ fn count_end(inner: &Inner, lease: &LeaseCore) {
 fn send_release(inner: &Arc<Inner>, lease: &Arc<LeaseCore>, ended: Ended, how: ReleasedBy) -> Receipt {
     let Ended { under_way, at, waiting } = ended;
     handle_end(inner, lease);
-    let (sender, receiver) = oneshot::channel();
-    // The waker of the caller may panic.
-    let answer_to = |result| drop(guard::call(|| sender.send(result)));
-    send::send(inner, under_way.given_back(how), at, answer_to);
+    let (sender, receiver) = answers::channel();
+    send::send(inner, under_way.given_back(how), at, |result| sender.send(result));
     // The ask of the next caller follows the release on the same connection. A driver that did not wait when the lease ended
     // needs no wake: it looks at the entry again in any case.
     if let Some(waiting) = waiting {

@@ -43,7 +43,8 @@ pub trait Lane: Send + Sync + 'static {
 
     /// Begins one call without a future, if the transport can do so now, and gives its outcome to `answer_to`: on any
     /// thread, by the call's `execute_by`. Everything else is as for [`call_one`](Self::call_one). It saves a task for each
-    /// call. The outcome of a release may come before this method returns. The outcome of an acquire should not: a caller
+    /// call. A transport that gets the replies to several calls at once gives their outcomes within
+    /// [`give_together`](super::give_together). The outcome of a release may come before this method returns. The outcome of an acquire should not: a caller
     /// that acquires again and again would leave no turn to other clients.
     ///
     /// Returns both if the transport cannot. Nothing was sent then, and the engine makes the call with `call_one`. The

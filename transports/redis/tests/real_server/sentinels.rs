@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use leasehold::Engine;
+use leasehold::{Engine, clock::Clock};
 use leasehold_redis::{Address, RedisConfig, RedisTransport};
 
 use crate::{
@@ -85,11 +85,12 @@ async fn without_a_master_the_sentinels_are_asked_ever_more_rarely() {
     let engine = engine([sentinel.address()]).await;
     server.kill();
     let asked = || sentinel.asked.load(Ordering::SeqCst);
-    let killed = tokio::time::Instant::now();
+    let killed = Clock::Boot.now();
+    let until_second = |second| tokio::time::sleep(killed + Duration::from_secs(second) - Clock::Boot.now());
     // Each of the two lanes notices the end up to 5 s later and then asks for 5 s in 34 rounds, of three commands each.
-    tokio::time::sleep_until(killed + Duration::from_secs(11)).await;
+    until_second(11).await;
     let in_eleven_seconds = asked();
-    tokio::time::sleep_until(killed + Duration::from_secs(19)).await;
+    until_second(19).await;
     let later = asked() - in_eleven_seconds;
     assert!(later <= 60, "{later} commands from 11 s to 19 s, {in_eleven_seconds} before");
     assert!(later > 0, "it is asked all the same");

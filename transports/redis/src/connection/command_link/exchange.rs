@@ -1,8 +1,8 @@
 //! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
 //!
 //! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
-//! idle one sends at once. If few requests are unanswered, the caller writes its own (`direct`). The task is woken for the first of them, but not while it handles replies: it looks for requests
-//! afterwards.
+//! idle one sends at once. If few requests are unanswered, the caller writes its own (`direct`). The task is woken for the
+//! first of them, but not while it handles replies: it looks for requests afterwards. Answers of one read are given together.
 
 use std::{
     convert::Infallible,
@@ -11,6 +11,7 @@ use std::{
 };
 
 use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
+use leasehold::transport::give_together;
 use redis_protocol::resp2::decode::decode_bytes_mut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -168,9 +169,7 @@ impl Exchange {
     fn answer_all(&self, replies: &mut Replies, count: usize) -> io::Result<()> {
         let whole = replies.take(count)?;
         self.lock().begin_answers();
-        for _ in 0..whole {
-            self.answer(replies.next()?)?;
-        }
+        give_together(|| (0..whole).try_for_each(|_| self.answer(replies.next()?)))?;
         let has_more = self.lock().end_answers();
         if has_more {
             self.unwritten.notify_one();
