@@ -6,6 +6,7 @@
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --pairs             pairs near and far, processors asleep and awake, a quarter of an hour
 //! cargo run --release -p leasehold-benches -- --handover          a lock that goes to another process, two minutes
+//! cargo run --release -p leasehold-benches -- --first             from the start of a process to its first lock, seconds
 //! cargo run --release -p leasehold-benches -- --hot               one lock that many callers want, two minutes
 //! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
 //! cargo run --release -p leasehold-benches -- --check             counts only, against their limits; exit 1 beyond
@@ -28,6 +29,7 @@ mod callgrind;
 mod commands;
 mod counted;
 mod faults;
+mod first_lock;
 mod handover;
 mod hot;
 mod leases;
@@ -77,6 +79,10 @@ fn main() {
         // Ours beside a Redisson, measured from outside.
         return leases::run_child(&arguments[job + 1..]);
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--first-lock") {
+        // It acquires one lock, and ends.
+        return first_lock::run_process(&arguments[job + 1..]);
+    }
     if has("--stay-awake") {
         // So that no processor sleeps.
         return processors::stay_awake();
@@ -116,6 +122,10 @@ fn main() {
         handover::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
+    if has("--first") {
+        first_lock::measure(&mut table, if small { SMALL } else { LARGE });
+        return tell(&table, &arguments);
+    }
     if has("--hot") {
         hot::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
@@ -140,6 +150,7 @@ fn main() {
     if small {
         pairs::measure_all(&mut table, SMALL);
         handover::measure(&mut table, SMALL);
+        first_lock::measure(&mut table, SMALL);
         hot::measure(&mut table, SMALL);
         bulk::measure(&mut table, bulk::SMALL);
         scale::measure(&mut table, scale::SMALL);

@@ -14,12 +14,12 @@ use std::{
 
 use leasehold::{
     AcquireError, Engine, ReleaseError,
-    transport::{AnswerTo, Call},
+    transport::{AnswerTo, Call, Outcome},
 };
 use leasehold_memory::MemoryTransport;
 use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
-use crate::fixture::{builder, millis, pass, seconds, settles_within};
+use crate::fixture::{builder, millis, pass, seconds, settles_within, timed};
 
 /// When the outcome of a begun call comes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +29,8 @@ enum When {
     AtOnce,
     After(Duration),
     Never,
+    /// The call is executed, and its outcome is lost in the transport.
+    Lost,
 }
 
 /// Begins each call by itself, and counts them.
@@ -42,10 +44,10 @@ impl Hand for Begins {
     fn begin(&self, behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
         self.begun.fetch_add(1, Relaxed);
         match *self.when.lock().unwrap() {
-            When::AtOnce => {
-                let outcome = pin!(behind.lane.call_one(call)).poll(&mut Context::from_waker(Waker::noop()));
-                let Poll::Ready(outcome) = outcome else { panic!("the memory transport answers at once") };
-                answer_to.answer(outcome);
+            When::AtOnce => answer_to.answer(executed(behind, call)),
+            When::Lost => {
+                executed(behind, call);
+                drop(answer_to);
             }
             When::After(time) => {
                 let lane = behind.lane.clone();
@@ -58,6 +60,13 @@ impl Hand for Begins {
             When::Never => drop(answer_to),
         }
         None
+    }
+}
+
+fn executed(behind: &Behind, call: Call) -> Outcome {
+    match pin!(behind.lane.call_one(call)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("the memory transport answers at once"),
     }
 }
 
@@ -141,7 +150,27 @@ async fn a_call_without_an_outcome_is_as_if_the_transport_had_panicked() {
     let lease = engine.lock("a").acquire().await.expect("the next caller is served");
     *transport.when.lock().unwrap() = When::Never;
     assert!(matches!(lease.release().await, Err(ReleaseError::Unknown { .. })));
+    *transport.when.lock().unwrap() = When::AtOnce; // an answer ends what is repeated until there is one
     settles_within(&engine, seconds(2)).await;
+}
+
+/// The callers are told that the engine has ended, and no task serves the lock any more: its owner is closed all the same.
+#[tokio::test(start_paused = true)]
+async fn s5_l6_a_hold_whose_outcome_the_transport_lost_is_given_back() {
+    for comes_again in [false, true] {
+        let Ground { memory, transport, engine } = ground(When::Lost).await;
+        let told = engine.lock("a").acquire().await;
+        assert!(matches!(told, Err(AcquireError::ShuttingDown)), "{told:?}");
+        assert_eq!(memory.stored_holds(), 1, "it was granted");
+        *transport.when.lock().unwrap() = When::AtOnce;
+        if comes_again {
+            let (lease, took) = timed(engine.lock("a").acquire()).await;
+            assert!(took <= seconds(3), "{took:?}");
+            lease.expect("granted").release().await.expect("ours");
+        }
+        settles_within(&engine, seconds(3)).await;
+        assert_eq!(memory.stored_holds(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]

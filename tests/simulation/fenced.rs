@@ -1,7 +1,14 @@
 //! Fenced locks: tokens from a counter, beside plain locks of the same name.
 
-use leasehold::{AcquireError, FencingMode, key::LockKey};
-use leasehold_memory::{ClockStep, Fault, Operation};
+use std::time::Duration;
+
+use leasehold::{
+    AcquireError, FencingMode, Lock,
+    key::LockKey,
+    transport::{BoxFuture, Call, Outcome},
+};
+use leasehold_memory::{ClockStep, Fault, MemoryTransport, Operation};
+use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
 use crate::fixture::{breathe, builder, fixture, ground_with, millis, pass, seconds};
 
@@ -128,4 +135,54 @@ async fn a_fenced_lease_is_renewed_lost_and_counted_under_its_kind() {
     let families = fixture.engine.metrics().unwrap().read();
     let text = format!("{families:?}");
     assert!(text.contains("fenced"), "{text}");
+}
+
+/// The server of some names is far away.
+#[derive(Clone, Default)]
+struct FarAway;
+
+impl Hand for FarAway {
+    fn acquire<'a>(&'a self, behind: &'a Behind, request: Call) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            if request.key.name().starts_with("far") {
+                pass(millis(20)).await;
+            }
+            behind.lane.call_one(request).await
+        })
+    }
+}
+
+async fn always_asks(lock: Lock, from: Duration) {
+    pass(from).await;
+    loop {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// The engine's mean round trip is that of another server, and grants of this lock come much faster, each for a caller whose
+/// lease cannot be handed off: no reserved token is ever used.
+#[tokio::test(start_paused = true)]
+async fn s6_tokens_stay_near_the_servers_time_so_a_lost_counter_is_made_up_for() {
+    let memory = MemoryTransport::new();
+    let engine = builder(&Interposed::<_, FarAway>::new(memory.clone())).build().await.unwrap();
+    let far: Vec<_> = (0..80_u64)
+        .map(|number| always_asks(engine.lock(format!("far{number}")), millis(number / 4)))
+        .map(tokio::spawn)
+        .collect();
+    let lock = engine.fenced_lock("near").no_renewal();
+    let mut highest = None;
+    for _round in 0..300 {
+        let callers: Vec<_> = (0..12).map(|_| tokio::spawn(lock.acquire())).collect();
+        for caller in callers {
+            let lease = caller.await.unwrap().unwrap();
+            highest = highest.max(Some(lease.fencing_token()));
+            lease.release().await.unwrap();
+        }
+        pass(millis(1)).await;
+    }
+    memory.put_token_counter(&LockKey::new("", "near").unwrap(), None);
+    pass(millis(3)).await;
+    let next = lock.acquire().await.unwrap();
+    assert!(Some(next.fencing_token()) > highest, "{:?} after {highest:?}", next.fencing_token());
+    far.into_iter().for_each(|asks| asks.abort());
 }

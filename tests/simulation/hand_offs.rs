@@ -215,6 +215,22 @@ async fn a_lock_that_this_engine_releases_by_force_is_not_handed_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nor_is_a_grant_whose_answer_is_on_its_way_when_its_lock_is_released_by_force() {
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::Acquire).inject(Fault::DelayReply(millis(50)));
+    let first = tokio::spawn(fixture.engine.lock("a").acquire());
+    breathe().await;
+    let next = tokio::spawn(fixture.engine.lock("a").acquire());
+    breathe().await;
+    assert!(fixture.engine.lock("a").force_release().await.unwrap());
+    let told = first.await.unwrap().expect("granted before").release().await;
+    assert!(matches!(told, Err(ReleaseError::AlreadyLost(LossReason::NotOurs))), "{told:?}");
+    let second = next.await.unwrap().unwrap();
+    assert_eq!((handed_off(&fixture), fixture.transport.inner().stored_holds()), (0, 1));
+    assert!(second.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn s12_a_grant_of_a_server_that_was_restarted_is_not_handed_off() {
     let fixture = fixture().await;
     let (first, next) = wanted(&fixture.engine).await;

@@ -6,8 +6,11 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{AcquireError, Engine, Job, JobOutcome, LeaseView, LossReason, RunError, clock::Instant};
-use leasehold_memory::{Cut, MemoryTransport};
+use leasehold::{
+    AcquireError, Engine, Job, JobOutcome, LeaseView, LossReason, RunError, clock::Instant,
+    transport::ErrorKind,
+};
+use leasehold_memory::{Cut, Fault, MemoryTransport, Operation};
 
 use crate::fixture::{breathe, engine, fixture, millis, now, pass, seconds, settles_within, timed};
 
@@ -233,6 +236,19 @@ async fn without_a_server_a_job_says_so_and_does_not_run() {
     fixture.faults.heal();
     assert_eq!(try_for(&job(&fixture.engine), millis(1)).await.unwrap(), JobOutcome::Ran(7));
     fixture.settles_within(seconds(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_show_the_mark_is_asked_rarely() {
+    let fixture = fixture().await;
+    assert_eq!(try_for(&job(&fixture.engine), millis(1)).await.unwrap(), JobOutcome::Ran(7));
+    fixture.faults.on(Operation::Inspect).always().inject(Fault::Refuse(ErrorKind::Denied));
+    let asks = fixture.engine.snapshot().asks;
+    let (told, took) = timed(job(&fixture.engine).run_when_due(async |_| Ok::<_, ()>(()))).await;
+    assert_eq!(told.unwrap(), JobOutcome::Ran(()));
+    assert!(took >= PERIOD - seconds(1) && took <= PERIOD + seconds(11), "{took:?}");
+    let asks = fixture.engine.snapshot().asks - asks;
+    assert!(asks <= 3 * 61, "{asks} in ten minutes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,12 +19,15 @@ pub(crate) struct Attempt {
     /// How many tokens above its own the grant may give to its next holders. Every send has the same number.
     pub(crate) reserved_tokens: u16,
     pub(crate) open: UnansweredSends,
+    /// The lock was to be released by force meanwhile. Its grant is handed off to no other caller.
+    pub(crate) stays: bool,
     first_sent: Option<Instant>,
 }
 
 impl Attempt {
     pub(crate) fn new(owner: Owner, kind: HoldKind, ttl: Duration) -> Self {
-        Self { owner, kind, ttl, reserved_tokens: 0, open: UnansweredSends::default(), first_sent: None }
+        let open = UnansweredSends::default();
+        Self { owner, kind, ttl, reserved_tokens: 0, open, stays: false, first_sent: None }
     }
 
     /// Replaces the owner before a resend, which a correct engine never does. A fault for tests.
@@ -55,6 +58,12 @@ impl Attempt {
     pub(crate) fn into_closing(self) -> Option<UnconfirmedOwner> {
         let last = self.open.execute_by()?;
         Some(self.closing(last))
+    }
+
+    /// The owner to be closed, if anything was sent for it. No answer to what was sent will come. `latest`: until when the
+    /// server may execute it.
+    pub(crate) fn into_unanswered(self, latest: Instant) -> Option<UnconfirmedOwner> {
+        self.first_sent.is_some().then(|| self.into_give_back(latest))
     }
 
     /// The owner of a grant that no caller wants.

@@ -63,13 +63,16 @@ impl From<Caller<ReplyTo>> for Receiver {
 }
 
 pub(crate) fn install(key: &Arc<LockKey>, slot: &mut Slot, grant: Grant<ReplyTo>) -> Installed {
-    let Grant { receiver, sharers, granted, open } = grant;
+    let Grant { receiver, sharers, granted, open, stays } = grant;
     let holds = 1 + u32::try_from(sharers.len()).unwrap_or(u32::MAX - 1);
     let lease = Arc::new(LeaseCore::new(key.clone(), receiver.terms, granted, open, holds));
     if lease.kind() == HoldKind::Write {
         let readers =
             std::iter::once(&receiver).chain(&sharers).filter(|caller| caller.side == HoldKind::Read);
         lease.add_readers(u32::try_from(readers.count()).unwrap_or(u32::MAX));
+    }
+    if stays {
+        lease.forbid_hand_off();
     }
     slot.entry.begin_looks(receiver.late);
     let mut replaced = slot.entry.install(lease.clone(), receiver.scope);

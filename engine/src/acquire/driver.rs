@@ -326,10 +326,12 @@ impl Drop for DrainGuard {
         if !self.armed {
             return;
         }
-        let callers = self.inner.table.with(&self.key, |slot| {
+        let latest = self.inner.clock.now() + self.inner.config.command_timeout();
+        let (callers, closing) = self.inner.table.with(&self.key, |slot| {
             slot.handle_rest();
-            slot.entry.depart_all()
+            (slot.entry.depart_all(), slot.entry.give_up_unanswered(latest))
         });
+        close(&self.inner, &self.key, closing);
         self.inner.events.totals.callers.sub(callers.len() as u64);
         // Dropping a caller answers it: the engine has ended. Its waker may panic, and this may be the drop of a panic.
         guard::drop_each(callers);

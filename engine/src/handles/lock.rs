@@ -21,10 +21,7 @@ use crate::{
     error::{AcquireError, InspectError, Invalid, RunError},
     inner::Inner,
     key::{LockKey, NameFault},
-    lease::{
-        shared::{LeaseCore, Terms},
-        state::LeaseState,
-    },
+    lease::{shared::Terms, state::LeaseState},
     metrics::{ClassId, LabelSet},
     owner::Owner,
     transport::{BoxFuture, HoldKind, Inspection, Lane, TransportError},
@@ -540,10 +537,7 @@ impl Lock {
     /// ```
     pub fn force_release(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
         if let Ok(key) = self.lock_key() {
-            let keep = |lease: &Arc<LeaseCore>| {
-                lease.forbid_hand_off();
-            };
-            self.handle.inner().table.with(&key, |slot| slot.entry.leases().for_each(keep));
+            self.handle.inner().table.with(&key, |slot| slot.entry.forbid_hand_offs());
         }
         self.on_calls(|lane, key| Box::pin(async move { lane.force_release(&key).await }))
     }

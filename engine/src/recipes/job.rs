@@ -59,6 +59,8 @@ pub struct Job {
 enum Mark {
     Free,
     Kept(Option<Duration>),
+    /// The server did not say. The acquire asks again, and gives the error.
+    Unknown,
 }
 
 /// What a try to begin has found.
@@ -300,7 +302,7 @@ impl Job {
     // A job that is not due is only looked at: callers of other processes then see no lock that is held for a moment.
     async fn try_turn(&self) -> Result<Turn, AcquireError> {
         match self.mark().await? {
-            Mark::Free => self.begin(self.running.try_acquire()).await,
+            Mark::Free | Mark::Unknown => self.begin(self.running.try_acquire()).await,
             Mark::Kept(_) if self.running.is_locked().await.unwrap_or(false) => Ok(Turn::Running),
             Mark::Kept(left) => Ok(Turn::AlreadyRan(left)),
         }
@@ -311,11 +313,13 @@ impl Job {
         loop {
             let pause = match self.mark().await? {
                 Mark::Kept(left) => left.unwrap_or(LOOK),
-                Mark::Free => match self.begin(async { running.acquire().await.map(Some) }).await? {
-                    Turn::Ours(lease) => return Ok(lease),
-                    Turn::AlreadyRan(left) => left.unwrap_or(LOOK),
-                    Turn::Running => SHORTEST_SLEEP, // the acquire has waited for `LOOK`
-                },
+                Mark::Free | Mark::Unknown => {
+                    match self.begin(async { running.acquire().await.map(Some) }).await? {
+                        Turn::Ours(lease) => return Ok(lease),
+                        Turn::AlreadyRan(left) => left.unwrap_or(LOOK),
+                        Turn::Running => SHORTEST_SLEEP, // the acquire has waited for `LOOK`
+                    }
+                }
             };
             self.sleep(pause.clamp(SHORTEST_SLEEP, LOOK)).await;
         }
@@ -340,6 +344,7 @@ impl Job {
         match self.mark().await? {
             Mark::Kept(left) => Ok(Turn::AlreadyRan(left)),
             Mark::Free => Ok(Turn::AlreadyRan(Some(Duration::ZERO))), // expired a moment ago
+            Mark::Unknown => Ok(Turn::AlreadyRan(None)),
         }
     }
 
@@ -347,7 +352,7 @@ impl Job {
         match self.ran.holder().await {
             Ok(Some(holder)) => Ok(Mark::Kept(holder.remaining)),
             Ok(None) => Ok(Mark::Free),
-            Err(InspectError::Transport(_)) => Ok(Mark::Free), // the acquire asks again, and gives the error
+            Err(InspectError::Transport(_)) => Ok(Mark::Unknown),
             Err(InspectError::Invalid(invalid)) => Err(AcquireError::Invalid(invalid)),
             Err(InspectError::ShuttingDown) => Err(AcquireError::ShuttingDown),
         }

@@ -39,7 +39,7 @@ local last = 0
 if text then
   -- Above 2^53 a number is not exact in a script, nor in most clients.
   last = string.find(text, '^%d+$') and tonumber(text)
-  if not last or last >= 9007199254740991 then
+  if not last or last + reserved >= 9007199254740991 then
     local shown = string.sub(text, 1, 40)
     return redis.error_reply('WRONGTOKEN the token counter holds "' .. shown .. '", which cannot be counted up')
   end

@@ -35,6 +35,8 @@ pub(crate) struct Grant<S> {
     pub(crate) sharers: Vec<Caller<S>>,
     pub(crate) granted: Granted,
     pub(crate) open: UnansweredSends,
+    /// It is not handed off.
+    pub(crate) stays: bool,
 }
 
 impl<S> Entry<S> {
@@ -52,6 +54,7 @@ impl<S> Entry<S> {
         match answer {
             Ok(Outcome::Granted { token, at }) => {
                 self.handle_clear();
+                self.note_token(token, at);
                 if let Some(attempt) = self.attempt.take() {
                     let granted = Granted {
                         owner: attempt.owner,
@@ -99,7 +102,7 @@ impl<S> Entry<S> {
         if !self.callers.head().is_some_and(|head| grants::are_compatible(head.terms.kind, attempt.kind)) {
             verdict.leaving = self.refuse_tries();
         }
-        verdict.grant = Some(Grant { receiver, sharers, granted, open: attempt.open });
+        verdict.grant = Some(Grant { receiver, sharers, granted, open: attempt.open, stays: attempt.stays });
     }
 
     pub(super) fn take_sharers(&mut self, receiver: &Caller<S>) -> Vec<Caller<S>> {

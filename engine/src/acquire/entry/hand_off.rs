@@ -19,10 +19,11 @@
 //! - The token of an exclusive lock is the server's time; its low bits are left for as many hand-offs as the settings allow.
 //! - The token of a fenced lock is a counter on the server. So the ask says how far beyond its token a grant moves the counter,
 //!   also if this process ends before it hands anything off. That is done only while further callers wait, and for at most as
-//!   many tokens as half a round trip has microseconds. The server's next grant comes a whole round trip later, because this
-//!   grant has to arrive and its release has to go back; half of it, because the round trip is a running mean. So tokens that
-//!   are at least the server's time do not run ahead of it, and make up for a lost counter as before. In `Counter` mode no
-//!   tokens are reserved: each grant has the number that follows.
+//!   many tokens as half a round trip has microseconds: the server's next grant comes about a round trip later, because this
+//!   grant has to arrive and its release has to go back. The round trip is a running mean over all servers, so tokens may get
+//!   ahead of the server's time all the same. While the last grant had such a token, nothing is reserved. So each engine moves
+//!   the counter ahead by less than 2 * 1,023 us, and tokens make up for a counter that was lost longer ago than that.
+//!   In `Counter` mode no tokens are reserved: each grant has the number that follows.
 
 use std::sync::Arc;
 
@@ -30,9 +31,9 @@ use super::{Entry, Grant, Pace};
 use crate::{
     acquire::{caller::Caller, fairness::STREAK_TIME_MAX},
     clock::Instant,
-    fencing::FencingMode,
+    fencing::{FencingMode, FencingToken},
     lease::shared::{LeaseCore, Terms},
-    transport::HoldKind,
+    transport::{HoldKind, ServerTime},
 };
 
 impl<S> Entry<S> {
@@ -55,17 +56,35 @@ impl<S> Entry<S> {
         self.grants.remove(lease);
         self.fairness.handle_grant(now);
         (self.last_held, self.held_after) = (None, Some(self.callers.came()));
-        Some(Grant { receiver, sharers, granted: lease.grant_of_next_holder(now), open: lease.take_open() })
+        let granted = lease.grant_of_next_holder(now);
+        Some(Grant { receiver, sharers, granted, open: lease.take_open(), stays: false })
     }
 
     /// How many tokens above its own the next grant of this kind is to reserve.
     pub(super) fn tokens_to_reserve(&self, kind: HoldKind, pace: &Pace) -> u16 {
         let is_wanted_again = self.callers.len() > 1;
-        if kind != HoldKind::Fenced(FencingMode::Hybrid) || !is_wanted_again {
+        let is_hybrid = kind == HoldKind::Fenced(FencingMode::Hybrid);
+        if !is_hybrid || !is_wanted_again || !self.may_reserve_tokens {
             return 0;
         }
         let half_in_micros = pace.round_trip.as_micros() / 2;
         u16::try_from(half_in_micros).unwrap_or(u16::MAX).min(pace.hand_offs_max)
+    }
+
+    /// The server has granted the lock with this token, at this time of its clock.
+    pub(super) fn note_token(&mut self, token: FencingToken, at: ServerTime) {
+        self.may_reserve_tokens = token <= FencingToken::of_counter(at.micros);
+    }
+
+    /// The lock is about to be released by force. The holds of this engine, and one that may be granted now, are handed off to
+    /// no other caller.
+    pub(crate) fn forbid_hand_offs(&mut self) {
+        for lease in self.leases() {
+            lease.forbid_hand_off();
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.stays = true;
+        }
     }
 
     fn may_hand_off(&self, lease: &Arc<LeaseCore>, now: Instant, most: u16) -> bool {

@@ -99,6 +99,8 @@ pub(crate) struct Entry<S> {
     spin_pause: SpinPause,
     looks: Looks,
     fairness: Fairness,
+    /// The token of the server's last grant was not above its time: tokens do not run ahead of it.
+    may_reserve_tokens: bool,
 }
 
 impl<S> Default for Entry<S> {
@@ -122,6 +124,7 @@ impl<S> Default for Entry<S> {
             spin_pause: SpinPause::default(),
             looks: Looks::default(),
             fairness: Fairness::default(),
+            may_reserve_tokens: false,
         }
     }
 }
@@ -211,6 +214,7 @@ impl<S> Entry<S> {
             spin_pause,
             looks,
             fairness,
+            may_reserve_tokens,
         } = self;
         callers.clear();
         grants.clear();
@@ -218,10 +222,12 @@ impl<S> Entry<S> {
         (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
         (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
         (*spin_pause, *looks, *fairness) = (SpinPause::default(), Looks::default(), Fairness::default());
+        *may_reserve_tokens = false;
     }
 
     /// The lease that holds the key, if [`Self::hold`] would make an equal entry from it: no caller waits, nothing
-    /// is asked or unclear, and the grant was the only one of its streak.
+    /// is asked or unclear, and the grant was the only one of its streak. Whether tokens may be reserved is forgotten: the next
+    /// ask of a fenced lock reserves none.
     pub(crate) fn as_held(&self) -> Option<&HeldGrant> {
         let held = self.grants.only()?;
         let is_quiet = self.is_idle_but_for_a_lease()

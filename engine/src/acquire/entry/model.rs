@@ -218,7 +218,7 @@ impl World {
     fn new(bounds: Bounds) -> Self {
         let mut world = Self {
             bounds,
-            entry: Entry::default(),
+            entry: Entry { may_reserve_tokens: true, ..Entry::default() },
             mint: OwnerMint::new(),
             now: START,
             hold: Hold::Foreign,
@@ -764,8 +764,11 @@ const ACTIONS: [Action; 19] = [
     Action::HeadDeparts,
 ];
 
+/// Above every token, so that tokens may be reserved.
+const LATE_MICROS: u64 = 1_000;
+
 fn server() -> ServerTime {
-    ServerTime { micros: 1, clock: ClockId { node: NodeId(0), epoch: 1 } }
+    ServerTime { micros: LATE_MICROS, clock: ClockId { node: NodeId(0), epoch: 1 } }
 }
 
 fn replay(bounds: Bounds, path: &[Action]) -> World {

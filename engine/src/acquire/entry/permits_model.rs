@@ -307,7 +307,7 @@ impl World {
         verdict.grant.into_iter().for_each(|grant| self.install(grant));
     }
 
-    fn install(&mut self, Grant { receiver, sharers, granted, open }: Grant<()>) {
+    fn install(&mut self, Grant { receiver, sharers, granted, open, .. }: Grant<()>) {
         let held = self.holds.iter().find(|(holder, _)| *holder == Some(granted.owner));
         assert!(held.is_some_and(|(_, permits)| *permits == count(receiver.terms.kind)), "another number");
         assert!(sharers.is_empty(), "a grant is one caller's");

@@ -326,7 +326,7 @@ impl World {
         verdict.grant.into_iter().for_each(|grant| self.install(grant));
     }
 
-    fn install(&mut self, Grant { receiver, sharers, granted, open }: Grant<()>) {
+    fn install(&mut self, Grant { receiver, sharers, granted, open, .. }: Grant<()>) {
         let held = self.holds.iter().find(|(holder, _)| *holder == Some(granted.owner));
         assert!(held.is_none_or(|(_, kind)| *kind == receiver.terms.kind), "a grant of another kind");
         let writer = self.entry.callers().find(|caller| caller.terms.kind == HoldKind::Write);

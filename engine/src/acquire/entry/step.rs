@@ -140,6 +140,12 @@ impl<S> Entry<S> {
         if over { self.attempt.take().and_then(Attempt::into_closing) } else { None }
     }
 
+    /// Ends the attempt, whose ask will never be answered. `latest`: until when the server may execute it. Returns the owner to
+    /// be closed.
+    pub(crate) fn give_up_unanswered(&mut self, latest: Instant) -> Option<UnconfirmedOwner> {
+        self.attempt.take().and_then(|attempt| attempt.into_unanswered(latest))
+    }
+
     /// Records that the ask is being sent.
     pub(crate) fn note_sent(&mut self, sent: Instant) {
         if let Some(attempt) = &mut self.attempt {

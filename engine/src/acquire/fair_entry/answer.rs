@@ -121,7 +121,7 @@ impl FairEntry {
         };
         let sharers = receiver.scope.map_or_else(Vec::new, |scope| callers.take_scope(scope));
         let granted = granted(place.attempt.owner);
-        verdict.grant = Some(Grant { receiver, sharers, granted, open: place.attempt.open });
+        verdict.grant = Some(Grant { receiver, sharers, granted, open: place.attempt.open, stays: false });
     }
 
     // The owner has the lock, so a caller that leaves now is closed.
