@@ -1,15 +1,16 @@
-//! An HTTP service whose handler works under a lock, with axum.
+//! An HTTP service whose handlers work under a lock, with axum: a layer acquires the lock, and runs the handler behind it.
 //! `cargo example guarded_handler --features web [-- --url redis://127.0.0.1 | -- --config FILE]`
 //!
 //! 409 says that another request holds the lock, 503 that no server answers; both say when to come again. SIGTERM and
 //! Ctrl-C let the running requests end, and then release what is held.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    Router,
-    extract::{Path, State},
+    Extension, Router,
+    extract::{Path, Request, State},
     http::{StatusCode, header::RETRY_AFTER},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -25,15 +26,33 @@ use tokio::{
 /// How long a request waits for its lock. Shorter than what the client, or a proxy between, waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// `run` drops the work if the lease is lost.
-async fn ship(State(engine): State<Engine>, Path(order): Path<u64>) -> Response {
+/// The layer. The handler behind it finds the fencing token of the lease in the request. If the lease is lost, `run` drops the
+/// handler.
+async fn one_at_a_time(
+    State(engine): State<Engine>,
+    Path(order): Path<u64>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let lock = engine.lock(format!("orders:{order}")).class("orders").wait(PATIENCE);
-    match lock.run(async |lease| store(order, lease.fencing_token()).await).await {
-        // With an error of the release, too: the work is done, and its write carried the token.
-        Ok(()) | Err(RunError::Release(_)) => format!("order {order} is shipped\n").into_response(),
+    let mut response = None;
+    let run = lock.run(async |lease| {
+        request.extensions_mut().insert(lease.fencing_token());
+        response = Some(next.run(request).await);
+        Ok::<_, Infallible>(())
+    });
+    match run.await {
         Err(RunError::Acquire(error)) => not_acquired(&error),
         Err(RunError::Lost(_)) => again(StatusCode::SERVICE_UNAVAILABLE, "the lock was lost\n"),
-        Err(RunError::Work(error)) => {
+        // With an error of the release, too: the handler is done, and its write carried the token.
+        Ok(()) | Err(RunError::Release(_) | RunError::Work(_)) => response.expect("the handler is done"),
+    }
+}
+
+async fn ship(Path(order): Path<u64>, Extension(token): Extension<FencingToken>) -> Response {
+    match store(order, token).await {
+        Ok(()) => format!("order {order} is shipped\n").into_response(),
+        Err(error) => {
             eprintln!("order {order}: {error}");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
@@ -82,7 +101,11 @@ async fn main() -> Result<(), Trouble> {
         Servers::Redis(file) => Engine::builder(RedisTransport::new(file.redis)).config(file.engine),
     };
     let engine = builder.build().await?;
-    let routes = Router::new().route("/orders/{order}/ship", post(ship)).route("/ready", get(ready));
+    let layer = from_fn_with_state(engine.clone(), one_at_a_time);
+    let routes = Router::new()
+        .route("/orders/{order}/ship", post(ship))
+        .route_layer(layer) // of the routes above, not of those below
+        .route("/ready", get(ready));
 
     let listener = TcpListener::bind("127.0.0.1:0").await?; // port 0: any that is free
     eprintln!("curl -i -X POST http://{}/orders/42/ship", listener.local_addr()?);

@@ -147,8 +147,18 @@ pub(crate) struct Lock {
 /// shown.
 #[derive(Args)]
 pub(crate) struct Who {
-    #[command(flatten)]
-    pub(crate) lock: Lock,
+    /// The name of the lock, without the name_prefix of the configuration.
+    #[arg(required_unless_present = "owner")]
+    pub(crate) name: Option<String>,
+
+    /// The kind of the lock.
+    #[arg(long, value_enum, default_value_t = Inspected::Auto, conflicts_with = "owner")]
+    pub(crate) kind: Inspected,
+
+    /// An owner, or the client id before its colon, as a log line or a field of a lock's hash has it: shows the
+    /// connections of that client, whatever it holds.
+    #[arg(long, value_name = "OWNER", conflicts_with = "name")]
+    pub(crate) owner: Option<String>,
 }
 
 /// Prints each change of the holders of a lock, until it is ended.

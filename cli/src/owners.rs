@@ -17,6 +17,12 @@ pub(crate) struct Owners {
     unknown: Option<String>,
 }
 
+/// What `who --owner` shows: a client by the id in its owners, and its connections.
+pub(crate) struct Client {
+    id: String,
+    connections: Vec<Connection>,
+}
+
 /// An owner that holds the lock or waits in its line, and its connections.
 struct Owner {
     owner: String,
@@ -69,6 +75,30 @@ impl Owners {
             "remaining_ms": owner.remaining.map(millis),
             "connections": self.unknown.is_none().then_some(connections),
         })
+    }
+}
+
+impl Client {
+    /// The client of this owner, with those of the connections whose name has it.
+    pub(crate) fn new(owner: &str, connections: Vec<Connection>) -> Self {
+        let id = client_of(owner).to_owned();
+        Self { connections: connections.into_iter().filter(|one| one.is_of(&id)).collect(), id }
+    }
+
+    /// As a JSON document. `connections` is empty if none names the client.
+    pub(crate) fn json(&self) -> Value {
+        let connections: Vec<Value> = self.connections.iter().map(Connection::json).collect();
+        json!({ "client": self.id, "connections": connections })
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {}", self.id)?;
+        if self.connections.is_empty() {
+            write!(f, "\n  {NO_NAME}")?;
+        }
+        self.connections.iter().try_for_each(|connection| write!(f, "\n  {connection}"))
     }
 }
 
@@ -181,6 +211,18 @@ mod tests {
         assert!(owners.to_string().ends_with("leasehold-calls, open for 60.0s, orders@web:7"), "{owners}");
         assert_eq!(owners.json()["owners"][0]["connections"][0]["label"], json!("orders@web:7"));
         assert_eq!(connection("leasehold-calls:c-1").json()["label"], Value::Null);
+    }
+
+    #[test]
+    fn a_client_is_found_by_an_owner_and_by_its_id() {
+        let all = ["leasehold-calls:c-1:orders@web:7", "leasehold-calls:c-10", ""].map(connection);
+        for owner in ["c-1:7", "c-1"] {
+            let client = Client::new(owner, all.to_vec());
+            let text = "client c-1\n  from c:1 to s:6379, leasehold-calls, open for 60.0s, orders@web:7";
+            assert_eq!(client.to_string(), text);
+            assert_eq!(client.json()["connections"][0]["label"], json!("orders@web:7"));
+        }
+        assert!(Client::new("c-2:7", all.to_vec()).to_string().contains("no connection names this owner"));
     }
 
     #[test]

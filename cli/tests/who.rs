@@ -33,6 +33,29 @@ fn the_connections_of_the_holder_are_shown() {
 }
 
 #[test]
+fn an_owner_leads_to_its_process_without_a_lock() {
+    for url in [server(), cluster()] {
+        let _holder = Program::start(url, &["run", "who:owner", "--", "sleep", "600"]);
+        until_held(url, "who:owner");
+        let held = leasehold(url, &["who", "who:owner", "--json"]).expect_code(0).document();
+        let (owner, known) = (&held["owners"][0]["owner"], &held["owners"][0]["connections"]);
+        let owner = owner.as_str().expect("an owner");
+        let client = leasehold(url, &["who", "--owner", owner, "--json"]).expect_code(0).document();
+        let addresses = |of: &serde_json::Value| {
+            let all = of.as_array().expect("a list").iter();
+            all.map(|one| one["address"].to_string()).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(addresses(&client["connections"]), addresses(known));
+        let text = leasehold(url, &["who", "--owner", owner]).expect_code(0).stdout;
+        assert!(text.contains("leasehold-renewals, open for") && text.contains("leasehold@"), "{text}");
+    }
+    let nobody = leasehold(server(), &["who", "--owner", "30c9b6e8:63"]).expect_code(0).stdout;
+    assert!(nobody.contains("no connection names this owner"), "{nobody}");
+    leasehold(server(), &["who"]).expect_code(64);
+    leasehold(server(), &["who", "a", "--owner", "b:1"]).expect_code(64);
+}
+
+#[test]
 fn of_a_java_client_only_the_id_is_known() {
     let port = server().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
     let mut client = RawClient::connect(port).expect("a connection");

@@ -4,7 +4,8 @@
 //! If that thread slept, the system may run it at once and stop this one: it finds one task, and sleeps again. Then each
 //! answer costs two changes of threads. So the answers of one read are kept until all replies are handled
 //! ([`give_together`]), and the first caller that runs gives those that are left: the other tasks of its runtime are woken
-//! without a change of threads. The thread that kept them goes on giving them, too, so no answer depends on a caller.
+//! without a change of threads. The thread that kept them goes on giving them, too, so no answer depends on a caller; and no
+//! caller that was woken so depends on how long the first goes on without an await.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,9 +16,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::sync::oneshot::{
-    self,
-    error::{RecvError, TryRecvError},
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::oneshot::{
+        self,
+        error::{RecvError, TryRecvError},
+    },
 };
 
 use crate::guard;
@@ -93,22 +97,33 @@ impl<T> Given<T> {
     // A waker may poll its task at once, on the thread that gives the answers: it would call itself once for each of them.
     fn take(self) -> T {
         if let Some(others) = self.others.filter(|_| !GIVES.get()) {
-            others.give();
+            if others.give() > 0 {
+                make_stealable();
+            }
         }
         self.answer
     }
 }
 
 impl Others {
-    fn give(&self) {
+    /// Returns how many there were.
+    fn give(&self) -> usize {
         let _gives = Gives::begin();
-        while let Some(kept) = self.next() {
-            kept(Some(self.clone()));
-        }
+        let given = std::iter::from_fn(|| self.next()).map(|kept| kept(Some(self.clone())));
+        given.count()
     }
 
     fn next(&self) -> Option<Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+// A thread of tokio keeps the task that it woke last for itself, and no other thread takes that task. The caller may go on for
+// long without an await. So the task that is woken last is an empty one.
+fn make_stealable() {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
+        runtime.spawn(async {});
     }
 }
 
@@ -161,7 +176,9 @@ fn give_all(mut kept: VecDeque<Kept>) {
     match kept.len() {
         0 => {}
         1 => kept.drain(..).for_each(|only| only(None)),
-        _ => Others(Arc::new(Mutex::new(kept))).give(),
+        _ => {
+            Others(Arc::new(Mutex::new(kept))).give();
+        }
     }
 }
 

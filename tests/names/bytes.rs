@@ -77,7 +77,8 @@ fn assert_is_redissons_hash(raw: &mut RawClient, key: &str) {
     assert_eq!((uuid.hyphenated().to_string(), uuid.get_version_num()), (client.to_owned(), 4));
     assert!(n.parse::<i64>().is_ok_and(|n| n >= 0), "{n}");
     let ttl = raw.command(&["PTTL", key]).expect("a reply").integer().expect("milliseconds");
-    assert!((TTL_MS - 10_000..=TTL_MS).contains(&ttl), "{ttl}");
+    // A renewal rounds the end up to a millisecond of the server.
+    assert!((TTL_MS - 10_000..=TTL_MS + 1).contains(&ttl), "{ttl}");
 }
 
 const TTL: Duration = Duration::from_secs(60);

@@ -31,6 +31,8 @@ enum When {
     Never,
     /// The call is executed, and its outcome is lost in the transport.
     Lost,
+    /// The transport loses this call, which is executed after this time, and answers the next at once.
+    LostAndLate(Duration),
 }
 
 /// Begins each call by itself, and counts them.
@@ -43,11 +45,21 @@ struct Begins {
 impl Hand for Begins {
     fn begin(&self, behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
         self.begun.fetch_add(1, Relaxed);
-        match *self.when.lock().unwrap() {
+        let when = *self.when.lock().unwrap();
+        match when {
             When::AtOnce => answer_to.answer(executed(behind, call)),
             When::Lost => {
                 executed(behind, call);
                 drop(answer_to);
+            }
+            When::LostAndLate(time) => {
+                *self.when.lock().unwrap() = When::AtOnce;
+                drop(answer_to);
+                let lane = behind.lane.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    lane.call_one(call).await;
+                });
             }
             When::After(time) => {
                 let lane = behind.lane.clone();
@@ -170,6 +182,18 @@ async fn s5_l6_a_hold_whose_outcome_the_transport_lost_is_given_back() {
         }
         settles_within(&engine, seconds(3)).await;
         assert_eq!(memory.stored_holds(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_l6_so_is_a_hold_that_comes_after_the_transport_has_lost_the_call() {
+    for late in [millis(5), millis(300), millis(900)] {
+        let Ground { memory, engine, .. } = ground(When::LostAndLate(late)).await;
+        let told = engine.lock("a").acquire().await;
+        assert!(matches!(told, Err(AcquireError::ShuttingDown)), "{told:?}");
+        pass(late + millis(1)).await;
+        settles_within(&engine, seconds(3)).await;
+        assert_eq!(memory.stored_holds(), 0, "{late:?}");
     }
 }
 

@@ -230,6 +230,45 @@ async fn nor_is_a_grant_whose_answer_is_on_its_way_when_its_lock_is_released_by_
     assert!(second.is_held());
 }
 
+/// The lock is acquired after the call that releases it by force, and before the server executes that release.
+#[tokio::test(start_paused = true)]
+async fn nor_is_a_grant_that_a_release_by_force_in_progress_deletes() {
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::ForceRelease).inject(Fault::DelayRequest(millis(20)));
+    let forced = fixture.engine.lock("a").force_release();
+    let (first, next) = wanted(&fixture.engine).await;
+    assert!(forced.await.unwrap(), "the hold of the first caller is deleted");
+    let told = first.release().await;
+    assert!(matches!(told, Err(ReleaseError::AlreadyLost(LossReason::NotOurs))), "{told:?}");
+    let second = next.await.unwrap().unwrap();
+    assert_eq!((handed_off(&fixture), fixture.transport.inner().stored_holds()), (0, 1));
+    assert!(second.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_release_by_force_is_in_progress_nothing_is_handed_off() {
+    let fixture = fixture().await;
+    fixture.faults.on(Operation::ForceRelease).inject(Fault::DelayRequest(millis(20)));
+    let forced = fixture.engine.lock("a").force_release();
+    let (first, next) = wanted(&fixture.engine).await;
+    first.release().await.expect("held until now");
+    drop(next.await.unwrap().expect("granted by the server"));
+    forced.await.unwrap();
+    assert_eq!(handed_off(&fixture), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_release_by_force_grants_are_handed_off_again() {
+    let fixture = fixture().await;
+    assert!(!fixture.engine.lock("a").force_release().await.unwrap());
+    drop(fixture.engine.lock("a").force_release());
+    breathe().await;
+    let (first, next) = wanted(&fixture.engine).await;
+    first.release().await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(handed_off(&fixture), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s12_a_grant_of_a_server_that_was_restarted_is_not_handed_off() {
     let fixture = fixture().await;

@@ -60,10 +60,12 @@ impl Attempt {
         Some(self.closing(last))
     }
 
-    /// The owner to be closed, if anything was sent for it. No answer to what was sent will come. `latest`: until when the
-    /// server may execute it.
-    pub(crate) fn into_unanswered(self, latest: Instant) -> Option<UnconfirmedOwner> {
-        self.first_sent.is_some().then(|| self.into_give_back(latest))
+    /// The owner to be closed, if anything was sent for it. The transport has lost the outcome of what was sent last.
+    /// `latest`: until when a server may execute it.
+    pub(crate) fn into_unanswered(mut self, latest: Instant) -> Option<UnconfirmedOwner> {
+        self.first_sent?;
+        self.open.add_lost(latest, self.ttl);
+        Some(self.into_give_back(latest))
     }
 
     /// The owner of a grant that no caller wants.

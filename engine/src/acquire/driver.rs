@@ -321,11 +321,17 @@ impl DrainGuard {
 
 impl Drop for DrainGuard {
     fn drop(&mut self) {
-        self.inner.events.totals.served.sub(1);
         self.inner.contended_keys.leave(self.key.slot());
-        if !self.armed {
-            return;
+        if self.armed {
+            self.answer_callers();
         }
+        // Last: an engine that shuts down looks at this number first, and then at the owners that are not closed.
+        self.inner.events.totals.served.sub(1);
+    }
+}
+
+impl DrainGuard {
+    fn answer_callers(&self) {
         let latest = self.inner.clock.now() + self.inner.config.command_timeout();
         let (callers, closing) = self.inner.table.with(&self.key, |slot| {
             slot.handle_rest();

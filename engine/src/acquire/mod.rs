@@ -6,7 +6,7 @@
 //!
 //! `wait` is one acquire call, `bulk` is one name of a bulk call, and `reply_to` is the destination of the answer of
 //! either. `pending_grant` gives a lease back unless its caller takes it. `watch_cursor` turns the counters of a watch
-//! into events. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the
+//! into events. `forced_release` is a release by force in progress. `contended_keys` counts the names with waiting callers on each node, and `warn_once` remembers the
 //! locks without expiry that were reported.
 
 mod ask;
@@ -24,6 +24,7 @@ mod fair_driver;
 pub(crate) mod fair_entry;
 pub(crate) mod fairness;
 mod first_ask;
+pub(crate) mod forced_release;
 mod held_here;
 pub(crate) mod pending_grant;
 mod queue;

@@ -145,3 +145,40 @@ fn a_task_that_its_waker_polls_gives_no_others() {
 }
 
 const SOON: Duration = Duration::from_secs(20);
+
+/// The first caller blocks its thread until the second has run, as user code may. The thread that keeps the answers stands
+/// still meanwhile, so the first caller gives the second its answer.
+#[test]
+fn a_caller_that_blocks_its_thread_does_not_keep_another_from_running() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let (first, mut of_first) = channel();
+    let (second, of_second) = channel();
+    let (has_run, waits_for_run) = mpsc::channel();
+    let (is_done, waits_for_end) = mpsc::channel::<()>();
+    let waits_for_end = Mutex::new(waits_for_end);
+    let blocks = async move {
+        let own = std::future::poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let stops = waker(move || {
+            own.wake_by_ref();
+            let _ = waits_for_end.lock().unwrap().recv(); // an error: the end
+        });
+        std::future::poll_fn(|_| poll(&mut of_first, &stops)).await.unwrap();
+        waits_for_run.recv_timeout(Duration::from_secs(5))
+    };
+    let blocks = runtime.spawn(blocks);
+    runtime.spawn(async move {
+        of_second.await.unwrap();
+        has_run.send(()).unwrap();
+    });
+    thread::sleep(Duration::from_millis(50)); // both wait: if they did not, each would find its answer there
+    let keeps = thread::spawn(|| {
+        give_together(|| {
+            first.send(());
+            second.send(());
+        })
+    });
+    let waited = runtime.block_on(blocks).unwrap();
+    drop(is_done);
+    keeps.join().unwrap();
+    waited.expect("the second caller runs on the other thread");
+}

@@ -12,6 +12,7 @@ use crate::{
     acquire::{
         caller::{Patience, Refusal, ScopeId},
         enqueue::{self, Call, Enqueued, ExplicitTerms},
+        forced_release::ForcedRelease,
         pending_grant::{Accept, AcceptedLease, PendingGrant},
         reply_to::Answer,
         wait::Wait,
@@ -536,10 +537,13 @@ impl Lock {
     /// # }
     /// ```
     pub fn force_release(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
-        if let Ok(key) = self.lock_key() {
-            self.handle.inner().table.with(&key, |slot| slot.entry.forbid_hand_offs());
-        }
-        self.on_calls(|lane, key| Box::pin(async move { lane.force_release(&key).await }))
+        let forced = self.lock_key().map(|key| ForcedRelease::begin(self.engine().clone(), key));
+        self.on_calls(|lane, key| {
+            Box::pin(async move {
+                let _in_progress = forced;
+                lane.force_release(&key).await
+            })
+        })
     }
 
     fn on_calls<T: Send + 'static, R: Request<T>>(

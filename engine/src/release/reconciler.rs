@@ -120,7 +120,7 @@ impl OpenOwner {
         self.answered_by = at.map(|at| at.clock);
         if let Some(at) = at {
             self.closing.may_hold = false;
-            self.closing.open.handle_release(at);
+            self.closing.open.handle_release(self.sent, at);
         }
     }
 

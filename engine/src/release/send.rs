@@ -39,7 +39,7 @@ pub(crate) fn send(
     let caller = Caller { under_way, answer_to };
     exchange::send(inner, release, sent, SentAs::First, move |(reply, received)| match reply {
         Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
-        reply => caller.handle_told(Told { reply, unsure: false, received }),
+        reply => caller.handle_told(sent, Told { reply, unsure: false, received }),
     });
 }
 
@@ -60,11 +60,11 @@ impl<A: FnOnce(Result<(), ReleaseError>) + Send + 'static> Caller<A> {
     }
 
     /// Takes in the outcome of the first send.
-    fn handle_told(self, told: Told) {
+    fn handle_told(self, sent: Instant, told: Told) {
         let (inner, lease) = (&self.under_way.inner, &self.under_way.lease);
         let mut open = lease.take_open();
         if let Some(at) = told.reply.as_ref().ok().and_then(Outcome::at) {
-            open.handle_release(at);
+            open.handle_release(sent, at);
         }
         let may_hold = told.reply.is_err();
         if may_hold || !open.is_closed() {

@@ -10,6 +10,7 @@
 //! - It is the only one of its key, of an exclusive or a fenced lock, and no ask is in flight.
 //! - Nothing was sent for it since the server granted it: no renewal, and no release by force. So its deadline is that of
 //!   the grant, and no answer on its way can speak of it.
+//! - No release of its lock by force is in progress.
 //! - It is renewed, and the caller at the head wants a lock of the same kind and the same ttl, renewed too. A head that
 //!   wants something else is not passed over.
 //! - It was sent less than 100 ms ago, and has a spare token. Its deadline is at least half a ttl away.
@@ -76,9 +77,19 @@ impl<S> Entry<S> {
         self.may_reserve_tokens = token <= FencingToken::of_counter(at.micros);
     }
 
-    /// The lock is about to be released by force. The holds of this engine, and one that may be granted now, are handed off to
-    /// no other caller.
-    pub(crate) fn forbid_hand_offs(&mut self) {
+    /// A release of the lock by force begins. Until it ends nothing is handed off.
+    pub(crate) fn begin_forced_release(&mut self) {
+        self.forced_releases += 1;
+    }
+
+    /// A release of the lock by force was answered. It may have deleted any hold that was asked for until now.
+    pub(crate) fn end_forced_release(&mut self) {
+        self.forced_releases = self.forced_releases.saturating_sub(1);
+        self.forbid_hand_offs();
+    }
+
+    /// The holds of this engine, and one that may be granted now, are handed off to no other caller.
+    fn forbid_hand_offs(&mut self) {
         for lease in self.leases() {
             lease.forbid_hand_off();
         }
@@ -93,6 +104,7 @@ impl<S> Entry<S> {
         let is_early = now - lease.sent() < STREAK_TIME_MAX && lease.deadline() - now >= ttl / 2;
         is_the_only_one
             && self.attempt.is_none()
+            && self.forced_releases == 0
             && is_early
             && spare_tokens(lease, most) > 0
             && self.fairness.may_go_on(now, ttl)

@@ -101,6 +101,8 @@ pub(crate) struct Entry<S> {
     fairness: Fairness,
     /// The token of the server's last grant was not above its time: tokens do not run ahead of it.
     may_reserve_tokens: bool,
+    /// How many releases of the lock by force this engine has sent that are not answered.
+    forced_releases: u32,
 }
 
 impl<S> Default for Entry<S> {
@@ -125,6 +127,7 @@ impl<S> Default for Entry<S> {
             looks: Looks::default(),
             fairness: Fairness::default(),
             may_reserve_tokens: false,
+            forced_releases: 0,
         }
     }
 }
@@ -136,7 +139,7 @@ impl<S> Entry<S> {
     }
 
     fn is_idle_but_for_a_lease(&self) -> bool {
-        self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none()
+        self.callers.is_empty() && self.lost.is_empty() && self.attempt.is_none() && self.forced_releases == 0
     }
 
     /// Whether the entry may ask at this moment.
@@ -215,6 +218,7 @@ impl<S> Entry<S> {
             looks,
             fairness,
             may_reserve_tokens,
+            forced_releases,
         } = self;
         callers.clear();
         grants.clear();
@@ -222,7 +226,7 @@ impl<S> Entry<S> {
         (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
         (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
         (*spin_pause, *looks, *fairness) = (SpinPause::default(), Looks::default(), Fairness::default());
-        *may_reserve_tokens = false;
+        (*may_reserve_tokens, *forced_releases) = (false, 0);
     }
 
     /// The lease that holds the key, if [`Self::hold`] would make an equal entry from it: no caller waits, nothing
