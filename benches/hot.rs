@@ -13,7 +13,7 @@ use leasehold_tests::harness::redis_server::RedisServer;
 use rslock::LockManager;
 use tokio::{runtime::Runtime, task::JoinSet};
 
-use crate::{raw, rounds::Spread, runtime::one_worker, size::Size, table::Table};
+use crate::{processors::Processors, raw, rounds::Spread, runtime::one_worker, size::Size, table::Table};
 
 const CALLERS: usize = 64;
 const ENGINES: usize = 4;
@@ -23,6 +23,13 @@ const WAITED_FOR: &str = "waited for";
 const TTL: Duration = Duration::from_secs(30);
 
 pub(crate) fn measure(table: &mut Table, size: Size) {
+    for processors in Processors::BOTH {
+        let _awake = processors.arrange();
+        measure_with(table, size, processors);
+    }
+}
+
+fn measure_with(table: &mut Table, size: Size, processors: Processors) {
     let runtime = one_worker();
     let server = RedisServer::start().expect("a redis-server");
     let shipped_max = EngineConfig::default().hand_offs_max;
@@ -31,11 +38,11 @@ pub(crate) fn measure(table: &mut Table, size: Size) {
     let peers: Vec<_> = (0..ENGINES).map(|_| LockManager::new(vec![server.url()])).collect();
     for hold in HOLDS {
         for engines in [1, ENGINES] {
-            let contest = Contest { runtime: &runtime, size, hold };
+            let contest = Contest { runtime: &runtime, size, hold, processors };
             contest.run(table, &server, &shipped[..engines], &without[..engines], &peers[..engines]);
         }
     }
-    waiters(table, size, &runtime, &shipped[0], &without[0]);
+    waiters(table, size, &runtime, [&shipped[0], &without[0]], processors);
 }
 
 async fn engine(server: &RedisServer, hand_offs_max: u32) -> Engine {
@@ -49,6 +56,7 @@ struct Contest<'a> {
     runtime: &'a Runtime,
     size: Size,
     hold: Duration,
+    processors: Processors,
 }
 
 impl Contest<'_> {
@@ -62,13 +70,18 @@ impl Contest<'_> {
     ) {
         let hold = self.hold.as_millis();
         // Each contestant has a lock of its own: engines go on listening to the channel of a lock for a while.
-        let title = format!("hot lock, {} x {}, hold {hold} ms", shipped.len(), CALLERS / shipped.len());
+        let title = format!(
+            "hot lock, {} x {}, hold {hold} ms, {}",
+            shipped.len(),
+            CALLERS / shipped.len(),
+            self.processors
+        );
         let (mut ours, mut alone, mut theirs, mut serial) = (vec![], vec![], vec![], vec![]);
         for _ in 0..self.size.rounds {
             ours.push(self.round(shipped, pair, &format!("ours {title}")));
             alone.push(self.round(without, pair, &format!("without {title}")));
             theirs.push(self.round(peers, pair_of_peer, &format!("rslock {title}")));
-            serial.push(raw::pairs_per_second(server.port(), 1, 1, self.size.pairs / 4));
+            serial.push(raw::pairs_per_second(server.port(), 1, self.size.pairs / 4));
         }
         let of = |rounds: &[Round], figure: fn(&Round) -> f64| rounds.iter().map(figure).collect::<Vec<_>>();
         let mut add = |what: &str, figure, unit| table.add("", format!("{title}: {what}"), figure, unit);
@@ -86,6 +99,7 @@ impl Contest<'_> {
         add("smallest share of an engine / mean", Spread::of(of(&ours, |round| round.least)), "x");
         add("wait p50", Spread::of(of(&ours, |round| round.p50)), "ms");
         add("wait p99", Spread::of(of(&ours, |round| round.p99)), "ms");
+        add("wait p50 of rslock", Spread::of(of(&theirs, |round| round.p50)), "ms");
         add("wait p99 of rslock", Spread::of(of(&theirs, |round| round.p99)), "ms");
     }
 
@@ -180,15 +194,22 @@ impl Round {
 }
 
 /// How long it takes until each of a hundred callers of one engine has had a lock that is given back.
-fn waiters(table: &mut Table, size: Size, runtime: &Runtime, shipped: &Engine, without: &Engine) {
+fn waiters(
+    table: &mut Table,
+    size: Size,
+    runtime: &Runtime,
+    [shipped, without]: [&Engine; 2],
+    processors: Processors,
+) {
     let (mut ours, mut alone) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         ours.push(runtime.block_on(serve(shipped)));
         alone.push(runtime.block_on(serve(without)));
     }
     let ratio = Spread::of_ratios(&ours, &alone);
-    table.add("", format!("{WAITERS} callers of one engine served"), Spread::of(ours), "ms");
-    table.add("", format!("{WAITERS} callers of one engine served / without hand-offs"), ratio, "x");
+    let title = format!("{WAITERS} callers of one engine served, {processors}");
+    table.add("", title.clone(), Spread::of(ours), "ms");
+    table.add("", format!("{title} / without hand-offs"), ratio, "x");
 }
 
 async fn serve(engine: &Engine) -> f64 {

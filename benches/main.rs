@@ -6,6 +6,7 @@
 //! cargo run --release -p leasehold-benches -- --json FILE         the same figures as data
 //! cargo run --release -p leasehold-benches -- --pairs             pairs near and far, processors asleep and awake, a quarter of an hour
 //! cargo run --release -p leasehold-benches -- --handover          a lock that goes to another process, two minutes
+//! cargo run --release -p leasehold-benches -- --crossings         what it costs that another thread reads or writes, a minute
 //! cargo run --release -p leasehold-benches -- --first             from the start of a process to its first lock, seconds
 //! cargo run --release -p leasehold-benches -- --hot               one lock that many callers want, two minutes
 //! cargo run --release -p leasehold-benches -- --bulk              the rows `bulk` alone
@@ -28,6 +29,7 @@ mod bulk;
 mod callgrind;
 mod commands;
 mod counted;
+mod crossings;
 mod faults;
 mod first_lock;
 mod handover;
@@ -120,6 +122,10 @@ fn main() {
     }
     if has("--handover") {
         handover::measure(&mut table, if small { SMALL } else { LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--crossings") {
+        crossings::measure(&mut table, if small { SMALL } else { LARGE });
         return tell(&table, &arguments);
     }
     if has("--first") {

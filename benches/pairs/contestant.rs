@@ -16,6 +16,7 @@ pub(super) const MEMORY: &str = "memory";
 pub(super) const SHIPPED: &str = "redis";
 pub(super) const ON_CALLERS: &str = "redis, calls on the callers' runtime";
 pub(super) const ALONE: &str = "redis, a command for each call";
+pub(super) const OWN_THREAD: &str = "redis, connections stay on the engine's thread";
 pub(super) const PEER: &str = "rslock";
 pub(super) const RAW: &str = "raw";
 
@@ -23,11 +24,12 @@ pub(super) enum Contestant {
     Ours(&'static str, Engine),
     /// The plainest peer: one `SET NX` a lock, no renewal, no notice, no queue.
     Peer(LockManager),
-    /// The server's own limit.
+    /// The server's own limit: one connection with a command of each task in flight.
     Raw,
 }
 
-/// Those that are measured in turn. Group commit has its own control on a server of this machine only.
+/// Those that are measured in turn. Group commit, and connections that follow their callers, have their own controls on a
+/// server of this machine only.
 pub(super) async fn lineup(place: &Place) -> Vec<Contestant> {
     let mut all = Vec::new();
     if !place.is_far() {
@@ -38,7 +40,9 @@ pub(super) async fn lineup(place: &Place) -> Vec<Contestant> {
     let on_callers = Engine::builder(transport(place)).calls_on_current_runtime().build().await;
     all.push(Contestant::Ours(ON_CALLERS, on_callers.expect("the server is up")));
     if !place.is_far() {
-        all.push(Contestant::Ours(ALONE, alone(place).await));
+        all.push(Contestant::Ours(ALONE, with(place, |config| config.group_commit_max = 1).await));
+        let own_thread = with(place, |config| config.connections_follow_callers = false).await;
+        all.push(Contestant::Ours(OWN_THREAD, own_thread));
     }
     all.push(Contestant::Peer(LockManager::new(vec![place.url()])));
     all.push(Contestant::Raw);
@@ -49,9 +53,9 @@ pub(super) async fn shipped(place: &Place) -> Engine {
     Engine::builder(transport(place)).build().await.expect("the server is up")
 }
 
-async fn alone(place: &Place) -> Engine {
+async fn with(place: &Place, change: impl FnOnce(&mut EngineConfig)) -> Engine {
     let mut config = EngineConfig::default();
-    config.group_commit_max = 1;
+    change(&mut config);
     Engine::builder(transport(place)).config(config).build().await.expect("the server is up")
 }
 
@@ -80,21 +84,8 @@ impl Contestant {
         match self {
             Self::Ours(_, engine) => runtime.block_on(in_tasks(tasks, each, |task| ours(engine, task, each))),
             Self::Peer(peer) => runtime.block_on(in_tasks(tasks, each, |task| theirs(peer, task, each))),
-            Self::Raw => {
-                let (clients, pipeline) = raw_shape(place, tasks);
-                raw::pairs_per_second(place.port(), clients, pipeline, pairs)
-            }
+            Self::Raw => raw::pairs_per_second(place.port(), tasks, pairs),
         }
-    }
-}
-
-/// The connections of the server's own limit, and the commands in flight on each: together as many as the tasks have in
-/// flight. Near, with more than 32 tasks, it is what the targets name, since there more in flight changes little.
-pub(super) fn raw_shape(place: &Place, tasks: usize) -> (usize, usize) {
-    match tasks {
-        ..=32 => (tasks, 1),
-        _ if place.is_far() => (32, tasks / 32),
-        _ => (50, 16),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rows of one number of tasks.
 
 use super::{
-    contestant::{ALONE, MEMORY, ON_CALLERS, PEER, RAW, SHIPPED, raw_shape},
+    contestant::{ALONE, MEMORY, ON_CALLERS, OWN_THREAD, PEER, RAW, SHIPPED},
     place::Place,
     used::Round,
 };
@@ -22,14 +22,16 @@ impl Rows<'_> {
             self.add(table, ours, "commands a pair", |round| round.commands, "commands");
             self.add_times(table, ours);
             self.add_ratio(table, ours, PEER, PEER);
-            let (clients, pipeline) = raw_shape(self.place, self.tasks);
-            self.add_ratio(table, ours, RAW, &format!("raw({clients}, {pipeline})"));
+            self.add_ratio(table, ours, RAW, &format!("raw(1, {})", self.tasks));
         }
         self.add_rate(table, ALONE);
         self.add_ratio(table, SHIPPED, ALONE, "a command for each call");
+        self.add_rate(table, OWN_THREAD);
+        self.add_ratio(table, SHIPPED, OWN_THREAD, "connections on the engine's thread");
         self.add_rate(table, PEER);
         self.add_times(table, PEER);
         self.add_rate(table, RAW);
+        self.add_times(table, RAW);
     }
 
     fn title(&self, name: &str) -> String {

@@ -81,6 +81,16 @@ pub struct EngineConfig {
     /// while the node has many calls to answer; a call to a node with little to do is sent at once, alone. 1: each call
     /// has a command of its own. Default 64; at most 1,000.
     pub group_commit_max: usize,
+    /// Whether a connection for calls follows its callers: once 32 calls in a row came from one runtime, a task on that runtime
+    /// reads and writes the connection, so that an answer reaches its caller without a change of threads. If that runtime
+    /// does not read a reply for about 6 ms, because its workers are blocked, the engine's own thread serves the connection
+    /// again: for 1 s, twice as long each time, at most a minute. So the calls depend on no runtime of yours, as they do after
+    /// [`calls_on_current_runtime`](crate::EngineBuilder::calls_on_current_runtime).
+    ///
+    /// The runtime needs its I/O driver (`enable_all`). Without it tokio panics on a task of the runtime, and prints that; then
+    /// no connection of the process follows. No connection follows in a program with `panic = "abort"`, with TLS, or to a
+    /// transport without sockets. `false`: the engine's own thread always serves. Default true.
+    pub connections_follow_callers: bool,
     /// How often one grant of an [exclusive lock](crate::Engine::lock) or of a [fenced lock](crate::Engine::fenced_lock) may
     /// be handed off: the holder gives the lock back, and the next caller of this engine gets it without a command. A grant
     /// is handed off for at most 100 ms. If other clients wait, for at most 32 grants, or 1,024 within 8 ms. Then the lock is
@@ -140,6 +150,7 @@ impl Default for EngineConfig {
             batches_in_flight_max: 4,
             bulk_in_flight_max: 256,
             group_commit_max: 64,
+            connections_follow_callers: true,
             hand_offs_max: 512,
             leases_max: 1_000_000,
             waiters_max: 100_000,

@@ -19,6 +19,7 @@ mod conservation;
 mod counters;
 mod counts;
 mod fair_counts;
+mod following;
 mod groups;
 mod holders;
 mod interrupted_scripts;

@@ -12,19 +12,19 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    call_queue::{End, Ready, Sent},
+    call_queue::{Ready, Sent},
     dispatcher::{Dispatcher, State},
-    in_turn,
+    group, in_turn,
+    unanswered::Unanswered,
     unsent_call::UnsentCall,
     window::Window,
 };
 use crate::{
     clock::Instant,
     core::Core,
-    guard,
     metrics::EngineEvent,
     routing::topology::NodeId,
-    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError, give_together},
+    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
 };
 
 impl Dispatcher {
@@ -152,22 +152,19 @@ impl Dispatcher {
         ready: Ready<UnsentCall>,
         sent: Sent,
     ) {
-        let (dispatcher, core, lane) = (self.clone(), core.clone(), lane.clone());
-        let mut unanswered = Unanswered { dispatcher, core, lane, node, sent, end: End::NotSent };
+        let mut unanswered = Unanswered::new(self, core, lane, (node, sent));
         match ready {
             Ready::Alone(UnsentCall { call, answer_to }) => {
-                let (core, lane) = (unanswered.core.clone(), unanswered.lane.clone());
                 let answer_to = AnswerTo::new(move |outcome| {
-                    unanswered.end = end_of(&outcome);
+                    unanswered.note(&outcome);
                     answer_to.answer(outcome);
                     drop(unanswered);
                 });
-                begin_alone(&core, &lane, call, answer_to);
+                begin_alone(core, lane, call, answer_to);
             }
-            Ready::Together(group) => {
-                let core = unanswered.core.clone();
-                core.events.record_engine(EngineEvent::GroupCommit { calls: group.len() });
-                core.spawn(send_group(unanswered, group));
+            Ready::Together(calls) => {
+                core.events.record_engine(EngineEvent::GroupCommit { calls: calls.len() });
+                group::begin(unanswered, calls);
             }
         }
     }
@@ -246,44 +243,6 @@ fn begin_alone(core: &Core, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerT
     }
 }
 
-/// Sends calls together, and tells each its outcome. What waits behind them is sent first.
-async fn send_group(mut unanswered: Unanswered, group: Vec<UnsentCall>) {
-    let size = group.len();
-    let (mut told, mut calls) = (Vec::with_capacity(size), Vec::with_capacity(size));
-    for (ticket, UnsentCall { call, answer_to }) in group.into_iter().enumerate() {
-        calls.push(call.with_ticket(ticket as u64));
-        told.push(Some(answer_to));
-    }
-    // A panic is passed on to each caller, which then has no answer.
-    let answered = guard::run(unanswered.lane.call(unanswered.node, calls)).await.unwrap_or_default();
-    unanswered.end = end_of_group(&answered);
-    drop(unanswered);
-    give_together(|| {
-        for call in answered {
-            let answer_to = usize::try_from(call.ticket).ok().and_then(|ticket| told.get_mut(ticket)?.take());
-            if let Some(answer_to) = answer_to {
-                answer_to.answer(call.outcome);
-            }
-        }
-    });
-}
-
-fn end_of(outcome: &Outcome) -> End {
-    match outcome {
-        Outcome::Failed(error) if error.kind != ErrorKind::TimedOut => End::Answered,
-        Outcome::Failed(error) if error.may_have_effect() => End::Unanswered,
-        Outcome::Failed(_not_sent) => End::NotSent,
-        _ => End::Answered,
-    }
-}
-
-/// One answer is an answer to all.
-fn end_of_group(answered: &[Call]) -> End {
-    let ends = || answered.iter().map(|call| end_of(&call.outcome));
-    let first_of = |wanted| ends().find(|end| *end == wanted);
-    first_of(End::Answered).or_else(|| first_of(End::Unanswered)).unwrap_or(End::NotSent)
-}
-
 fn is_groupable(call: &Call) -> bool {
     let is_exclusive = matches!(call.kind, HoldKind::Exclusive | HoldKind::Spin);
     is_exclusive && matches!(call.op, Op::Acquire { .. } | Op::Release)
@@ -292,31 +251,6 @@ fn is_groupable(call: &Call) -> bool {
 fn not_sent(node: Option<NodeId>) -> Outcome {
     let detail = "not sent: the node has not answered the calls before this one in time";
     Outcome::Failed(TransportError::without_effect(ErrorKind::NotReady, node, detail))
-}
-
-/// A command that is not answered. Dropping it counts it as ended, and sends what may follow.
-struct Unanswered {
-    dispatcher: Arc<Dispatcher>,
-    core: Arc<Core>,
-    lane: Arc<dyn Lane>,
-    node: NodeId,
-    sent: Sent,
-    end: End,
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        let mut state = self.dispatcher.state();
-        if let Some(outbox) = state.outboxes.get(Some(self.node)) {
-            let was_silent = outbox.calls.is_silent();
-            outbox.calls.handle_end(self.sent, self.end);
-            if was_silent != outbox.calls.is_silent() {
-                self.dispatcher.note_silent(&state);
-            }
-        }
-        drop(state);
-        self.dispatcher.send_ready(&self.core, &self.lane, self.node);
-    }
 }
 
 /// A call that has begun. Dropping it ends it.

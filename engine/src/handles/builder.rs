@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::{alive::Handle, engine::Engine};
 use crate::{
-    clock::{self, Instant},
+    clock::{self, Clock, Instant},
     config::EngineConfig,
     core::Core,
     error::{AcquireError, BuildError, Invalid},
@@ -580,7 +580,11 @@ fn open(
 ) -> impl Future<Output = Result<(), TransportError>> + use<> {
     let how =
         OpenLane::new(purpose, inner.clock, inner.config.command_timeout()).with_client(inner.mint.client());
-    let how = how.with_label(inner.label);
+    // Renewals have no callers. A runtime that the user has chosen for the calls serves the connections itself.
+    let follows =
+        purpose == LanePurpose::Calls && inner.clock == Clock::Boot && !inner.calls_on_users_runtime();
+    let how =
+        how.with_label(inner.label).with_follows_callers(follows && inner.config.connections_follow_callers);
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     let opening_lane = async move {

@@ -4,8 +4,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    AnswerTo, AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding, Inspection, Kinds,
-    LaneStats, Outcome, TransportError, Watch, WatchState,
+    AnswerTo, AnswersTo, AuditContext, Call, Counter, CounterCall, CounterReply, ErrorKind, Finding,
+    Inspection, Kinds, LaneStats, Outcome, TransportError, Watch, WatchState,
 };
 use crate::{
     clock::Clock,
@@ -66,6 +66,21 @@ pub trait Lane: Send + Sync + 'static {
             }
             answered
         })
+    }
+
+    /// Begins such calls without a future, if the transport can do so now, and gives them with their outcomes to `answers_to`:
+    /// all together, or some at a time, on any thread. Everything else is as for [`call`](Self::call). It saves a task, and
+    /// most often a change of threads, for each group of calls. The outcomes may come before this method returns.
+    ///
+    /// Returns both if the transport cannot. Nothing was sent then, and the engine makes the calls with `call`. The default
+    /// never can.
+    fn begin_many(
+        &self,
+        _node: NodeId,
+        batch: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        Some((batch, answers_to))
     }
 
     /// Watches for the end of holds on `key`. Dropping the [`Watch`] ends the watch.
@@ -134,6 +149,9 @@ pub struct OpenLane {
     pub client: Option<Uuid>,
     /// The label of the engine, for the same. `None`: not known.
     pub label: Option<EngineLabel>,
+    /// Whether a connection of the lane may be read and written on a runtime of the callers while that runtime keeps up; see
+    /// [`connections_follow_callers`](crate::EngineConfig::connections_follow_callers).
+    pub follows_callers: bool,
 }
 
 /// Fixed facts about a transport.
@@ -164,7 +182,7 @@ pub struct Capabilities {
 impl OpenLane {
     /// A lane for this purpose, on this clock.
     pub fn new(purpose: LanePurpose, clock: Clock, command_timeout: Duration) -> Self {
-        Self { purpose, clock, command_timeout, client: None, label: None }
+        Self { purpose, clock, command_timeout, client: None, label: None, follows_callers: false }
     }
 
     /// Sets the part that names the engine in all its owners.
@@ -175,6 +193,11 @@ impl OpenLane {
     /// Sets the label of the engine.
     pub fn with_label(self, label: EngineLabel) -> Self {
         Self { label: Some(label), ..self }
+    }
+
+    /// Sets whether a connection of the lane may follow its callers.
+    pub fn with_follows_callers(self, follows_callers: bool) -> Self {
+        Self { follows_callers, ..self }
     }
 }
 

@@ -59,6 +59,7 @@
 //! **Dropping** a lane's future gives up the answer, not the request. The engine drops a future only at shutdown.
 
 mod answer_to;
+mod answers_to;
 mod audit;
 mod call;
 mod counter;
@@ -74,6 +75,7 @@ mod stats;
 mod watch;
 
 pub use answer_to::AnswerTo;
+pub use answers_to::AnswersTo;
 pub use audit::{AuditContext, AuditLevel, Finding};
 pub use call::Call;
 pub use counter::{Counter, CounterCall, CounterOp, CounterReply};

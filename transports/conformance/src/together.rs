@@ -1,9 +1,12 @@
 //! Acquires and releases of many locks in one call of the lane (group commit). Each behaviour makes its calls twice: a
-//! transport may send the first ones alone, until it knows its server.
+//! transport may send the first ones alone, until it knows its server. `Lane::call` and `Lane::begin_many` take turns.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,8 +14,9 @@ use leasehold::{
     key::LockKey,
     owner::Owner,
     routing::topology::NodeId,
-    transport::{Call, Lane, Outcome, Remaining},
+    transport::{AnswersTo, Call, Lane, Outcome, Remaining},
 };
+use tokio::sync::mpsc;
 
 use super::{Context, Fixture, LONG, OtherDataGround, granted, held, is_about, is_too_late};
 
@@ -221,9 +225,27 @@ async fn call_all(lane: &dyn Lane, calls: Vec<Call>) -> Vec<Call> {
     }
     let mut answered = Vec::new();
     for (node, calls) in of_nodes {
-        answered.extend(lane.call(NodeId(node), calls).await);
+        answered.extend(call_at(lane, NodeId(node), calls).await);
     }
     assert_eq!(who(&answered), asked);
+    answered
+}
+
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+async fn call_at(lane: &dyn Lane, node: NodeId, calls: Vec<Call>) -> Vec<Call> {
+    if TURN.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        return lane.call(node, calls).await;
+    }
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let answers_to = AnswersTo::new(move |calls| calls.into_iter().for_each(|call| drop(sender.send(call))));
+    if let Some((calls, _)) = lane.begin_many(node, calls, answers_to) {
+        return lane.call(node, calls).await;
+    }
+    let mut answered = Vec::new();
+    while let Some(call) = receiver.recv().await {
+        answered.push(call);
+    }
     answered
 }
 

@@ -43,7 +43,15 @@ struct Sent {
 }
 
 /// A place among the requests that may be in flight.
-struct Permit(Arc<Connection>);
+pub(super) struct Permit(pub(super) Arc<Connection>);
+
+impl Permit {
+    /// `None`: as many requests as may be are in flight.
+    pub(super) fn take(connection: &Arc<Connection>) -> Option<Self> {
+        connection.in_flight.try_acquire().ok()?.forget();
+        Some(Self(connection.clone()))
+    }
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -56,8 +64,7 @@ impl Connection {
     /// is sent; [`call`](Self::call) knows what to do.
     pub(crate) fn ready(self: &Arc<Self>, call: &Call) -> Option<Ready> {
         let script = script_of(call).filter(|script| self.sent_scripts.has(*script))?;
-        self.in_flight.try_acquire().ok()?.forget();
-        let permit = Permit(self.clone());
+        let permit = Permit::take(self)?;
         let limit = match call.op {
             Op::Release => self.sent_now(call.execute_by).ok()?,
             _ => self.limit(call.execute_by).ok()?,

@@ -1,8 +1,8 @@
 //! Acquires and releases of many exclusive locks with one command, and one outcome for each.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use fred::bytes_utils::Str;
+use fred::{bytes_utils::Str, types::Resp3Frame as Frame};
 use futures_util::future::join_all;
 use leasehold::{
     clock::Instant,
@@ -16,6 +16,8 @@ use super::{
     batching::Batches,
     call_error::CallError,
     deadline::Limit,
+    direct_call::Permit,
+    link::Failure,
     node_connection::Connection,
     offset::Sample,
     one_server::Together,
@@ -65,6 +67,13 @@ impl ManyScript {
             },
         }
     }
+}
+
+/// A command for many locks that may be sent now.
+pub(crate) struct ReadyGroup {
+    script: ManyScript,
+    limit: Limit,
+    permit: Permit,
 }
 
 impl Connection {
@@ -122,13 +131,65 @@ impl Connection {
         answer_all(members, &Outcome::Pending);
         match self.ask_together(members).await {
             Ok((many, limit)) => self.answer_members(members, many, limit),
-            Err(CallError::Failed(error)) => {
-                self.note_refusal(&error);
-                if !is_refused_as_group(&error) {
-                    answer_all(members, &Outcome::Failed(error));
-                }
+            Err(error) => self.answer_failed(members, error),
+        }
+    }
+
+    /// Prepares the same without a future. `None`: it cannot be sent at once; [`call_together`](Self::call_together) knows
+    /// what to do.
+    pub(crate) fn ready_together(self: &Arc<Self>, members: &[Call]) -> Option<ReadyGroup> {
+        let script = ManyScript::of(members.first()?.op, self.batches());
+        if !self.sent_scripts.has(script.script) {
+            return None;
+        }
+        let (permit, limit) = (Permit::take(self)?, self.limit_together(members).ok()?);
+        Some(ReadyGroup { script, limit, permit })
+    }
+
+    /// Sends a command that was prepared for these members. `done` gets them with their outcomes, as
+    /// [`call_together`](Self::call_together) sets them, perhaps before this returns.
+    pub(crate) fn begin_together(
+        &self,
+        mut members: Vec<Call>,
+        ReadyGroup { script, limit, permit }: ReadyGroup,
+        done: impl FnOnce(Vec<Call>) + Send + 'static,
+    ) {
+        answer_all(&mut members, &Outcome::Pending);
+        let args = (script.arguments)(script.script.sha(), &members, limit, self.publish());
+        let sent = self.now();
+        self.link.begin("EVALSHA", &args, limit.until, move |reply| {
+            permit.0.handle_together(&mut members, reply, script, (sent, limit));
+            drop(permit);
+            done(members);
+        });
+    }
+
+    fn handle_together(
+        &self,
+        members: &mut [Call],
+        reply: Result<Frame, Failure>,
+        script: ManyScript,
+        (sent, limit): (Instant, Limit),
+    ) {
+        let read = match reply {
+            Ok(frame) => self.read_together(&frame, members.len(), script, (sent, limit)),
+            // Nothing was executed: each member is asked for alone, this time.
+            Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT") => {
+                return self.sent_scripts.forget(script.script);
             }
-            Err(CallError::Elsewhere(_)) => {}
+            Err(failure) => Err(self.classify_failure(failure, limit)),
+        };
+        match read {
+            Ok(many) => self.answer_members(members, many, limit),
+            Err(error) => self.answer_failed(members, error),
+        }
+    }
+
+    fn answer_failed(&self, members: &mut [Call], error: CallError) {
+        let CallError::Failed(error) = error else { return };
+        self.note_refusal(&error);
+        if !is_refused_as_group(&error) {
+            answer_all(members, &Outcome::Failed(error));
         }
     }
 
@@ -146,20 +207,33 @@ impl Connection {
     }
 
     async fn ask_together(&self, members: &[Call]) -> Result<(Many, Limit), CallError> {
-        // The command has one latest execution time, the earliest of its members. For the others it can only be too
-        // early.
-        let execute_by = members.iter().map(|member| member.execute_by).min().unwrap_or_else(|| self.now());
-        let _permit = self.permit(execute_by).await?;
-        let op = members.first().map_or(Op::Release, |member| member.op);
-        let limit = if op == Op::Release { self.sent_now(execute_by)? } else { self.limit(execute_by)? };
-        let ManyScript { script, arguments, read } = ManyScript::of(op, self.batches());
-        let args = |head: &Str| arguments(head, members, limit, self.publish());
-        let (frame, sent) = self.evaluate((script, Asking::Plain), args, limit).await?;
+        let _permit = self.permit(execute_by(members)).await?;
+        let limit = self.limit_together(members)?;
+        let script = ManyScript::of(op_of(members), self.batches());
+        let args = |head: &Str| (script.arguments)(head, members, limit, self.publish());
+        let (frame, sent) = self.evaluate((script.script, Asking::Plain), args, limit).await?;
+        Ok((self.read_together(&frame, members.len(), script, (sent, limit))?, limit))
+    }
+
+    fn limit_together(&self, members: &[Call]) -> Result<Limit, TransportError> {
+        match op_of(members) {
+            Op::Release => self.sent_now(execute_by(members)),
+            _ => self.limit(execute_by(members)),
+        }
+    }
+
+    fn read_together(
+        &self,
+        frame: &Frame,
+        len: usize,
+        script: ManyScript,
+        (sent, limit): (Instant, Limit),
+    ) -> Result<Many, CallError> {
         let received = self.now();
-        let many = Many::read(&frame, members.len(), read).ok_or_else(|| self.misread(limit))?;
+        let many = Many::read(frame, len, script.read).ok_or_else(|| self.misread(limit))?;
         let sample = Sample { sent, received, server_micros: many.now() };
         self.observe(sample, matches!(many, Many::TooLate { .. }));
-        Ok((many, limit))
+        Ok(many)
     }
 
     fn answer_members(&self, calls: &mut [Call], many: Many, limit: Limit) {
@@ -185,6 +259,15 @@ impl Connection {
             Member::Refused(text) => Outcome::Failed(self.explain_refusal(&text, limit)),
         }
     }
+}
+
+fn op_of(members: &[Call]) -> Op {
+    members.first().map_or(Op::Release, |member| member.op)
+}
+
+// The command has one latest execution time, the earliest of its members. For the others it can only be too early.
+fn execute_by(members: &[Call]) -> Instant {
+    members.iter().map(|member| member.execute_by).min().unwrap_or_default()
 }
 
 /// Whether the command was certainly not executed, and each member alone may be. A command that declares its keys is refused

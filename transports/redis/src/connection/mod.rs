@@ -39,6 +39,7 @@ pub(crate) use calls::{KINDS, permits_of, refusal};
 pub(crate) use command_link::CommandLink;
 pub(crate) use counting::channel as counter_channel;
 pub(crate) use direct_call::Indirect;
+pub(crate) use group_commit::ReadyGroup;
 pub(crate) use node_connection::{Connection, Terms};
 pub(crate) use notice_link::NoticeLink;
 pub(crate) use one_server::Together;

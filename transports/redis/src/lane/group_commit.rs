@@ -1,17 +1,25 @@
 //! Acquires and releases of exclusive locks at one node: together in one command where the server answers that
 //! correctly, and alone otherwise.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::join_all;
 use leasehold::{
     key::Family,
     routing::topology::NodeId,
-    transport::{Call, HoldKind, Op, Outcome},
+    transport::{AnswerTo, AnswersTo, Call, HoldKind, Op, Outcome},
 };
 
 use super::nodes::Nodes;
-use crate::connection::{Connection, Together};
+use crate::connection::{Connection, ReadyGroup, Together};
+
+/// Calls of one kind that are begun without a future.
+struct Part {
+    together: Vec<Call>,
+    /// `None`: there are none that go together.
+    ready: Option<ReadyGroup>,
+    alone: Vec<Call>,
+}
 
 /// Whether the call is one of those that go together: an acquire or a release of an exclusive lock.
 pub(super) fn is_groupable(call: &Call) -> bool {
@@ -30,6 +38,57 @@ impl Nodes {
         let (mut answered, acquires) = tokio::join!(releases, acquires);
         answered.extend(acquires);
         answered
+    }
+
+    /// Begins such calls without a future; see [`Lane::begin_many`](leasehold::transport::Lane::begin_many).
+    pub(super) fn begin_group(
+        self: &Arc<Self>,
+        node: NodeId,
+        calls: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        let connection = self.connection(node).ok().filter(|_| calls.iter().all(is_groupable));
+        let Some(connection) = connection else { return Some((calls, answers_to)) };
+        let (releases, acquires): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|call| call.op == Op::Release);
+        let parts = [releases, acquires].map(|calls| self.part(&connection, calls));
+        if !parts.iter().all(|part| part.may_begin(&connection)) {
+            return Some((parts.into_iter().flat_map(Part::into_calls).collect(), answers_to));
+        }
+        for Part { together, ready, alone } in parts {
+            if let Some(ready) = ready {
+                let (nodes, answers_to) = (self.clone(), answers_to.clone());
+                connection.begin_together(together, ready, move |calls| nodes.give(calls, answers_to));
+            }
+            alone.into_iter().for_each(|call| self.begin_alone(call, answers_to.clone()));
+        }
+        None
+    }
+
+    fn part(&self, connection: &Arc<Connection>, calls: Vec<Call>) -> Part {
+        let (mut together, mut alone) = self.split(connection, calls);
+        if together.len() < TOGETHER_MIN {
+            alone.append(&mut together);
+        }
+        let ready = connection.ready_together(&together);
+        Part { together, ready, alone }
+    }
+
+    fn begin_alone(self: &Arc<Self>, call: Call, answers_to: AnswersTo) {
+        let begun = call.clone();
+        let answer_to = AnswerTo::new(move |outcome| answers_to.answer(vec![begun.answered(outcome)]));
+        if let Some((call, answer_to)) = self.begin(call, answer_to) {
+            let nodes = self.clone();
+            self.runtime().spawn(async move { answer_to.answer(nodes.call_alone(&call).await.into()) });
+        }
+    }
+
+    fn give(self: Arc<Self>, calls: Vec<Call>, answers_to: AnswersTo) {
+        if !calls.iter().any(is_pending) {
+            return answers_to.answer(calls); // the usual case
+        }
+        let runtime = self.runtime().clone();
+        runtime.spawn(async move { answers_to.answer(self.call_each_pending(calls).await) });
     }
 
     async fn call_alike(&self, node: NodeId, calls: Vec<Call>) -> Vec<Call> {
@@ -84,6 +143,18 @@ impl Nodes {
         let (pending, mut answered): (Vec<_>, Vec<_>) = calls.into_iter().partition(is_pending);
         answered.extend(self.call_each(pending).await);
         answered
+    }
+}
+
+impl Part {
+    // A call whose server is not known yet is made by a task, which asks for the server beside it.
+    fn may_begin(&self, connection: &Connection) -> bool {
+        let is_new = |call: &Call| connection.may_go_together(call) == Together::NotYet;
+        (self.together.is_empty() || self.ready.is_some()) && !self.alone.iter().any(is_new)
+    }
+
+    fn into_calls(self) -> impl Iterator<Item = Call> {
+        self.together.into_iter().chain(self.alone)
     }
 }
 

@@ -19,8 +19,8 @@ use leasehold::{
     owner::Owner,
     routing::topology::{NodeId, Topology},
     transport::{
-        AnswerTo, AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding, HoldKind,
-        Inspection, Lane, LanePurpose, LaneStats, OpenLane, Outcome, TransportError, Watch,
+        AnswerTo, AnswersTo, AuditContext, BoxFuture, Call, Counter, CounterCall, CounterReply, Finding,
+        HoldKind, Inspection, Lane, LanePurpose, LaneStats, OpenLane, Outcome, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -107,6 +107,15 @@ impl Lane for RedisLane {
             }
             Box::pin(self.call_mixed(node, batch)).await
         })
+    }
+
+    fn begin_many(
+        &self,
+        node: NodeId,
+        batch: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        self.nodes.begin_group(node, batch, answers_to)
     }
 
     fn watch(&self, key: &Arc<LockKey>) -> Watch {

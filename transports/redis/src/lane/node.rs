@@ -21,7 +21,7 @@ use super::topology_publisher::TopologyPublisher;
 use crate::{
     config::RedisTopology,
     connection::{
-        Connection, Terms,
+        CommandLink, Connection, Terms,
         backoff::{Backoff, downs_in_a_row},
         batching::Inquiry,
         identity::Run,
@@ -207,7 +207,7 @@ impl Node {
     }
 
     pub(crate) async fn connect(&self) -> Result<Arc<Connection>, TransportError> {
-        let (link, run, checked) = self.server.connect(self.lane).await?;
+        let (link, run, checked) = self.server.connect::<CommandLink>(self.lane).await?;
         self.must_be_up(&*link).await?;
         let config = self.server.config();
         let is_open = checked.features.is_to_be_asked_again(config);
@@ -224,6 +224,9 @@ impl Node {
             batch_limit: self.server.batch_limit.clone(),
             inquiry: if is_open { Inquiry::open(self.now()) } else { Inquiry::default() },
         };
+        if self.lane.follows_callers {
+            link.follow_callers();
+        }
         let run_id = checked.findings.run_id.as_deref();
         let connection = Arc::new(Connection::new(link, terms, checked.sample, run_id));
         let run_id = run_id.map(Arc::from);

@@ -23,7 +23,7 @@ fn linked() -> (Runtime, CommandLink, StdStream) {
     let (link, server) = runtime.block_on(async {
         let socket = TcpStream::connect(address).await.expect("it listens");
         let (server, _) = listener.accept().expect("connected");
-        (CommandLink::over_tcp(socket, Clock::Boot), server)
+        (CommandLink::over_tcp(socket, Clock::Boot).expect("a socket"), server)
     });
     server.set_read_timeout(Some(LONG)).expect("a socket");
     let (link, server) = answered_once(&runtime, link, server);
@@ -96,17 +96,18 @@ fn a_request_that_does_not_fit_into_the_socket_is_written_to_its_end_in_order() 
 
 #[test]
 fn a_process_that_did_not_open_the_connection_writes_nothing() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let socket = runtime.block_on(TcpStream::connect(address)).expect("it listens");
-    let (_reader, half) = socket.into_split();
-    let writer = TaskWriter::new(half);
-    assert_eq!(Direct::of(&writer).write(b"ours").ok(), Some(4));
-    assert_eq!(Direct::of(&writer).in_child().write(b"of a child").ok(), Some(0));
-    let direct = Direct::of(&writer);
-    drop(writer);
+    let socket = Arc::new(StdStream::connect(listener.local_addr().expect("bound")).expect("it listens"));
+    assert_eq!(Direct::of(&socket).write(b"ours").ok(), Some(4));
+    let child = Direct::of(&socket).in_child();
+    assert_eq!(child.write(b"of a child").ok(), Some(0));
+    assert!(child.second().is_none(), "nor does it read");
+    child.shut_down();
+    assert_eq!(Direct::of(&socket).write(b"still open").ok(), Some(10));
+    let direct = Direct::of(&socket);
+    drop(socket);
     assert_eq!(direct.write(b"after the end of the task").ok(), Some(0));
+    assert!(direct.second().is_none());
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn the_end_of_the_task_in_a_child_closes_no_connection_of_the_parent() {
     childs.set_nonblocking(true).expect("a socket");
     runtime.block_on(async {
         let link = CommandLink::over_tcp(TcpStream::from_std(childs).expect("a socket"), Clock::Boot);
-        link.kill();
+        link.expect("a socket").kill();
         tokio::task::yield_now().await; // the task is dropped
     });
     drop(runtime);

@@ -1,50 +1,91 @@
-//! The task of one connection: writes the requests, and gives each reply to the request that waits for it.
+//! What one connection has to do: write the requests, and give each reply to the request that waits for it.
 //!
 //! All requests that came since the last write go out in one write. So a busy connection needs few system calls, and an
-//! idle one sends at once. If few requests are unanswered, the caller writes its own (`direct`). The task is woken for the
-//! first of them, but not while it handles replies: it looks for requests afterwards. Answers of one read are given together.
+//! idle one sends at once. If few requests are unanswered, the caller writes its own (`direct`). The task that writes is woken
+//! for the first of them, but not while it handles replies: it looks for requests afterwards. Answers of one read are given
+//! together.
+//!
+//! The task of the link reads and writes, or a task on a runtime of the callers does (`follow`). Each step locks what it
+//! changes, so that either can go on where the other has stopped.
 
 use std::{
     convert::Infallible,
+    future::poll_fn,
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    net::TcpStream as Socket,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
 };
 
-use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
+use fred::types::Resp3Frame as Frame;
 use leasehold::transport::give_together;
-use redis_protocol::resp2::decode::decode_bytes_mut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpStream, tcp::WriteHalf},
     sync::{Notify, watch},
 };
 
 use super::{
     super::lost::Lost,
     direct::Direct,
+    replies::{Replies, invalid},
     reply_to::ReplyTo,
-    requests::{Added, Requests},
+    requests::{Added, Look, Requests},
 };
-use crate::{
-    connection::{link::Failure, traffic::Traffic},
-    wire::depth::Depth,
-};
+use crate::connection::{link::Failure, traffic::Traffic};
 
-/// What the link and its task share.
+/// What the link and the tasks that serve it share.
 pub(super) struct Exchange {
     requests: Mutex<Requests<ReplyTo>>,
-    unwritten: Notify,
+    replies: Mutex<Replies>,
+    unwritten: Writers,
     /// The moment of the next look at requests that are overdue is earlier now.
     earlier: Notify,
     dead: watch::Sender<bool>,
-    /// `None`: only the task writes.
+    /// `None`: only a task writes.
     direct: Option<Direct>,
     pub(super) traffic: Arc<Traffic>,
 }
 
+/// Which task serves the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    /// The task of the link.
+    Own,
+    /// A task on a runtime of the callers.
+    Callers,
+}
+
+/// Wakes the task that writes.
+#[derive(Default)]
+struct Writers {
+    own: Notify,
+    callers: Notify,
+    /// Which of the two writes. Changed under the lock of the requests.
+    is_callers: AtomicBool,
+}
+
+/// The replies that one read has brought, each with the request that waits for it.
+struct Came {
+    answers: Vec<(ReplyTo, Frame)>,
+    end: Option<Lost>,
+}
+
 impl Exchange {
     pub(super) fn new(traffic: Arc<Traffic>, direct: Option<Direct>) -> Self {
-        let (requests, dead) = (Mutex::default(), watch::Sender::new(false));
-        Self { requests, unwritten: Notify::new(), earlier: Notify::new(), dead, direct, traffic }
+        Self {
+            requests: Mutex::default(),
+            replies: Mutex::default(),
+            unwritten: Writers::default(),
+            earlier: Notify::new(),
+            dead: watch::Sender::new(false),
+            direct,
+            traffic,
+        }
     }
 
     /// Adds requests with this function, all behind each other, and has them written.
@@ -60,15 +101,11 @@ impl Exchange {
         match &self.direct {
             Some(direct) if may_write => {
                 let bytes = requests.begin_write_by_caller();
-                drop(requests); // the task may handle replies meanwhile
+                drop(requests); // replies may be handled meanwhile
                 self.write_directly(direct, bytes);
             }
-            _ => {
-                drop(requests);
-                if wakes_task {
-                    self.unwritten.notify_one();
-                }
-            }
+            _ if wakes_task => self.wake_writer(requests),
+            _ => drop(requests),
         }
         if is_earliest {
             self.earlier.notify_one();
@@ -78,12 +115,35 @@ impl Exchange {
 
     fn write_directly(&self, direct: &Direct, bytes: Vec<u8>) {
         let written = direct.write(&bytes);
-        let wakes_task = self.lock().end_write_by_caller(bytes, *written.as_ref().unwrap_or(&0));
+        let mut requests = self.lock();
+        let wakes_task = requests.end_write_by_caller(bytes, *written.as_ref().unwrap_or(&0));
         match written {
-            Err(error) => self.end(Lost::of_io(&error)),
-            Ok(_) if wakes_task => self.unwritten.notify_one(),
+            Err(error) => {
+                drop(requests);
+                self.end(Lost::of_io(&error));
+            }
+            Ok(_) if wakes_task => self.wake_writer(requests),
             Ok(_) => {}
         }
+    }
+
+    // The lock says which task it is.
+    fn wake_writer(&self, requests: MutexGuard<'_, Requests<ReplyTo>>) {
+        let writer = self.unwritten.of(self.server());
+        drop(requests);
+        writer.notify_one();
+    }
+
+    fn server(&self) -> Server {
+        if self.unwritten.is_callers.load(Ordering::Relaxed) { Server::Callers } else { Server::Own }
+    }
+
+    /// From now on this task serves the connection. The other may have stopped in the middle of its answers.
+    pub(super) fn hand_over(&self, to: Server) {
+        let mut requests = self.lock();
+        self.unwritten.is_callers.store(to == Server::Callers, Ordering::Relaxed);
+        requests.end_answers();
+        self.wake_writer(requests);
     }
 
     /// Ends the exchange. Requests that wait for a reply, and all that follow, fail with the first reason.
@@ -93,6 +153,9 @@ impl Exchange {
             // Wakes tasks and runs the code of others, so not under the lock.
             let why = self.ended_by();
             waiting.into_iter().for_each(|reply_to| reply_to.fail(Failure::Lost(why.clone())));
+        }
+        if let (Server::Callers, Some(direct)) = (self.server(), &self.direct) {
+            direct.shut_down(); // the other task may have no turn for long
         }
         self.dead.send_replace(true);
     }
@@ -108,25 +171,34 @@ impl Exchange {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// Writes and reads until the connection ends. If the future is dropped, also before its first poll, the exchange
-    /// ends too.
-    pub(super) fn run(
-        self: Arc<Self>,
-        (reader, writer): (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send),
-    ) -> impl Future<Output = ()> + Send {
-        let end = EndOnDrop(self);
-        async move { end.0.end(end.0.read_and_write(reader, writer).await) }
+    /// A second descriptor of the socket. `None`: see [`Direct::second`].
+    pub(super) fn second_socket(&self) -> Option<Socket> {
+        self.direct.as_ref()?.second()
     }
 
-    async fn read_and_write(&self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) -> Lost {
-        // A server that refuses a connection may speak first. Its words are the reply to the first request.
-        self.unwritten.notified().await;
-        self.unwritten.notify_one();
-        tokio::select! {
-            biased;
-            lost = self.read(reader) => lost,
-            lost = self.write(writer) => lost,
-            never = self.give_up_overdue() => match never {},
+    /// How far the requests are.
+    pub(super) fn look(&self) -> Look {
+        self.lock().look()
+    }
+
+    /// Runs this service until the connection ends. If the future is dropped, also before its first poll, the exchange ends
+    /// too.
+    pub(super) fn run<F>(self: Arc<Self>, service: impl FnOnce(Arc<Self>) -> F) -> impl Future<Output = ()>
+    where
+        F: Future<Output = Lost>,
+    {
+        let service = service(self.clone());
+        let end = EndOnDrop(self);
+        async move {
+            // A server that refuses a connection may speak first. Its words are the reply to the first request.
+            end.0.unwritten.own.notified().await;
+            end.0.unwritten.own.notify_one();
+            let lost = tokio::select! {
+                biased;
+                lost = service => lost,
+                never = end.0.give_up_overdue() => match never {},
+            };
+            end.0.end(lost);
         }
     }
 
@@ -150,46 +222,82 @@ impl Exchange {
         }
     }
 
+    /// Reads and writes until the connection ends. Only one task may.
+    pub(super) async fn read_and_write(
+        &self,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + Unpin,
+    ) -> Lost {
+        tokio::select! {
+            biased;
+            lost = self.read(reader) => lost,
+            lost = self.write(writer) => lost,
+        }
+    }
+
+    /// The same, as the task of this server. It can be dropped, and another task goes on.
+    pub(super) async fn serve(&self, mut socket: TcpStream, server: Server) -> Lost {
+        let (reader, writer) = socket.split();
+        tokio::select! {
+            biased;
+            lost = self.read(reader) => lost,
+            lost = self.write_pieces(writer, server) => lost,
+        }
+    }
+
     async fn read(&self, mut socket: impl AsyncRead + Unpin) -> Lost {
-        let mut replies = Replies::default();
         loop {
-            match socket.read_buf(replies.room()).await {
-                Ok(0) => return Lost::of_details("Connection closed."),
-                Ok(count) => {
-                    self.traffic.handle_received();
-                    if let Err(error) = self.answer_all(&mut replies, count) {
-                        return Lost::of_io(&error);
-                    }
-                }
-                Err(error) => return Lost::of_io(&error),
+            let came = poll_fn(|context| self.poll_read(&mut socket, context)).await;
+            if let Some(lost) = self.answer_all(came) {
+                return lost;
             }
         }
     }
 
-    fn answer_all(&self, replies: &mut Replies, count: usize) -> io::Result<()> {
-        let whole = replies.take(count)?;
-        self.lock().begin_answers();
-        give_together(|| (0..whole).try_for_each(|_| self.answer(replies.next()?)))?;
-        let has_more = self.lock().end_answers();
-        if has_more {
-            self.unwritten.notify_one();
-        }
-        Ok(())
+    fn poll_read(&self, socket: &mut (impl AsyncRead + Unpin), context: &mut Context<'_>) -> Poll<Came> {
+        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = ready!(pin!(socket.read_buf(replies.room())).poll(context));
+        Poll::Ready(self.take_in(&mut replies, count))
     }
 
-    fn answer(&self, frame: Frame) -> io::Result<()> {
-        let reply_to = self.lock().next();
-        let reply_to = reply_to.ok_or_else(|| invalid("a reply came that no request waits for"))?;
-        if let Some(reply_to) = reply_to {
-            reply_to.answer(frame);
+    // Under the lock of the replies: their order is that of the requests.
+    fn take_in(&self, replies: &mut Replies, count: io::Result<usize>) -> Came {
+        let (frames, error) = match count {
+            Ok(0) => return Came::end(Lost::of_details("Connection closed.")),
+            Ok(count) => replies.take(count),
+            Err(error) => return Came::end(Lost::of_io(&error)),
+        };
+        self.traffic.handle_received();
+        let (mut answers, mut error) = (Vec::with_capacity(frames.len()), error);
+        let mut requests = self.lock();
+        requests.begin_answers();
+        for frame in frames {
+            match requests.next() {
+                Some(Some(reply_to)) => answers.push((reply_to, frame)),
+                Some(None) => {} // given up
+                None => {
+                    error = Some(invalid("a reply came that no request waits for"));
+                    break;
+                }
+            }
         }
-        Ok(())
+        Came { answers, end: error.map(|error| Lost::of_io(&error)) }
+    }
+
+    /// Gives the replies. Returns why the connection has ended, if it has.
+    fn answer_all(&self, Came { answers, end }: Came) -> Option<Lost> {
+        give_together(|| answers.into_iter().for_each(|(reply_to, frame)| reply_to.answer(frame)));
+        let mut requests = self.lock();
+        if requests.end_answers() {
+            self.wake_writer(requests);
+        }
+        end
     }
 
     async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
         let mut bytes = Vec::new();
         loop {
-            self.unwritten.notified().await;
+            self.unwritten.own.notified().await;
             while self.begin_write(&mut bytes) {
                 if let Err(error) = write_all(&mut socket, &bytes).await {
                     return Lost::of_io(&error);
@@ -203,9 +311,65 @@ impl Exchange {
         self.lock().begin_write(bytes)
     }
 
+    // What the socket does not take goes back to the requests, where another task finds it.
+    async fn write_pieces(&self, socket: WriteHalf<'_>, server: Server) -> Lost {
+        loop {
+            self.unwritten.of(server).notified().await;
+            loop {
+                match self.write_piece(|bytes| socket.try_write(bytes)) {
+                    Ok(Piece::None) => break,
+                    Ok(Piece::Whole) => {}
+                    Ok(Piece::Part) => {
+                        if let Err(error) = socket.writable().await {
+                            return Lost::of_io(&error);
+                        }
+                    }
+                    Err(error) => return Lost::of_io(&error),
+                }
+            }
+        }
+    }
+
+    fn write_piece(&self, write: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<Piece> {
+        let mut bytes = Vec::new();
+        if !self.begin_write(&mut bytes) {
+            return Ok(Piece::None);
+        }
+        let written = match write(&bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            written => written,
+        };
+        let (length, count) = (bytes.len(), *written.as_ref().unwrap_or(&0));
+        self.lock().end_write_by_caller(bytes, count);
+        written.map(|_| if count < length { Piece::Part } else { Piece::Whole })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Requests<ReplyTo>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Writers {
+    fn of(&self, server: Server) -> &Notify {
+        match server {
+            Server::Own => &self.own,
+            Server::Callers => &self.callers,
+        }
+    }
+}
+
+impl Came {
+    fn end(why: Lost) -> Self {
+        Self { answers: Vec::new(), end: Some(why) }
+    }
+}
+
+/// How much of the bytes the socket has taken.
+enum Piece {
+    /// There were none.
+    None,
+    Whole,
+    Part,
 }
 
 async fn write_all(socket: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
@@ -221,45 +385,3 @@ impl Drop for EndOnDrop {
         self.0.end(Lost::here());
     }
 }
-
-/// The replies that were read from the socket and not decoded yet.
-#[derive(Default)]
-struct Replies {
-    bytes: BytesMut,
-    depth: Depth,
-}
-
-impl Replies {
-    /// Where the next bytes are read to.
-    fn room(&mut self) -> &mut BytesMut {
-        self.bytes.reserve(READ_BYTES);
-        &mut self.bytes
-    }
-
-    /// Looks at the last `count` bytes, and returns how many more replies are whole. So a reply in many pieces is decoded
-    /// once. The decoder calls itself once per level of nesting, without a limit: a deeper reply is refused here.
-    fn take(&mut self, count: usize) -> io::Result<usize> {
-        let before = self.bytes.len().saturating_sub(count);
-        let piece = self.bytes.get(before..).unwrap_or_default();
-        let whole = self.depth.take(piece).map_err(|why| invalid(why.text()))?;
-        if whole == 0 && self.bytes.len() > REPLY_BYTES_MAX {
-            return Err(invalid("a reply is longer than 64 MiB; the connection was closed"));
-        }
-        Ok(whole)
-    }
-
-    /// The next reply, which is whole.
-    fn next(&mut self) -> io::Result<Frame> {
-        let decoded = decode_bytes_mut(&mut self.bytes).map_err(|error| invalid(error.details()))?;
-        let (frame, ..) = decoded.ok_or_else(|| invalid("a reply ends elsewhere than it says"))?;
-        Ok(frame.into_resp3())
-    }
-}
-
-fn invalid(text: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text)
-}
-
-const READ_BYTES: usize = 16 * 1024;
-/// Much more than any reply that a command of this crate gets.
-const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -1,4 +1,5 @@
-//! The connection for commands: one task for one socket, which writes all waiting requests at once.
+//! The connection for commands: one task for one socket, which writes all waiting requests at once. The task may be on the
+//! runtime of the callers (`follow`, `stage`).
 //!
 //! It replaces a fred client for this one purpose. fred writes each script to the socket by itself, keeps 5 KB for each
 //! unanswered command, ends the connection when a cluster is down, and decodes nested replies without a limit, so that a
@@ -8,15 +9,20 @@ mod direct;
 #[cfg(test)]
 mod direct_tests;
 mod exchange;
+mod follow;
+#[cfg(test)]
+mod follow_tests;
 #[cfg(test)]
 mod hostile_tests;
 mod login;
+mod replies;
 mod reply_to;
 mod requests;
+mod stage;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use fred::types::Resp3Frame as Frame;
 use leasehold::{
@@ -30,11 +36,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-use self::{
-    direct::{Direct, TaskWriter},
-    exchange::Exchange,
-    reply_to::ReplyTo,
-};
+use self::{direct::Direct, exchange::Exchange, follow::Follow, reply_to::ReplyTo};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
     link::{Failure, Kill, Link, LinkKind, classify, is_redirect},
@@ -47,6 +49,8 @@ use crate::wire::{arg::Arg, encode::Bulk};
 pub(crate) struct CommandLink {
     exchange: Arc<Exchange>,
     task: AbortHandle,
+    /// `None`: only the task of the link reads.
+    follow: Option<Arc<Follow>>,
 }
 
 impl Link for CommandLink {
@@ -56,7 +60,9 @@ impl Link for CommandLink {
         let password = read_password(&target, step).await?;
         let socket = connect(&target, step).await?;
         let link = match socket {
-            Socket::Plain(socket) => Self::over_tcp(socket, clock),
+            Socket::Plain(socket) => {
+                Self::over_tcp(socket, clock).map_err(|error| cannot_connect(&target, &error.into(), step))?
+            }
             #[cfg(feature = "tls")]
             Socket::Tls(socket) => Self::over(socket, clock),
         };
@@ -85,28 +91,30 @@ impl Link for CommandLink {
 }
 
 impl CommandLink {
-    /// Only the task of the link writes.
+    /// Only the task of the link reads and writes.
     #[cfg(any(test, feature = "tls"))]
     fn over(socket: impl AsyncRead + AsyncWrite + Send + 'static, clock: Clock) -> Self {
-        Self::start(tokio::io::split(socket), None, clock)
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), None));
+        let (reader, writer) = tokio::io::split(socket);
+        let service = |exchange: Arc<Exchange>| async move { exchange.read_and_write(reader, writer).await };
+        let task = tokio::spawn(exchange.clone().run(service)).abort_handle();
+        Self { exchange, task, follow: None }
     }
 
-    /// Callers write too.
-    fn over_tcp(socket: TcpStream, clock: Clock) -> Self {
-        let (reader, half) = socket.into_split();
-        let writer = TaskWriter::new(half);
-        let direct = Direct::of(&writer);
-        Self::start((reader, writer), Some(direct), clock)
+    /// Callers write too, and a task on their runtime may read; see [`follow_callers`](Self::follow_callers).
+    fn over_tcp(socket: TcpStream, clock: Clock) -> io::Result<Self> {
+        let (socket, follow) = (Arc::new(socket.into_std()?), Follow::new());
+        let exchange = Arc::new(Exchange::new(Traffic::new(clock), Some(Direct::of(&socket))));
+        let served = follow.clone();
+        let service = |exchange| follow::serve(exchange, socket, served);
+        let task = tokio::spawn(exchange.clone().run(service)).abort_handle();
+        Ok(Self { exchange, task, follow: Some(follow) })
     }
 
-    fn start(
-        halves: (impl AsyncRead + Unpin + Send + 'static, impl AsyncWrite + Unpin + Send + 'static),
-        direct: Option<Direct>,
-        clock: Clock,
-    ) -> Self {
-        let exchange = Arc::new(Exchange::new(Traffic::new(clock), direct));
-        let task = tokio::spawn(exchange.clone().run(halves)).abort_handle();
-        Self { exchange, task }
+    /// From now on the connection follows the callers of [`begin`](Self::begin) to their runtime, if it is a plain TCP
+    /// connection.
+    pub(crate) fn follow_callers(&self) {
+        self.follow.iter().for_each(|follow| follow.allow());
     }
 
     /// As [`request`](Link::request).
@@ -136,6 +144,9 @@ impl CommandLink {
         until: Instant,
         done: impl FnOnce(Result<Frame, Failure>) + Send + 'static,
     ) {
+        if let Some(follow) = &self.follow {
+            follow.note_call(&self.exchange);
+        }
         let traffic = self.exchange.traffic.clone();
         let (sent, outstanding) = (traffic.now(), traffic.one_more());
         let reply_to = ReplyTo::Call(Box::new(move |reply| {

@@ -24,7 +24,18 @@ pub(super) struct Requests<W> {
     peaks: [usize; 2],
     /// The moment at which [`take_overdue`](Self::take_overdue) is called next, if it is.
     look: Option<Instant>,
+    /// How many replies have come.
+    answered: u64,
     end: Option<Lost>,
+}
+
+/// How far the requests of a connection are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// How many replies have come.
+    pub(super) answered: u64,
+    /// How many requests wait for a reply.
+    pub(super) unanswered: usize,
 }
 
 #[derive(Debug)]
@@ -56,6 +67,7 @@ impl<W> Default for Requests<W> {
             waiting: VecDeque::new(),
             peaks: [0; 2],
             look: None,
+            answered: 0,
             end: None,
         }
     }
@@ -145,10 +157,16 @@ impl<W> Requests<W> {
     /// Takes the place of the next reply. `None`: no request waits. `Some(None)`: it has been given up.
     pub(super) fn next(&mut self) -> Option<Option<W>> {
         let next = self.waiting.pop_front().map(|waiting| waiting.waits);
+        self.answered += u64::from(next.is_some());
         if self.waiting.is_empty() {
             self.peaks = [0, self.peaks[0]];
         }
         next
+    }
+
+    /// How far the requests are.
+    pub(super) fn look(&self) -> Look {
+        Look { answered: self.answered, unanswered: self.waiting.len() }
     }
 
     /// When to call [`take_overdue`](Self::take_overdue).
