@@ -8,8 +8,8 @@ use leasehold::{
     key::LockKey,
     routing::topology::{NodeId, Topology},
     transport::{
-        AnswerTo, AuditContext, BoxFuture, Call, Capabilities, Counter, CounterCall, CounterReply, Finding,
-        Inspection, Lane, LaneStats, Op, OpenLane, Outcome, Transport, TransportError, Watch,
+        AnswerTo, AnswersTo, AuditContext, BoxFuture, Call, Capabilities, Counter, CounterCall, CounterReply,
+        Finding, Inspection, Lane, LaneStats, Op, OpenLane, Outcome, Transport, TransportError, Watch,
     },
 };
 use tokio::sync::watch;
@@ -36,6 +36,16 @@ pub trait Hand: Clone + Send + Sync + 'static {
     /// An engine begins an acquire or a release without a future.
     fn begin(&self, _behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
         Some((call, answer_to))
+    }
+
+    /// An engine begins acquires and releases together without a future.
+    fn begin_many(
+        &self,
+        _behind: &Behind,
+        batch: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        Some((batch, answers_to))
     }
 
     /// An engine counts.
@@ -116,6 +126,15 @@ impl<H: Hand> Lane for InterposedLane<H> {
 
     fn begin(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
         self.hand.begin(&self.behind, call, answer_to)
+    }
+
+    fn begin_many(
+        &self,
+        _node: NodeId,
+        batch: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        self.hand.begin_many(&self.behind, batch, answers_to)
     }
 
     // The hand sees each acquire and release by itself, also those that are sent together.

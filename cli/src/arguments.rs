@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 
 use crate::{
     duration,
@@ -157,7 +157,7 @@ pub(crate) struct Who {
 
     /// An owner, or the client id before its colon, as a log line or a field of a lock's hash has it: shows the
     /// connections of that client, whatever it holds.
-    #[arg(long, value_name = "OWNER", conflicts_with = "name")]
+    #[arg(long, value_name = "OWNER", conflicts_with = "name", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) owner: Option<String>,
 }
 

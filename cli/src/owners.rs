@@ -81,7 +81,7 @@ impl Owners {
 impl Client {
     /// The client of this owner, with those of the connections whose name has it.
     pub(crate) fn new(owner: &str, connections: Vec<Connection>) -> Self {
-        let id = client_of(owner).to_owned();
+        let id = client_of(owner.strip_suffix(WRITE_FIELD).unwrap_or(owner)).to_owned();
         Self { connections: connections.into_iter().filter(|one| one.is_of(&id)).collect(), id }
     }
 
@@ -91,6 +91,9 @@ impl Client {
         json!({ "client": self.id, "connections": connections })
     }
 }
+
+/// What the field of a write hold has behind its owner.
+const WRITE_FIELD: &str = ":write";
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn a_client_is_found_by_an_owner_and_by_its_id() {
         let all = ["leasehold-calls:c-1:orders@web:7", "leasehold-calls:c-10", ""].map(connection);
-        for owner in ["c-1:7", "c-1"] {
+        for owner in ["c-1:7", "c-1:7:write", "c-1"] {
             let client = Client::new(owner, all.to_vec());
             let text = "client c-1\n  from c:1 to s:6379, leasehold-calls, open for 60.0s, orders@web:7";
             assert_eq!(client.to_string(), text);

@@ -29,9 +29,25 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     {
         Place::File(file) => read(&file),
         Place::Settings => ConfigFile::from_env().map_err(refused),
-        Place::Url(url) => ConfigFile::from_url(&url).map_err(refused),
+        Place::Url(url) => {
+            let other = NAMES_SERVERS.into_iter().find(|name| variable(name).is_some());
+            match other {
+                Some(other) => Err(two_places(other)),
+                None => ConfigFile::from_url(&url).map_err(refused),
+            }
+        }
     }
 }
+
+// The variable would win, and the command would go to other servers than those that were typed.
+fn two_places(variable: &str) -> Failure {
+    let text = format!("the URL and {variable} both name servers: unset {variable}, or leave out the URL");
+    Failure::new(exit::USAGE, text)
+}
+
+/// The variables that say which servers a command goes to.
+const NAMES_SERVERS: [&str; 3] =
+    ["LEASEHOLD_REDIS__ADDRESSES", "LEASEHOLD_REDIS__TOPOLOGY", "LEASEHOLD_REDIS__SERVICE_NAME"];
 
 fn read(file: &Path) -> Result<ConfigFile, Failure> {
     let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");

@@ -85,6 +85,22 @@ fn single_settings_in_the_environment_name_the_servers() {
     assert!(said(&wrong, &["inspect", "usage:x"], 78).stderr.contains("LEASEHOLD_ENGINE__TTL_MS"));
 }
 
+// Otherwise a release by force could go to other servers than those of the URL.
+#[test]
+fn a_url_beside_a_variable_that_names_other_servers_is_refused() {
+    let address = server().trim_start_matches("redis://");
+    let release = ["release", "usage:x", "--force", "--yes", "--url", "redis://127.0.0.1:1"];
+    for (variable, value) in [
+        ("LEASEHOLD_REDIS__ADDRESSES", address),
+        ("LEASEHOLD_REDIS__TOPOLOGY", "cluster"),
+        ("LEASEHOLD_REDIS__SERVICE_NAME", "m"),
+    ] {
+        let ended = said(&[(variable, value)], &release, 64);
+        assert!(ended.stderr.contains(&format!("the URL and {variable} both name servers")), "{ended:?}");
+        said(&[(variable, value), ("LEASEHOLD_URL", server())], &["inspect", "usage:x"], 64);
+    }
+}
+
 #[test]
 fn single_settings_in_the_environment_override_those_of_a_url() {
     let variables = [("LEASEHOLD_ENGINE__TTL_MS", "ten")];

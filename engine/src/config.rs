@@ -81,15 +81,17 @@ pub struct EngineConfig {
     /// while the node has many calls to answer; a call to a node with little to do is sent at once, alone. 1: each call
     /// has a command of its own. Default 64; at most 1,000.
     pub group_commit_max: usize,
-    /// Whether a connection for calls follows its callers: once 32 calls in a row came from one runtime, a task on that runtime
-    /// reads and writes the connection, so that an answer reaches its caller without a change of threads. If that runtime
-    /// does not read a reply for about 6 ms, because its workers are blocked, the engine's own thread serves the connection
-    /// again: for 1 s, twice as long each time, at most a minute. So the calls depend on no runtime of yours, as they do after
-    /// [`calls_on_current_runtime`](crate::EngineBuilder::calls_on_current_runtime).
+    /// Whether a connection for calls follows its callers: once 32 calls in a row came from one runtime within a second, a task on
+    /// that runtime reads and writes the connection, so that an answer reaches its caller without a change of threads. If calls
+    /// come from several runtimes in turn, the engine's own thread serves the connection. It takes the connection back if a
+    /// reply lies unread or a request unwritten for some milliseconds (at most about 15), because the workers of the runtime are
+    /// blocked. It keeps the connection for 1 s then, twice as long each time, at most a minute. So no runtime of yours can stop
+    /// the calls.
     ///
-    /// The runtime needs its I/O driver (`enable_all`). Without it tokio panics on a task of the runtime, and prints that; then
-    /// no connection of the process follows. No connection follows in a program with `panic = "abort"`, with TLS, or to a
-    /// transport without sockets. `false`: the engine's own thread always serves. Default true.
+    /// The runtime needs its I/O driver (`enable_all`). Without it tokio panics once on a task of the runtime, and prints that;
+    /// then no connection of the process follows. A program whose panic hook ends the process should set `false`, unless all of
+    /// its runtimes have the driver. No connection follows in a program with `panic = "abort"`, or with TLS. `false`: the
+    /// engine's own thread always serves. Default true.
     pub connections_follow_callers: bool,
     /// How often one grant of an [exclusive lock](crate::Engine::lock) or of a [fenced lock](crate::Engine::fenced_lock) may
     /// be handed off: the holder gives the lock back, and the next caller of this engine gets it without a command. A grant

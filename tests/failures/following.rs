@@ -1,9 +1,10 @@
 //! Connections that follow their callers, on real servers: the runtime of the callers is blocked, it ends, it has no I/O driver.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 use leasehold::Engine;
-use leasehold_tests::harness::deployment::Topology;
+use leasehold_redis::RedisTransport;
+use leasehold_tests::harness::{deployment::Topology, redis_server::RedisServer};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::fixture::Fixture;
@@ -59,6 +60,28 @@ async fn a_runtime_without_an_io_driver_has_its_locks_all_the_same(topology: Top
     runtime.spawn(pairs(engine.clone())).await.expect("all are granted");
     pairs(engine).await;
     runtime.shutdown_background();
+}
+
+// What ends a connection after a refusal must not depend on the runtime that handled the refusal. This one stands still then.
+#[tokio::test]
+async fn a_connection_that_was_refused_is_replaced_though_the_callers_runtime_stands_still() {
+    let server = RedisServer::start().expect("a server");
+    let mut admin = server.client().expect("a connection");
+    let transport = RedisTransport::from_url(&server.url()).expect("a good URL");
+    let engine = Engine::builder(transport).build().await.expect("an engine");
+    let (callers, kept) =
+        (engine.clone(), Builder::new_current_thread().enable_all().build().expect("a runtime"));
+    let caller = std::thread::spawn(move || {
+        kept.block_on(pairs(callers.clone()));
+        admin.command(&["REPLICAOF", "127.0.0.1", "1"]).expect("a replica");
+        let refused = kept.block_on(callers.lock("a").wait(Duration::ZERO).acquire());
+        assert!(refused.is_err(), "a replica grants nothing");
+        admin.command(&["REPLICAOF", "NO", "ONE"]).expect("a master");
+        kept
+    });
+    let kept = tokio::task::spawn_blocking(|| caller.join()).await.expect("no panic").expect("no panic");
+    pairs(engine).await;
+    kept.shutdown_background();
 }
 
 /// More calls than a connection needs to follow, on each node of a cluster.

@@ -14,9 +14,9 @@ use std::{
 
 use leasehold::{
     AcquireError, Engine, ReleaseError,
-    transport::{AnswerTo, Call, Outcome},
+    transport::{AnswerTo, AnswersTo, Call, Outcome},
 };
-use leasehold_memory::MemoryTransport;
+use leasehold_memory::{Faulty, MemoryTransport};
 use leasehold_tests::interposed::{Behind, Hand, Interposed};
 
 use crate::fixture::{builder, millis, pass, seconds, settles_within, timed};
@@ -29,6 +29,8 @@ enum When {
     AtOnce,
     After(Duration),
     Never,
+    /// The transport loses this call, does not execute it, and answers the next at once.
+    NeverOnce,
     /// The call is executed, and its outcome is lost in the transport.
     Lost,
     /// The transport loses this call, which is executed after this time, and answers the next at once.
@@ -70,6 +72,10 @@ impl Hand for Begins {
                 });
             }
             When::Never => drop(answer_to),
+            When::NeverOnce => {
+                *self.when.lock().unwrap() = When::AtOnce;
+                drop(answer_to);
+            }
         }
         None
     }
@@ -194,6 +200,122 @@ async fn s5_l6_so_is_a_hold_that_comes_after_the_transport_has_lost_the_call() {
         pass(late + millis(1)).await;
         settles_within(&engine, seconds(3)).await;
         assert_eq!(memory.stored_holds(), 0, "{late:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_l6_so_is_the_hold_of_a_release_that_the_transport_lost() {
+    let Ground { memory, transport, engine } = ground(When::AtOnce).await;
+    for _ in 0..2 {
+        let lease = engine.lock("a").acquire().await.expect("free");
+        *transport.when.lock().unwrap() = When::NeverOnce;
+        assert!(matches!(lease.release().await, Err(ReleaseError::Unknown { .. })));
+        let (next, took) = timed(engine.lock("a").acquire()).await;
+        assert!(took <= seconds(3), "{took:?}: much less than its ttl");
+        next.expect("granted").release().await.expect("ours");
+        settles_within(&engine, seconds(3)).await;
+        assert_eq!(memory.stored_holds(), 0);
+    }
+}
+
+/// How a group that is begun is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parts {
+    AtOnce,
+    /// Some at once, some later, in the other order.
+    Some,
+    /// Every third has no outcome and is not executed.
+    NotAll,
+    /// Executed, and lost.
+    Lost,
+    /// The transport panics after it has answered one.
+    Panics,
+}
+
+#[derive(Clone, Default)]
+struct BeginsMany {
+    parts: Arc<Mutex<Option<Parts>>>,
+    groups: Arc<AtomicU32>,
+}
+
+impl Hand for BeginsMany {
+    fn begin(&self, behind: &Behind, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
+        let lane = behind.lane.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(millis(3)).await;
+            answer_to.answer(lane.call_one(call).await);
+        });
+        None
+    }
+
+    fn begin_many(
+        &self,
+        behind: &Behind,
+        batch: Vec<Call>,
+        answers_to: AnswersTo,
+    ) -> Option<(Vec<Call>, AnswersTo)> {
+        let Some(parts) = *self.parts.lock().unwrap() else { return Some((batch, answers_to)) };
+        self.groups.fetch_add(1, Relaxed);
+        let answered = |call: Call| call.clone().answered(executed(behind, call));
+        match parts {
+            Parts::AtOnce => answers_to.answer(batch.into_iter().map(answered).collect()),
+            Parts::Some => {
+                let mut later: Vec<_> = batch.into_iter().map(answered).collect();
+                let now = later.split_off(later.len() / 2);
+                answers_to.answer(now);
+                tokio::spawn(async move {
+                    tokio::time::sleep(millis(3)).await;
+                    later.into_iter().rev().for_each(|call| answers_to.answer(vec![call]));
+                });
+            }
+            Parts::NotAll => {
+                let kept = batch.into_iter().enumerate().filter(|(place, _)| place % 3 > 0);
+                answers_to.answer(kept.map(|(_, call)| answered(call)).collect());
+            }
+            Parts::Lost => batch.into_iter().for_each(|call| drop(answered(call))),
+            Parts::Panics => {
+                answers_to.answer(batch.into_iter().take(1).map(answered).collect());
+                std::panic::resume_unwind(Box::new("a transport that panics"));
+            }
+        }
+        None
+    }
+}
+
+const MANY: usize = 150;
+
+/// Callers of many locks at once, as many as share commands. Returns how many were told that the engine has ended.
+async fn pairs_of_many(engine: &Engine) -> usize {
+    let pairs = (0..MANY).map(|number| {
+        let lock = engine.lock(format!("n{number}"));
+        tokio::spawn(async move {
+            let Ok(lease) = lock.acquire().await else { return false };
+            lease.release().await.is_ok()
+        })
+    });
+    let mut unserved = 0;
+    for pair in pairs.collect::<Vec<_>>() {
+        unserved += usize::from(!pair.await.expect("no panic"));
+    }
+    unserved
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_begun_together_are_answered_and_nothing_stays_open_however_the_answers_come() {
+    for parts in [Parts::AtOnce, Parts::Some, Parts::NotAll, Parts::Lost, Parts::Panics] {
+        let memory = MemoryTransport::new();
+        let transport = Interposed::<_, BeginsMany>::new(Faulty::new(memory.clone())); // it has group commit
+        let engine = builder(&transport).build().await.expect("an engine");
+        *transport.parts.lock().unwrap() = Some(parts);
+        let (unserved, took) = timed(pairs_of_many(&engine)).await;
+        assert!(transport.groups.load(Relaxed) > 3, "{parts:?}");
+        assert_eq!(unserved > 0, !matches!(parts, Parts::AtOnce | Parts::Some), "{parts:?}: {unserved}");
+        assert!(took <= seconds(2), "{parts:?}: {took:?}");
+        *transport.parts.lock().unwrap() = None;
+        settles_within(&engine, seconds(4)).await;
+        assert_eq!((memory.stored_holds(), pairs_of_many(&engine).await), (0, 0), "{parts:?}");
+        settles_within(&engine, seconds(1)).await;
+        assert_eq!(memory.stored_holds(), 0, "{parts:?}");
     }
 }
 

@@ -36,11 +36,27 @@ pub(crate) fn send(
 ) {
     let lease = &under_way.lease;
     let release = Release { key: lease.key.clone(), kind: lease.kind(), owner: lease.owner };
-    let caller = Caller { under_way, answer_to };
-    exchange::send(inner, release, sent, SentAs::First, move |(reply, received)| match reply {
-        Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
-        reply => caller.handle_told(sent, Told { reply, unsure: false, received }),
+    let mut first = FirstSend(Some(Caller { under_way, answer_to }));
+    exchange::send(inner, release, sent, SentAs::First, move |(reply, received)| {
+        let Some(caller) = first.0.take() else { return };
+        match reply {
+            Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),
+            reply => caller.handle_told(sent, Told { reply, unsure: false, received }),
+        }
     });
+}
+
+/// The caller of a release until its first send is answered. If the transport loses that send, the reconciler takes over the
+/// owner.
+struct FirstSend<A>(Option<Caller<A>>);
+
+impl<A> Drop for FirstSend<A> {
+    fn drop(&mut self) {
+        if let Some(Caller { under_way, .. }) = &self.0 {
+            let (inner, lease) = (&under_way.inner, &under_way.lease);
+            inner.reconciler.add(inner, &lease.key, lease.to_closing());
+        }
+    }
 }
 
 /// The caller of a release.

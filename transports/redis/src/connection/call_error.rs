@@ -85,7 +85,7 @@ impl Connection {
         }
         self.in_flight.close();
         let link = self.link.clone();
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             link.answered(ANSWERED_WITHIN).await;
             link.kill();
         });

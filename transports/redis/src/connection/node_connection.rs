@@ -14,7 +14,7 @@ use leasehold::{
     routing::topology::ClockId,
     transport::{ClockReading, ServerTime},
 };
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
     batching::{BatchLimit, Batches, Inquiry},
@@ -32,6 +32,8 @@ use crate::{config::Address, wire::scripts};
 /// One checked connection of one lane.
 pub(crate) struct Connection {
     pub(super) link: Arc<CommandLink>,
+    /// The runtime of the lane. A reply may be handled on another.
+    pub(super) runtime: Handle,
     pub(super) terms: Terms,
     offset: Mutex<Offset>,
     pub(super) in_flight: Semaphore,
@@ -71,12 +73,14 @@ pub(crate) struct Terms {
 }
 
 impl Connection {
+    /// On the current runtime.
     pub(crate) fn new(link: Arc<CommandLink>, terms: Terms, first: Sample, run_id: Option<&str>) -> Self {
         let mut offset = Offset::default();
         offset.observe(first);
         let in_flight = Semaphore::new(terms.in_flight_max);
         Self {
             link,
+            runtime: Handle::current(),
             terms,
             offset: Mutex::new(offset),
             in_flight,

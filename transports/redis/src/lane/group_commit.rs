@@ -87,8 +87,10 @@ impl Nodes {
         if !calls.iter().any(is_pending) {
             return answers_to.answer(calls); // the usual case
         }
+        let (pending, answered): (Vec<_>, Vec<_>) = calls.into_iter().partition(is_pending);
+        answers_to.answer(answered);
         let runtime = self.runtime().clone();
-        runtime.spawn(async move { answers_to.answer(self.call_each_pending(calls).await) });
+        runtime.spawn(async move { answers_to.answer(self.call_each(pending).await) });
     }
 
     async fn call_alike(&self, node: NodeId, calls: Vec<Call>) -> Vec<Call> {

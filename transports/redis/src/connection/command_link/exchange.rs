@@ -23,8 +23,10 @@ use std::{
 
 use fred::types::Resp3Frame as Frame;
 use leasehold::transport::give_together;
+#[cfg(any(test, feature = "tls"))]
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt},
     net::{TcpStream, tcp::WriteHalf},
     sync::{Notify, watch},
 };
@@ -42,7 +44,7 @@ use crate::connection::{link::Failure, traffic::Traffic};
 pub(super) struct Exchange {
     requests: Mutex<Requests<ReplyTo>>,
     replies: Mutex<Replies>,
-    unwritten: Writers,
+    writer: Writers,
     /// The moment of the next look at requests that are overdue is earlier now.
     earlier: Notify,
     dead: watch::Sender<bool>,
@@ -51,22 +53,14 @@ pub(super) struct Exchange {
     pub(super) traffic: Arc<Traffic>,
 }
 
-/// Which task serves the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
-    /// The task of the link.
-    Own,
-    /// A task on a runtime of the callers.
-    Callers,
-}
-
 /// Wakes the task that writes.
 #[derive(Default)]
 struct Writers {
-    own: Notify,
-    callers: Notify,
-    /// Which of the two writes. Changed under the lock of the requests.
-    is_callers: AtomicBool,
+    own: Arc<Notify>,
+    /// That on a runtime of the callers, while it serves the connection. Locked within the lock of the requests only.
+    callers: Mutex<Option<Arc<Notify>>>,
+    /// Whether there was one.
+    is_shared: AtomicBool,
 }
 
 /// The replies that one read has brought, each with the request that waits for it.
@@ -80,7 +74,7 @@ impl Exchange {
         Self {
             requests: Mutex::default(),
             replies: Mutex::default(),
-            unwritten: Writers::default(),
+            writer: Writers::default(),
             earlier: Notify::new(),
             dead: watch::Sender::new(false),
             direct,
@@ -129,19 +123,22 @@ impl Exchange {
 
     // The lock says which task it is.
     fn wake_writer(&self, requests: MutexGuard<'_, Requests<ReplyTo>>) {
-        let writer = self.unwritten.of(self.server());
-        drop(requests);
+        let callers = self.writer.callers();
+        let writer = callers.as_ref().unwrap_or(&self.writer.own).clone();
+        drop((requests, callers));
         writer.notify_one();
     }
 
-    fn server(&self) -> Server {
-        if self.unwritten.is_callers.load(Ordering::Relaxed) { Server::Callers } else { Server::Own }
+    /// What wakes the task of the link to write.
+    pub(super) fn own_writer(&self) -> Arc<Notify> {
+        self.writer.own.clone()
     }
 
-    /// From now on this task serves the connection. The other may have stopped in the middle of its answers.
-    pub(super) fn hand_over(&self, to: Server) {
+    /// From now on a task on a runtime of the callers serves the connection, which is woken so. `None`: the link's own does. The
+    /// other may have stopped in the middle of its answers.
+    pub(super) fn hand_over(&self, to: Option<Arc<Notify>>) {
         let mut requests = self.lock();
-        self.unwritten.is_callers.store(to == Server::Callers, Ordering::Relaxed);
+        *self.writer.callers() = to;
         requests.end_answers();
         self.wake_writer(requests);
     }
@@ -154,8 +151,9 @@ impl Exchange {
             let why = self.ended_by();
             waiting.into_iter().for_each(|reply_to| reply_to.fail(Failure::Lost(why.clone())));
         }
-        if let (Server::Callers, Some(direct)) = (self.server(), &self.direct) {
-            direct.shut_down(); // the other task may have no turn for long
+        if self.writer.is_shared.load(Ordering::Relaxed) {
+            // A task of another runtime may have no turn for long, and has a descriptor.
+            self.direct.iter().for_each(Direct::shut_down);
         }
         self.dead.send_replace(true);
     }
@@ -173,6 +171,7 @@ impl Exchange {
 
     /// A second descriptor of the socket. `None`: see [`Direct::second`].
     pub(super) fn second_socket(&self) -> Option<Socket> {
+        self.writer.is_shared.store(true, Ordering::Relaxed);
         self.direct.as_ref()?.second()
     }
 
@@ -182,17 +181,22 @@ impl Exchange {
     }
 
     /// Runs this service until the connection ends. If the future is dropped, also before its first poll, the exchange ends
-    /// too.
-    pub(super) fn run<F>(self: Arc<Self>, service: impl FnOnce(Arc<Self>) -> F) -> impl Future<Output = ()>
+    /// too, and only then `socket` is dropped.
+    pub(super) fn run<K, F>(
+        self: Arc<Self>,
+        socket: K,
+        service: impl FnOnce(Arc<Self>) -> F,
+    ) -> impl Future<Output = ()>
     where
         F: Future<Output = Lost>,
     {
         let service = service(self.clone());
-        let end = EndOnDrop(self);
+        let end = EndOnDrop(self, socket);
         async move {
+            let end = end; // all of it
             // A server that refuses a connection may speak first. Its words are the reply to the first request.
-            end.0.unwritten.own.notified().await;
-            end.0.unwritten.own.notify_one();
+            end.0.writer.own.notified().await;
+            end.0.writer.own.notify_one();
             let lost = tokio::select! {
                 biased;
                 lost = service => lost,
@@ -223,6 +227,7 @@ impl Exchange {
     }
 
     /// Reads and writes until the connection ends. Only one task may.
+    #[cfg(any(test, feature = "tls"))]
     pub(super) async fn read_and_write(
         &self,
         reader: impl AsyncRead + Unpin,
@@ -235,13 +240,13 @@ impl Exchange {
         }
     }
 
-    /// The same, as the task of this server. It can be dropped, and another task goes on.
-    pub(super) async fn serve(&self, mut socket: TcpStream, server: Server) -> Lost {
+    /// The same, as the task that is woken so to write. It can be dropped, and another task goes on.
+    pub(super) async fn serve(&self, socket: &mut TcpStream, unwritten: &Arc<Notify>) -> Lost {
         let (reader, writer) = socket.split();
         tokio::select! {
             biased;
             lost = self.read(reader) => lost,
-            lost = self.write_pieces(writer, server) => lost,
+            lost = self.write_pieces(writer, unwritten) => lost,
         }
     }
 
@@ -286,7 +291,7 @@ impl Exchange {
 
     /// Gives the replies. Returns why the connection has ended, if it has.
     fn answer_all(&self, Came { answers, end }: Came) -> Option<Lost> {
-        give_together(|| answers.into_iter().for_each(|(reply_to, frame)| reply_to.answer(frame)));
+        give_together(|| answers.into_iter().for_each(|(reply_to, frame)| self.answer(reply_to, frame)));
         let mut requests = self.lock();
         if requests.end_answers() {
             self.wake_writer(requests);
@@ -294,10 +299,20 @@ impl Exchange {
         end
     }
 
+    // One that cannot read its reply ends the connection: the replies behind it may be those to other requests.
+    fn answer(&self, reply_to: ReplyTo, frame: Frame) {
+        let has_ended = *self.dead.borrow();
+        match has_ended {
+            false => reply_to.answer(frame),
+            true => reply_to.fail(Failure::Lost(self.ended_by())),
+        }
+    }
+
+    #[cfg(any(test, feature = "tls"))]
     async fn write(&self, mut socket: impl AsyncWrite + Unpin) -> Lost {
         let mut bytes = Vec::new();
         loop {
-            self.unwritten.own.notified().await;
+            self.writer.own.notified().await;
             while self.begin_write(&mut bytes) {
                 if let Err(error) = write_all(&mut socket, &bytes).await {
                     return Lost::of_io(&error);
@@ -312,11 +327,11 @@ impl Exchange {
     }
 
     // What the socket does not take goes back to the requests, where another task finds it.
-    async fn write_pieces(&self, socket: WriteHalf<'_>, server: Server) -> Lost {
+    async fn write_pieces(&self, socket: WriteHalf<'_>, unwritten: &Arc<Notify>) -> Lost {
         loop {
-            self.unwritten.of(server).notified().await;
+            unwritten.notified().await;
             loop {
-                match self.write_piece(|bytes| socket.try_write(bytes)) {
+                match self.write_piece(unwritten, |bytes| socket.try_write(bytes)) {
                     Ok(Piece::None) => break,
                     Ok(Piece::Whole) => {}
                     Ok(Piece::Part) => {
@@ -330,7 +345,11 @@ impl Exchange {
         }
     }
 
-    fn write_piece(&self, write: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<Piece> {
+    fn write_piece(
+        &self,
+        unwritten: &Arc<Notify>,
+        write: impl FnOnce(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<Piece> {
         let mut bytes = Vec::new();
         if !self.begin_write(&mut bytes) {
             return Ok(Piece::None);
@@ -340,7 +359,10 @@ impl Exchange {
             written => written,
         };
         let (length, count) = (bytes.len(), *written.as_ref().unwrap_or(&0));
-        self.lock().end_write_by_caller(bytes, count);
+        let mut requests = self.lock();
+        if requests.end_write_by_caller(bytes, count) && !self.writer.is(unwritten) {
+            self.wake_writer(requests); // it found this write under way
+        }
         written.map(|_| if count < length { Piece::Part } else { Piece::Whole })
     }
 
@@ -350,11 +372,13 @@ impl Exchange {
 }
 
 impl Writers {
-    fn of(&self, server: Server) -> &Notify {
-        match server {
-            Server::Own => &self.own,
-            Server::Callers => &self.callers,
-        }
+    fn callers(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this wakes the task that writes now.
+    fn is(&self, unwritten: &Arc<Notify>) -> bool {
+        Arc::ptr_eq(self.callers().as_ref().unwrap_or(&self.own), unwritten)
     }
 }
 
@@ -372,15 +396,16 @@ enum Piece {
     Part,
 }
 
+#[cfg(any(test, feature = "tls"))]
 async fn write_all(socket: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     socket.write_all(bytes).await?;
     socket.flush().await
 }
 
 /// Without it a task that is dropped, with its runtime or by an abort, would leave requests without an answer.
-struct EndOnDrop(Arc<Exchange>);
+struct EndOnDrop<K>(Arc<Exchange>, K);
 
-impl Drop for EndOnDrop {
+impl<K> Drop for EndOnDrop<K> {
     fn drop(&mut self) {
         self.0.end(Lost::here());
     }

@@ -2,10 +2,11 @@
 //! without a change of threads.
 //!
 //! That runtime belongs to the user. It may be blocked, and it may end. So the task of the link looks every 5 ms whether replies
-//! lie unread. If so, it serves the connection itself for a while: 1 s at first, at most a minute. It also takes the connection
-//! back if the runtime ends, and if nobody has called for a second.
+//! lie unread, or requests unwritten. If so, it serves the connection itself for a while: 1 s at first, at most a minute. It also
+//! takes the connection back if the runtime ends, and if fewer than 32 calls came in a second.
 //!
-//! A connection follows once 32 calls in a row came from one runtime. If calls come from several in turn, it stays.
+//! A connection follows once 32 calls in a row came from one runtime within a second. If calls come from several in turn, it
+//! stays.
 //!
 //! The runtime needs its I/O driver. Without it tokio panics: the task on it ends, and no connection of the process follows
 //! any more. In a program with `panic = "abort"` that would end the process, so no connection follows there.
@@ -27,13 +28,14 @@ use tokio::{
     runtime::{Handle, Id},
     sync::Notify,
     task::AbortHandle,
-    time::{Instant, sleep},
+    time::sleep,
 };
 
 use super::{
     super::lost::Lost,
-    exchange::{Exchange, Server},
-    stage::{Progress, Recall, Stage},
+    exchange::Exchange,
+    requests::Look,
+    stage::{CALLS_WITHIN, Recall, Stage},
 };
 
 /// Whether a connection follows its callers, and where it is.
@@ -41,11 +43,18 @@ pub(super) struct Follow {
     own_runtime: Id,
     /// Whether calls are counted.
     counts: AtomicBool,
-    stage: Mutex<Stage<Id>>,
-    /// The task on the callers' runtime.
-    task: Mutex<Option<AbortHandle>>,
-    /// That task has begun or ended.
+    state: Mutex<State>,
+    /// The task on the callers' runtime has begun or ended.
     news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    stage: Stage<Id>,
+    /// The task on the callers' runtime.
+    task: Option<AbortHandle>,
+    #[cfg(test)]
+    last_recall: Option<Recall>,
 }
 
 /// No connection of the process follows: a runtime had no I/O driver.
@@ -54,18 +63,13 @@ static STAYS: AtomicBool = AtomicBool::new(false);
 impl Follow {
     /// Of a link whose task runs on the current runtime.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            own_runtime: Handle::current().id(),
-            counts: AtomicBool::new(false),
-            stage: Mutex::default(),
-            task: Mutex::default(),
-            news: Notify::new(),
-        })
+        let (own_runtime, counts) = (Handle::current().id(), AtomicBool::new(false));
+        Arc::new(Self { own_runtime, counts, state: Mutex::default(), news: Notify::new() })
     }
 
     /// From now on the connection follows its callers.
     pub(super) fn allow(&self) {
-        if cfg!(panic = "unwind") && !STAYS.load(Ordering::Relaxed) {
+        if cfg!(panic = "unwind") {
             self.count();
         }
     }
@@ -74,17 +78,23 @@ impl Follow {
     #[cfg(test)]
     pub(super) fn forbid(&self) {
         self.counts.store(false, Ordering::Relaxed);
-        self.stage().stay();
+        self.state().stage.stay();
     }
 
     /// Whether a task on the callers' runtime serves the connection.
     #[cfg(test)]
     pub(super) fn is_away(&self) -> bool {
-        self.stage().follows()
+        self.state().stage.follows()
+    }
+
+    /// Why the link took the connection back last.
+    #[cfg(test)]
+    pub(super) fn last_recall(&self) -> Option<Recall> {
+        self.state().last_recall
     }
 
     fn count(&self) {
-        self.stage().count();
+        self.state().stage.count();
         self.counts.store(true, Ordering::Relaxed);
     }
 
@@ -98,101 +108,98 @@ impl Follow {
 
     fn count_call(self: &Arc<Self>, exchange: &Arc<Exchange>) {
         let Ok(current) = Handle::try_current() else { return };
-        if current.id() == self.own_runtime {
+        if current.id() == self.own_runtime || STAYS.load(Ordering::Relaxed) {
             return;
         }
-        let Some(number) = self.stage().note_call(current.id()) else { return };
+        let now = exchange.traffic.now();
+        let Some(number) = self.state().stage.note_call(current.id(), now) else { return };
         self.counts.store(false, Ordering::Relaxed);
-        let end = EndOnDrop { follow: self.clone(), exchange: exchange.clone(), number };
+        let end = EndOnDrop::new(self, exchange, number);
         let Some(socket) = exchange.second_socket() else { return };
         let task = current.spawn(follow(end, socket)).abort_handle();
-        *self.task() = Some(task);
+        let mut state = self.state();
+        match state.stage.is_wanted(number) {
+            true => state.task = Some(task),
+            false => task.abort(), // the link has taken the connection back meanwhile
+        }
     }
 
     /// Waits until a task on the callers' runtime serves the connection.
     async fn follows(&self) {
-        while !self.stage().follows() {
+        while !self.state().stage.follows() {
             self.news.notified().await;
         }
     }
 
     /// Waits until that task has ended.
     async fn has_ended(&self) {
-        while self.stage().follows() {
+        while self.state().stage.follows() {
             self.news.notified().await;
         }
     }
 
-    // The exchange learns under the lock of the stage who serves: both say the same.
-    fn begin(&self, exchange: &Exchange, number: u64) -> bool {
-        let mut stage = self.stage();
-        let begins = stage.begin(number);
+    // The exchange learns under the lock of the state who serves: both say the same.
+    fn begin(&self, exchange: &Exchange, number: u64, unwritten: &Arc<Notify>) -> bool {
+        let mut state = self.state();
+        let begins = state.stage.begin(number);
         if begins {
-            exchange.hand_over(Server::Callers);
+            exchange.hand_over(Some(unwritten.clone()));
             self.news.notify_one();
         }
         begins
     }
 
     fn recall(&self, exchange: &Exchange, why: Recall, followed_for: Duration) -> Duration {
-        if let Some(task) = self.task().take() {
+        let mut state = self.state();
+        #[cfg(test)]
+        state.last_recall.replace(why);
+        // The task is dropped at its next turn, which may be far.
+        if let Some(task) = state.task.take() {
             task.abort();
         }
-        let mut stage = self.stage();
-        exchange.hand_over(Server::Own);
-        stage.recall(why, followed_for)
+        exchange.hand_over(None);
+        state.stage.recall(why, followed_for)
     }
 
     fn handle_end(&self, exchange: &Exchange, number: u64) {
-        let mut stage = self.stage();
-        if thread::panicking() && !stage.follows() {
-            STAYS.store(true, Ordering::Relaxed); // it did not begin
-        }
-        if !stage.end(number) {
+        let mut state = self.state();
+        if !state.stage.end(number) {
             return;
         }
-        exchange.hand_over(Server::Own);
-        match STAYS.load(Ordering::Relaxed) {
-            true => stage.stay(),
-            false => self.counts.store(true, Ordering::Relaxed),
-        }
+        exchange.hand_over(None);
+        self.counts.store(true, Ordering::Relaxed);
         self.news.notify_one();
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage<Id>> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Serves a connection until it ends: itself, or by a task on a runtime of the callers.
 pub(super) async fn serve(exchange: Arc<Exchange>, socket: Arc<Socket>, follow: Arc<Follow>) -> Lost {
-    let mut rest = Duration::ZERO;
-    loop {
-        let here = match register(&socket) {
-            Ok(here) => here,
-            Err(error) => return Lost::of_io(&error),
-        };
-        tokio::select! {
-            biased;
-            lost = exchange.serve(here, Server::Own) => return lost,
-            () = follow.follows() => {}
-            never = count_after(&follow, rest) => match never {},
-        }
-        tokio::select! {
-            biased;
-            () = exchange.ended() => return exchange.ended_by(),
-            next = watch_over(&exchange, &socket, &follow) => rest = next,
-        }
-    }
+    let lost = keep_serving(&exchange, &socket, &follow).await;
+    lost.unwrap_or_else(|error| Lost::of_io(&error))
 }
 
-// A second descriptor, because the other task has one that is registered with another driver.
-fn register(socket: &Socket) -> io::Result<TcpStream> {
-    TcpStream::from_std(socket.try_clone()?)
+// A descriptor of its own, which it keeps: the process may have no other when the connection comes back.
+async fn keep_serving(exchange: &Exchange, socket: &Socket, follow: &Follow) -> io::Result<Lost> {
+    let (mut own, unwritten, mut rest) = (socket.try_clone()?, exchange.own_writer(), Duration::ZERO);
+    loop {
+        let mut here = TcpStream::from_std(own)?;
+        tokio::select! {
+            biased;
+            lost = exchange.serve(&mut here, &unwritten) => return Ok(lost),
+            () = follow.follows() => {}
+            never = count_after(follow, rest) => match never {},
+        }
+        own = here.into_std()?;
+        tokio::select! {
+            biased;
+            () = exchange.ended() => return Ok(exchange.ended_by()),
+            next = watch_over(exchange, socket, follow) => rest = next,
+        }
+    }
 }
 
 async fn count_after(follow: &Follow, rest: Duration) -> Infallible {
@@ -206,12 +213,12 @@ async fn count_after(follow: &Follow, rest: Duration) -> Infallible {
 /// Watches over the task on the callers' runtime. Returns when the link is to serve the connection again, and for how long
 /// calls are not counted then; zero: they are counted already.
 async fn watch_over(exchange: &Exchange, socket: &Socket, follow: &Follow) -> Duration {
-    let begin = Instant::now();
+    let begin = exchange.traffic.now();
     tokio::select! {
         biased;
         () = follow.has_ended() => Duration::ZERO,
         why = falls_behind(exchange, socket) => {
-            let rest = follow.recall(exchange, why, begin.elapsed());
+            let rest = follow.recall(exchange, why, exchange.traffic.now() - begin);
             if rest.is_zero() {
                 follow.count();
             }
@@ -221,24 +228,31 @@ async fn watch_over(exchange: &Exchange, socket: &Socket, follow: &Follow) -> Du
 }
 
 async fn falls_behind(exchange: &Exchange, socket: &Socket) -> Recall {
-    let (mut before, mut quiet) = (exchange.look(), 0);
+    let mut before = exchange.look();
+    let (mut earlier, mut since) = (before, exchange.traffic.now());
     loop {
         sleep(LOOK).await;
         let mut now = exchange.look();
-        quiet = if Progress::between(before, now) == Progress::Quiet { quiet + 1 } else { 0 };
-        if quiet == QUIET_LOOKS {
-            return Recall::Quiet;
-        }
-        if Progress::between(before, now) == Progress::Stands && has_replies(socket) {
+        if stands(before, now, socket) {
             sleep(SECOND_LOOK).await;
             let again = exchange.look();
-            if Progress::between(now, again) == Progress::Stands {
+            if stands(now, again, socket) {
                 return Recall::Late;
             }
             now = again;
         }
+        if exchange.traffic.now() - since >= CALLS_WITHIN {
+            if now.is_quiet_since(earlier) {
+                return Recall::Quiet;
+            }
+            (earlier, since) = (now, exchange.traffic.now());
+        }
         before = now;
     }
+}
+
+fn stands(before: Look, now: Look, socket: &Socket) -> bool {
+    now.writes_nothing_since(before) || now.reads_nothing_since(before) && has_replies(socket)
 }
 
 // An error counts: the task that reads it ends the connection.
@@ -248,15 +262,15 @@ fn has_replies(socket: &Socket) -> bool {
 
 /// Serves a connection on a runtime of the callers.
 async fn follow(end: EndOnDrop, socket: Socket) {
-    let EndOnDrop { follow, exchange, number } = &end;
-    let Ok(socket) = TcpStream::from_std(socket) else { return };
-    if !follow.begin(exchange, *number) {
+    let Ok(mut socket) = end.register(socket) else { return };
+    let (EndOnDrop { follow, exchange, number, .. }, unwritten) = (&end, Arc::new(Notify::new()));
+    if !follow.begin(exchange, *number, &unwritten) {
         return;
     }
     tokio::select! {
         biased;
         () = exchange.ended() => {}
-        lost = exchange.serve(socket, Server::Callers) => exchange.end(lost),
+        lost = exchange.serve(&mut socket, &unwritten) => exchange.end(lost),
     }
 }
 
@@ -265,10 +279,29 @@ struct EndOnDrop {
     follow: Arc<Follow>,
     exchange: Arc<Exchange>,
     number: u64,
+    is_registering: AtomicBool,
+}
+
+impl EndOnDrop {
+    fn new(follow: &Arc<Follow>, exchange: &Arc<Exchange>, number: u64) -> Self {
+        let (follow, exchange) = (follow.clone(), exchange.clone());
+        Self { follow, exchange, number, is_registering: AtomicBool::new(false) }
+    }
+
+    // Panics on a runtime without an I/O driver.
+    fn register(&self, socket: Socket) -> io::Result<TcpStream> {
+        self.is_registering.store(true, Ordering::Relaxed);
+        let registered = TcpStream::from_std(socket);
+        self.is_registering.store(false, Ordering::Relaxed);
+        registered
+    }
 }
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
+        if thread::panicking() && *self.is_registering.get_mut() {
+            STAYS.store(true, Ordering::Relaxed);
+        }
         self.follow.handle_end(&self.exchange, self.number);
     }
 }
@@ -277,5 +310,3 @@ impl Drop for EndOnDrop {
 const LOOK: Duration = Duration::from_millis(5);
 /// Replies may have come just before a look. After this time they lie unread.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// After so many looks without a request the connection goes home, and the looks end.
-const QUIET_LOOKS: u32 = 200;

@@ -29,12 +29,9 @@ use leasehold::{
     clock::{Clock, Instant},
     transport::TransportError,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::oneshot,
-    task::AbortHandle,
-};
+#[cfg(any(test, feature = "tls"))]
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{net::TcpStream, sync::oneshot, task::AbortHandle};
 
 use self::{direct::Direct, exchange::Exchange, follow::Follow, reply_to::ReplyTo};
 use super::{
@@ -97,7 +94,7 @@ impl CommandLink {
         let exchange = Arc::new(Exchange::new(Traffic::new(clock), None));
         let (reader, writer) = tokio::io::split(socket);
         let service = |exchange: Arc<Exchange>| async move { exchange.read_and_write(reader, writer).await };
-        let task = tokio::spawn(exchange.clone().run(service)).abort_handle();
+        let task = tokio::spawn(exchange.clone().run((), service)).abort_handle();
         Self { exchange, task, follow: None }
     }
 
@@ -105,9 +102,9 @@ impl CommandLink {
     fn over_tcp(socket: TcpStream, clock: Clock) -> io::Result<Self> {
         let (socket, follow) = (Arc::new(socket.into_std()?), Follow::new());
         let exchange = Arc::new(Exchange::new(Traffic::new(clock), Some(Direct::of(&socket))));
-        let served = follow.clone();
+        let (served, kept) = (follow.clone(), socket.clone());
         let service = |exchange| follow::serve(exchange, socket, served);
-        let task = tokio::spawn(exchange.clone().run(service)).abort_handle();
+        let task = tokio::spawn(exchange.clone().run(kept, service)).abort_handle();
         Ok(Self { exchange, task, follow: Some(follow) })
     }
 

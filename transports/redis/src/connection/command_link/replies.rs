@@ -12,6 +12,8 @@ use crate::wire::depth::Depth;
 pub(super) struct Replies {
     bytes: BytesMut,
     depth: Depth,
+    /// The bytes are no replies. Another task may read on until the connection has ended.
+    is_broken: bool,
 }
 
 impl Replies {
@@ -23,18 +25,22 @@ impl Replies {
 
     /// Takes in the last `count` bytes. Returns the replies that are whole now, and what is wrong with the bytes behind them.
     pub(super) fn take(&mut self, count: usize) -> (Vec<Frame>, Option<io::Error>) {
-        let whole = match self.count_whole(count) {
-            Ok(whole) => whole,
-            Err(error) => return (Vec::new(), Some(error)),
+        let mut replies = Vec::new();
+        let error = match self.is_broken {
+            true => Some(invalid("what comes behind a wrong reply")),
+            false => self.decode(count, &mut replies).err(),
         };
-        let mut replies = Vec::with_capacity(whole);
+        self.is_broken |= error.is_some();
+        (replies, error)
+    }
+
+    fn decode(&mut self, count: usize, replies: &mut Vec<Frame>) -> io::Result<()> {
+        let whole = self.count_whole(count)?;
+        replies.reserve(whole);
         for _ in 0..whole {
-            match self.next() {
-                Ok(reply) => replies.push(reply),
-                Err(error) => return (replies, Some(error)),
-            }
+            replies.push(self.next()?);
         }
-        (replies, None)
+        Ok(())
     }
 
     /// Looks at the last `count` bytes, and returns how many more replies are whole. So a reply in many pieces is decoded

@@ -21,7 +21,8 @@ pub(super) type Called = Box<dyn FnOnce(Result<Frame, Failure>) + Send>;
 impl ReplyTo {
     pub(super) fn answer(self, frame: Frame) {
         match self {
-            Self::Task(sender) => drop(sender.send(frame)), // the task's time may be over
+            // The task's time may be over. Its waker may panic.
+            Self::Task(sender) => guarded(|| drop(sender.send(frame))),
             Self::Call(called) => call(called, Ok(frame)),
         }
     }
@@ -34,7 +35,11 @@ impl ReplyTo {
     }
 }
 
-// A panic must not end the connection: other requests wait for their replies.
 fn call(called: Called, reply: Result<Frame, Failure>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| called(reply)));
+    guarded(|| called(reply));
+}
+
+// A panic must not end the connection: other requests wait for their replies.
+fn guarded(work: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(work));
 }

@@ -24,18 +24,24 @@ pub(super) struct Requests<W> {
     peaks: [usize; 2],
     /// The moment at which [`take_overdue`](Self::take_overdue) is called next, if it is.
     look: Option<Instant>,
-    /// How many replies have come.
-    answered: u64,
+    /// What a look tells, but for what it sees.
+    counts: Look,
     end: Option<Lost>,
 }
 
 /// How far the requests of a connection are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
+    /// How many requests have come that are given up at a moment of their own.
+    pub(super) called: u64,
+    /// How many writes have ended.
+    pub(super) written: u64,
     /// How many replies have come.
     pub(super) answered: u64,
     /// How many requests wait for a reply.
     pub(super) unanswered: usize,
+    /// Whether bytes wait to be written.
+    pub(super) has_unwritten: bool,
 }
 
 #[derive(Debug)]
@@ -67,7 +73,7 @@ impl<W> Default for Requests<W> {
             waiting: VecDeque::new(),
             peaks: [0; 2],
             look: None,
-            answered: 0,
+            counts: Look::default(),
             end: None,
         }
     }
@@ -92,6 +98,7 @@ impl<W> Requests<W> {
         let may_write = wakes_task && self.has_begun && self.has_few();
         push_command(&mut self.unwritten, command, args);
         self.waiting.push_back(Waiting { waits: Some(waits), until });
+        self.counts.called += u64::from(until.is_some());
         self.peaks[0] = self.peaks[0].max(self.waiting.len());
         let is_earliest = until.is_some_and(|until| self.look.is_none_or(|look| until < look));
         if is_earliest {
@@ -121,6 +128,7 @@ impl<W> Requests<W> {
     /// The task has written all that it took.
     pub(super) fn end_write(&mut self) {
         self.is_writing = false;
+        self.counts.written += 1;
     }
 
     /// A caller that [may](Added::may_write) begins to write these bytes.
@@ -132,7 +140,7 @@ impl<W> Requests<W> {
     /// The caller has written this many of the bytes that it took. Returns whether the task has to be woken for the others,
     /// or for what came meanwhile.
     pub(super) fn end_write_by_caller(&mut self, mut bytes: Vec<u8>, written: usize) -> bool {
-        self.is_writing = false;
+        self.end_write();
         if self.end.is_some() {
             return false;
         }
@@ -157,7 +165,7 @@ impl<W> Requests<W> {
     /// Takes the place of the next reply. `None`: no request waits. `Some(None)`: it has been given up.
     pub(super) fn next(&mut self) -> Option<Option<W>> {
         let next = self.waiting.pop_front().map(|waiting| waiting.waits);
-        self.answered += u64::from(next.is_some());
+        self.counts.answered += u64::from(next.is_some());
         if self.waiting.is_empty() {
             self.peaks = [0, self.peaks[0]];
         }
@@ -166,7 +174,7 @@ impl<W> Requests<W> {
 
     /// How far the requests are.
     pub(super) fn look(&self) -> Look {
-        Look { answered: self.answered, unanswered: self.waiting.len() }
+        Look { unanswered: self.waiting.len(), has_unwritten: !self.unwritten.is_empty(), ..self.counts }
     }
 
     /// When to call [`take_overdue`](Self::take_overdue).

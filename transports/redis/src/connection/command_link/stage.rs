@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold::clock::Instant;
+
 use super::requests::Look;
 
 /// `R` names a runtime.
@@ -18,8 +20,8 @@ pub(super) struct Stage<R> {
 enum Now<R> {
     /// The task of the link serves the connection, whoever calls.
     Stays,
-    /// The task of the link serves the connection. So many calls in a row came from this runtime.
-    Counts { from: Option<R>, calls: u32 },
+    /// The task of the link serves the connection. So many calls in a row came from this runtime since this moment.
+    Counts { from: Option<R>, calls: u64, since: Instant },
     /// The same, until a task on the callers' runtime begins.
     Asked,
     /// A task on the callers' runtime serves the connection.
@@ -31,18 +33,8 @@ enum Now<R> {
 pub(super) enum Recall {
     /// Replies lay unread.
     Late,
-    /// No request came for long.
+    /// Few calls came for a while.
     Quiet,
-}
-
-/// What two looks, one after the other, have found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// No request waits, and no reply came.
-    Quiet,
-    Moves,
-    /// Requests have waited since the look before, and no reply was handled.
-    Stands,
 }
 
 impl<R> Default for Stage<R> {
@@ -55,16 +47,19 @@ impl<R: PartialEq> Stage<R> {
     /// From now on calls are counted.
     pub(super) fn count(&mut self) {
         if self.now == Now::Stays {
-            self.now = Now::Counts { from: None, calls: 0 };
+            self.now = Now::counts();
         }
     }
 
     /// Counts a call from another runtime than the link's. Returns the number of the task that is to serve the connection
     /// there.
-    pub(super) fn note_call(&mut self, runtime: R) -> Option<u64> {
-        let Now::Counts { from, calls } = &mut self.now else { return None };
-        let is_same = from.as_ref() == Some(&runtime);
-        (*from, *calls) = (Some(runtime), if is_same { *calls + 1 } else { 1 });
+    pub(super) fn note_call(&mut self, runtime: R, now: Instant) -> Option<u64> {
+        let Now::Counts { from, calls, since } = &mut self.now else { return None };
+        if from.as_ref() == Some(&runtime) && now - *since <= CALLS_WITHIN {
+            *calls += 1;
+        } else {
+            (*from, *calls, *since) = (Some(runtime), 1, now);
+        }
         if *calls < CALLS_MIN {
             return None;
         }
@@ -83,11 +78,16 @@ impl<R: PartialEq> Stage<R> {
 
     /// The task with this number has ended. Returns whether it is to be replaced by the link's.
     pub(super) fn end(&mut self, number: u64) -> bool {
-        let is_present = matches!(self.now, Now::Asked | Now::Follows) && number == self.asked;
-        if is_present {
-            self.now = Now::Counts { from: None, calls: 0 };
+        let is_wanted = self.is_wanted(number);
+        if is_wanted {
+            self.now = Now::counts();
         }
-        is_present
+        is_wanted
+    }
+
+    /// Whether the task with this number serves the connection, or is to begin.
+    pub(super) fn is_wanted(&self, number: u64) -> bool {
+        matches!(self.now, Now::Asked | Now::Follows) && number == self.asked
     }
 
     /// The link takes the connection back. Returns for how long calls are not counted; then [`count`](Self::count) is to be
@@ -103,6 +103,7 @@ impl<R: PartialEq> Stage<R> {
     }
 
     /// No task will serve the connection on a runtime of the callers.
+    #[cfg(test)]
     pub(super) fn stay(&mut self) {
         self.now = Now::Stays;
     }
@@ -112,19 +113,34 @@ impl<R: PartialEq> Stage<R> {
     }
 }
 
-impl Progress {
-    pub(super) fn between(before: Look, now: Look) -> Self {
-        match (now.answered != before.answered, before.unanswered, now.unanswered) {
-            (true, ..) => Self::Moves,
-            (false, 0, 0) => Self::Quiet,
-            (false, 0, _) => Self::Moves, // of these nobody knows how long they have waited
-            (false, ..) => Self::Stands,
-        }
+impl<R> Now<R> {
+    fn counts() -> Self {
+        Self::Counts { from: None, calls: 0, since: Instant::default() }
+    }
+}
+
+/// What two looks say, one after the other. A reply or a request that came between them has waited for an unknown time.
+impl Look {
+    /// Requests have waited since the look before, and no reply was handled.
+    pub(super) fn reads_nothing_since(self, before: Self) -> bool {
+        before.unanswered > 0 && self.answered == before.answered
+    }
+
+    /// Bytes have waited since the look before, and none were written.
+    pub(super) fn writes_nothing_since(self, before: Self) -> bool {
+        before.has_unwritten && self.has_unwritten && self.written == before.written
+    }
+
+    /// So few calls came since the look before, [`CALLS_WITHIN`] ago, that a task on the callers' runtime is not worth its looks.
+    pub(super) fn is_quiet_since(self, before: Self) -> bool {
+        self.called - before.called < CALLS_MIN
     }
 }
 
 /// So a runtime that calls now and then is not bothered.
-const CALLS_MIN: u32 = 32;
+const CALLS_MIN: u64 = 32;
+/// In this time.
+pub(super) const CALLS_WITHIN: Duration = Duration::from_secs(1);
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
 
@@ -140,8 +156,8 @@ mod tests {
         stage
     }
 
-    fn call(stage: &mut Stage<u8>, runtime: u8, times: u32) -> Option<u64> {
-        (0..times).filter_map(|_| stage.note_call(runtime)).last()
+    fn call(stage: &mut Stage<u8>, runtime: u8, times: u64) -> Option<u64> {
+        (0..times).filter_map(|_| stage.note_call(runtime, Instant::default())).last()
     }
 
     fn following() -> (Stage<u8>, u64) {
@@ -163,6 +179,17 @@ mod tests {
     }
 
     #[test]
+    fn it_stays_if_calls_are_few_for_their_time() {
+        let (mut stage, pause) = (counting(), CALLS_WITHIN / 30);
+        let asked = (0..500_u32).find_map(|turn| stage.note_call(1, Instant::default() + turn * pause));
+        assert_eq!(asked, None);
+        let asked = (0..500_u32).find_map(|turn| stage.note_call(1, Instant::default() + turn * pause / 2));
+        assert_eq!(asked, Some(1));
+        let look = |called| Look { called, ..Look::default() };
+        assert!(look(131).is_quiet_since(look(100)) && !look(132).is_quiet_since(look(100)));
+    }
+
+    #[test]
     fn it_stays_where_calls_are_not_counted() {
         let mut stage = Stage::default();
         assert_eq!(call(&mut stage, 1, 10 * CALLS_MIN), None);
@@ -180,6 +207,7 @@ mod tests {
         stage.count();
         let second = call(&mut stage, 1, CALLS_MIN).expect("enough calls");
         assert!(!stage.end(first), "the connection was taken back from it before");
+        assert!(!stage.is_wanted(first) && stage.is_wanted(second));
         assert!(stage.begin(second));
         assert!(!stage.end(first) && stage.follows());
         assert!(stage.end(second) && !stage.follows());
@@ -206,17 +234,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_stand_that_have_waited_since_the_look_before() {
-        let look = |answered, unanswered| Look { answered, unanswered };
-        for (before, now, expected) in [
-            (look(5, 0), look(5, 0), Progress::Quiet),
-            (look(5, 0), look(5, 2), Progress::Moves),
-            (look(5, 2), look(5, 2), Progress::Stands),
-            (look(5, 2), look(5, 3), Progress::Stands),
-            (look(5, 2), look(6, 2), Progress::Moves),
-            (look(5, 2), look(7, 0), Progress::Moves),
+    fn requests_and_bytes_that_have_waited_since_the_look_before_stand() {
+        let look = |answered, unanswered| Look { answered, unanswered, ..Look::default() };
+        for (before, now, stands) in [
+            (look(5, 0), look(5, 0), false),
+            (look(5, 0), look(5, 2), false),
+            (look(5, 2), look(5, 2), true),
+            (look(5, 2), look(5, 3), true),
+            (look(5, 2), look(6, 2), false),
+            (look(5, 2), look(7, 0), false),
         ] {
-            assert_eq!(Progress::between(before, now), expected, "{before:?} {now:?}");
+            assert_eq!(now.reads_nothing_since(before), stands, "{before:?} {now:?}");
+        }
+        let look = |written, has_unwritten| Look { written, has_unwritten, ..Look::default() };
+        for (before, now, stands) in [
+            (look(5, true), look(5, true), true),
+            (look(5, true), look(6, true), false),
+            (look(5, false), look(5, true), false),
+            (look(5, true), look(6, false), false),
+        ] {
+            assert_eq!(now.writes_nothing_since(before), stands, "{before:?} {now:?}");
         }
     }
 }

@@ -329,3 +329,16 @@ async fn a_function_that_panics_keeps_no_other_request_from_its_reply() {
     say(&mut server, ":1\r\n:2\r\n").await.expect("open");
     assert_eq!(number(second.await.expect("called")), 2);
 }
+
+// Its replies may not belong to their requests any more.
+#[tokio::test(start_paused = true)]
+async fn behind_a_reply_whose_reader_ends_the_connection_no_other_is_given() {
+    let (link, mut server) = over_tokio();
+    let link = Arc::new(link);
+    let (kills, until) = (link.clone(), link.traffic().now() + LONG);
+    link.begin("A", &NO_ARGS, until, move |_reply| kills.kill());
+    let second = begun(&link, LONG);
+    read(&mut server).await;
+    say(&mut server, ":1\r\n:2\r\n").await.expect("open");
+    assert_eq!(lost(second.await.expect("called")), "connection lost");
+}
