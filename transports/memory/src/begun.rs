@@ -1,6 +1,5 @@
 //! Calls that were begun without a future. A task of the lane executes them in their order when its turn comes: a caller
-//! whose acquires were executed at once would leave no turn to other clients. A release is executed at once if no call is before
-//! it.
+//! whose acquires were executed at once would leave no turn to other clients.
 
 use std::{
     collections::VecDeque,
@@ -24,15 +23,8 @@ pub(crate) struct BegunCalls {
 #[derive(Debug)]
 struct Queue {
     /// `None`: the task has ended.
-    calls: Mutex<Option<Calls>>,
+    calls: Mutex<Option<VecDeque<(Call, AnswerTo)>>>,
     news: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Calls {
-    waiting: VecDeque<(Call, AnswerTo)>,
-    /// Whether the task executes a call that it has taken.
-    is_executing: bool,
 }
 
 /// Ends the queue when the task ends, also with its runtime.
@@ -41,7 +33,7 @@ struct EndOnDrop(Arc<Queue>);
 impl BegunCalls {
     /// Starts the task on the current runtime. It executes calls with this function.
     pub(crate) fn start(execute: impl Fn(Call, AnswerTo) + Send + 'static) -> Self {
-        let queue = Arc::new(Queue { calls: Mutex::new(Some(Calls::default())), news: Notify::new() });
+        let queue = Arc::new(Queue { calls: Mutex::new(Some(VecDeque::new())), news: Notify::new() });
         let end = EndOnDrop(queue.clone());
         let task = tokio::spawn(async move {
             loop {
@@ -53,11 +45,6 @@ impl BegunCalls {
             }
         });
         Self { queue, task: task.abort_handle() }
-    }
-
-    /// Whether a call that is begun now comes behind no other.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.lock().as_ref().is_some_and(|calls| calls.waiting.is_empty() && !calls.is_executing)
     }
 
     /// Adds a call. Returns both if the task has ended.
@@ -75,7 +62,7 @@ impl Drop for BegunCalls {
 impl Queue {
     fn put(&self, call: Call, answer_to: AnswerTo) -> Option<(Call, AnswerTo)> {
         match self.lock().as_mut() {
-            Some(calls) => calls.waiting.push_back((call, answer_to)),
+            Some(calls) => calls.push_back((call, answer_to)),
             None => return Some((call, answer_to)),
         }
         self.news.notify_one();
@@ -83,14 +70,10 @@ impl Queue {
     }
 
     fn next(&self) -> Option<(Call, AnswerTo)> {
-        let mut calls = self.lock();
-        let calls = calls.as_mut()?;
-        let next = calls.waiting.pop_front();
-        calls.is_executing = next.is_some();
-        next
+        self.lock().as_mut().and_then(VecDeque::pop_front)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Calls>> {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<(Call, AnswerTo)>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
