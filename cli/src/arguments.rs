@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use crate::{
     duration,
@@ -35,8 +35,9 @@ struct Servers {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// The server, for example redis://10.0.0.1:6379, redis-sentinel://... or redis-cluster://.... Every user of the
-    /// machine can see it with `ps`, so give a password in the environment or in a file. Environment: LEASEHOLD_URL.
+    /// The servers: redis://HOST:PORT/DATABASE, redis-sentinel://HOST:PORT?sentinelServiceName=NAME&node=HOST:PORT or
+    /// redis-cluster://HOST:PORT?node=HOST:PORT; rediss for TLS. Every user of the machine can see it with `ps`, so give a
+    /// password in the environment or in a file. Environment: LEASEHOLD_URL.
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 }
@@ -80,16 +81,16 @@ pub(crate) struct Run {
     pub(crate) kind: Acquired,
 
     /// How long to wait for the lock. 0: try once. Default: `wait_ms` of the configuration, else no limit.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
 
     /// How long the server keeps the lock unless it is renewed. Default: ttl_ms of the configuration, 30s.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
 
     /// How long the command has between SIGTERM and SIGKILL if the lease is lost. At most a third of the ttl.
     /// Default: a sixth of the ttl, at most 10s.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) grace: Option<Duration>,
 
     /// The exit code if the lock was not acquired in time.
@@ -103,7 +104,7 @@ pub(crate) struct Run {
 
     /// Keeps the lock for at least this time, counted from its start, also if the command ends before. So a host whose
     /// clock is late does not run a short job again.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) at_least: Option<Duration>,
 
     /// `--kind permits`: how many permits to take. Default: 1.
@@ -146,9 +147,9 @@ pub(crate) struct Lock {
 /// its address: that of a proxy, if there is one between. Redisson does not, so only the id of a Java client can be
 /// shown.
 #[derive(Args)]
+#[command(group(ArgGroup::new("whose").required(true).args(["name", "owner"])))]
 pub(crate) struct Who {
     /// The name of the lock, without the name_prefix of the configuration.
-    #[arg(required_unless_present = "owner")]
     pub(crate) name: Option<String>,
 
     /// The kind of the lock.
@@ -157,8 +158,13 @@ pub(crate) struct Who {
 
     /// An owner, or the client id before its colon, as a log line or a field of a lock's hash has it: shows the
     /// connections of that client, whatever it holds.
-    #[arg(long, value_name = "OWNER", conflicts_with = "name", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "OWNER", value_parser = owner)]
     pub(crate) owner: Option<String>,
+}
+
+fn owner(text: &str) -> Result<String, &'static str> {
+    let is_id = !text.is_empty() && !text.contains(char::is_whitespace);
+    if is_id { Ok(text.to_owned()) } else { Err("give an owner or a client id, without spaces") }
 }
 
 /// Prints each change of the holders of a lock, until it is ended.
@@ -170,7 +176,7 @@ pub(crate) struct Watch {
     pub(crate) lock: Lock,
 
     /// How often to look.
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = interval, allow_hyphen_values = true)]
     pub(crate) interval: Duration,
 
     /// Ends with code 0 as soon as the lock is free, or held.
@@ -241,7 +247,7 @@ pub(crate) struct Top {
     pub(crate) limit: usize,
 
     /// The pause between two looks.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval, allow_hyphen_values = true)]
     pub(crate) interval: Duration,
 
     /// At most how many keys a second a server looks at.

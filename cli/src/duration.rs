@@ -1,12 +1,15 @@
 //! Durations as a user writes and reads them. Pure.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// Parses `500ms`, `10s`, `1.5m`, `2h` or `0`.
 ///
 /// # Errors
 /// The text is no duration. A number without a unit is refused: it may be meant in seconds or in milliseconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    if text.starts_with('-') {
+        return Err(format!("must be a duration, and not negative; {FORM}"));
+    }
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| format!("not a duration; {FORM}"))?;
@@ -27,9 +30,20 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// One decimal: `27.3s`.
+/// Always in seconds: `0.0s`, `27.3s`.
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{:.1}s", duration.as_secs_f64())
+}
+
+/// One decimal: `27.3s`, `436.0ms`.
 pub(crate) fn shown(duration: Duration) -> String {
     format!("{duration:.1?}")
+}
+
+/// The text of an error, which has this time in it, with the time as [`shown`].
+pub(crate) fn rounded(error: &impl fmt::Display, time: Option<Duration>) -> String {
+    let text = error.to_string();
+    time.map_or(text.clone(), |time| text.replacen(&format!("{time:?}"), &shown(time), 1))
 }
 
 const FORM: &str = "write for example 500ms, 10s, 5m or 2h";
@@ -48,8 +62,19 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_shown_with_one_decimal() {
+        let times = [Duration::from_micros(436), Duration::from_nanos(1_797_063_804)];
+        assert_eq!(times.map(seconds), ["0.0s", "1.8s"]);
+        assert_eq!(times.map(shown), ["436.0µs", "1.8s"]);
+        let text = "no answer for 1.797063804s: no answer within 1s";
+        assert_eq!(rounded(&text, Some(times[1])), "no answer for 1.8s: no answer within 1s");
+        assert_eq!(rounded(&text, None), text);
+    }
+
+    #[test]
     fn other_texts_are_refused_with_the_remedy() {
         assert_eq!(parse("10").unwrap_err(), "has no unit; write 10s or 10ms");
+        assert!(parse("-1s").unwrap_err().contains("not negative"));
         for text in ["", "s", "10 s", "-1s", "1d", "1.2.3s", "99999999999999999999h", "NaNs"] {
             assert!(parse(text).unwrap_err().contains("500ms"), "{text}");
         }

@@ -1,6 +1,9 @@
 //! What the servers keep under a name.
 
-use leasehold::{Description, Engine, InspectError, LockMode, PermitsDescription, transport::ErrorKind};
+use leasehold::{
+    Description, Engine, InspectError, LockMode, PermitsDescription,
+    transport::{ErrorKind, TransportError},
+};
 
 use crate::kind::Inspected;
 
@@ -24,6 +27,29 @@ pub(crate) enum Shape {
 /// # Errors
 /// No answer, a refusal, or a key that holds something else.
 pub(crate) async fn look(engine: &Engine, name: &str, kind: Inspected) -> Result<Look, InspectError> {
+    let look = look_at(engine, name, kind).await?;
+    let Look::Lock(_, seen) = &look else { return Ok(look) };
+    match seen.holders.iter().find(|holder| !is_owner(&holder.owner)) {
+        Some(other) => Err(no_lock(&other.owner)),
+        None => Ok(look),
+    }
+}
+
+/// Whether a field of a hash names an owner: a client and a number, of a write hold with `:write` behind it. A release by
+/// force asks the same.
+fn is_owner(field: &str) -> bool {
+    let owner = field.strip_suffix(":write").unwrap_or(field).rsplit_once(':');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    owner.is_some_and(|(client, number)| !client.is_empty() && is_number(number))
+}
+
+fn no_lock(field: &str) -> InspectError {
+    let detail =
+        format!("the key holds a hash that is no lock, its field {field:?} names no owner; use another name");
+    InspectError::Transport(TransportError::without_effect(ErrorKind::WrongType, None, detail))
+}
+
+async fn look_at(engine: &Engine, name: &str, kind: Inspected) -> Result<Look, InspectError> {
     match kind {
         Inspected::Auto => find_out(engine, name).await,
         Inspected::Exclusive => Ok(Look::Lock(Shape::Exclusive, engine.lock(name).describe().await?)),
@@ -70,3 +96,14 @@ fn is_other(error: &InspectError) -> bool {
 
 /// The field of a read/write lock that is no owner.
 const MODE: &str = "mode";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_another_hash_names_no_owner() {
+        assert!(["c-1:7", "c:1:63", "c-1:7:write"].into_iter().all(is_owner));
+        assert!(!["f", "", ":7", "c-1:", "c-1:x", "c-1:write", "name", MODE].into_iter().any(is_owner));
+    }
+}

@@ -3,7 +3,7 @@
 use std::{env, path::Path};
 
 use leasehold::Engine;
-use leasehold_redis::{ConfigFile, ConfigFileError, RedisTransport};
+use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig, RedisTransport};
 
 use crate::{
     credentials, exit,
@@ -20,6 +20,7 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     if options.url.as_deref().is_some_and(credentials::has_password) {
         output.event("warning", &VISIBLE, serde_json::json!({ "warning": VISIBLE }));
     }
+    let source = if options.url.is_some() { "--url" } else { "LEASEHOLD_URL" };
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
     let url = variable("LEASEHOLD_URL").map(|url| url.to_string_lossy().into_owned());
     let environment = Named { config: variable("LEASEHOLD_CONFIG").map(Into::into), url };
@@ -29,25 +30,28 @@ pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile
     {
         Place::File(file) => read(&file),
         Place::Settings => ConfigFile::from_env().map_err(refused),
-        Place::Url(url) => {
-            let other = NAMES_SERVERS.into_iter().find(|name| variable(name).is_some());
-            match other {
-                Some(other) => Err(two_places(other)),
-                None => ConfigFile::from_url(&url).map_err(refused),
-            }
-        }
+        Place::Url(url) => ConfigFile::from_url(&url).map_err(|error| refused_beside_url(error, source)),
     }
 }
 
-// The variable would win, and the command would go to other servers than those that were typed.
-fn two_places(variable: &str) -> Failure {
-    let text = format!("the URL and {variable} both name servers: unset {variable}, or leave out the URL");
-    Failure::new(exit::USAGE, text)
+// Two places of servers are a mistake of the command, as --config beside --url.
+fn refused_beside_url(error: ConfigFileError, source: &str) -> Failure {
+    match error.is_variable_against_url() {
+        true => Failure::new(exit::USAGE, format!("{source}: {error}")),
+        false => refused(error),
+    }
 }
 
-/// The variables that say which servers a command goes to.
-const NAMES_SERVERS: [&str; 3] =
-    ["LEASEHOLD_REDIS__ADDRESSES", "LEASEHOLD_REDIS__TOPOLOGY", "LEASEHOLD_REDIS__SERVICE_NAME"];
+/// Which servers a command goes to, for a person.
+pub(crate) fn shown(redis: &RedisConfig) -> String {
+    let addresses: Vec<_> = redis.addresses.iter().map(ToString::to_string).collect();
+    let addresses = addresses.join(", ");
+    let servers = match &redis.service_name {
+        Some(name) => format!("{name:?} of the sentinels {addresses}"),
+        None => addresses,
+    };
+    if redis.database == 0 { servers } else { format!("{servers}, database {}", redis.database) }
+}
 
 fn read(file: &Path) -> Result<ConfigFile, Failure> {
     let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
@@ -74,3 +78,20 @@ pub(crate) async fn engine(configuration: ConfigFile) -> Result<Engine, Failure>
 
 const VISIBLE: &str = "the password in --url is visible to every user of this machine, as `ps` shows; \
                        set LEASEHOLD_URL, or give --config FILE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_shown_as_they_are_named_and_without_a_password() {
+        for (url, text) in [
+            ("redis://u:hunter2@a", "a:6379"),
+            ("redis://a:7/3", "a:7, database 3"),
+            ("redis-cluster://a:1?node=b:2", "a:1, b:2"),
+            ("redis-sentinel://s?sentinelServiceName=m", "\"m\" of the sentinels s:26379"),
+        ] {
+            assert_eq!(shown(&RedisConfig::from_url(url).expect("a URL")), text);
+        }
+    }
+}

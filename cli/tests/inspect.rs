@@ -59,6 +59,24 @@ fn a_key_that_is_no_lock_is_an_error_of_its_own() {
 }
 
 #[test]
+fn a_hash_whose_fields_are_no_owners_is_no_lock() {
+    client().command(&["HSET", "inspect:hash", "f", "v"]).expect("a reply");
+    client().command(&["HSET", "inspect:hash:2", "30c9b6e8:63", "1", "f", "1"]).expect("a reply");
+    for name in ["inspect:hash", "inspect:hash:2"] {
+        for command in [
+            &["inspect", name][..],
+            &["inspect", name, "--kind", "exclusive"],
+            &["who", name],
+            &["release", name, "--force", "--yes"],
+        ] {
+            let ended = leasehold(server(), command).expect_code(65);
+            let is_told = ended.stderr.contains("a hash that is no lock, its field \"f\" names no owner");
+            assert!(is_told && ended.stdout.is_empty(), "{ended:?}");
+        }
+    }
+}
+
+#[test]
 fn each_reader_is_shown() {
     let command = ["run", "inspect:readers", "--kind", "read", "--", "sleep", "600"];
     let readers = [Program::start(server(), &command), Program::start(server(), &command)];

@@ -70,8 +70,17 @@ fn a_caller_that_waits_ends_at_a_signal() {
     crate::program::until(server(), "run:signal", |report| {
         report["line"].as_array().is_some_and(|line| line.len() == 1)
     });
+    let json = Program::start(server(), &run("run:signal", &["--kind", "fair", "--json"], &["echo", "ran"]));
+    crate::program::until(server(), "run:signal", |report| {
+        report["line"].as_array().is_some_and(|line| line.len() == 2)
+    });
     waiter.signal(Signal::TERM);
-    assert_eq!(waiter.end().expect_code(143).stdout, "");
+    json.signal(Signal::INT);
+    let ended = waiter.end().expect_code(143);
+    let text = "leasehold: ended by SIGTERM while it waited for \"run:signal\"\n";
+    assert_eq!((&*ended.stdout, &*ended.stderr), ("", text));
+    let event = json.end().expect_code(130).event("interrupted");
+    assert_eq!((&event["signal"], &event["exit_code"]), (&"SIGINT".into(), &130.into()));
     holder.signal(Signal::TERM);
     holder.end().expect_code(5);
 }

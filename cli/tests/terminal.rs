@@ -88,12 +88,13 @@ fn a_suspended_command_goes_on() {
 
 #[test]
 fn release_asks_and_only_yes_is_yes() {
-    for (answer, code, says) in [("no", 1, "nothing was released"), ("yes", 0, ": released")] {
+    let type_yes = "type yes in full to release; nothing was released";
+    for (answer, code, says) in [("no", 1, type_yes), ("y", 1, type_yes), ("yes", 0, ": released")] {
         let name = format!("terminal:asks:{answer}");
         let _holder = Program::start(server(), &["run", &name, "--", "sleep", "600"]);
         until_held(server(), &name);
         let mut terminal = Terminal::start(&format!("release {name} --force"));
-        terminal.until("Type yes: ");
+        terminal.until(&format!("Release it at {}? Type yes: ", server().trim_start_matches("redis://")));
         terminal.press(&format!("{answer}\n"));
         let (ended, shown) = terminal.end();
         assert!(

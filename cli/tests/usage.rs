@@ -95,9 +95,56 @@ fn a_url_beside_a_variable_that_names_other_servers_is_refused() {
         ("LEASEHOLD_REDIS__TOPOLOGY", "cluster"),
         ("LEASEHOLD_REDIS__SERVICE_NAME", "m"),
     ] {
+        let both = format!("the URL and {variable} both name servers: unset {variable}");
         let ended = said(&[(variable, value)], &release, 64);
-        assert!(ended.stderr.contains(&format!("the URL and {variable} both name servers")), "{ended:?}");
-        said(&[(variable, value), ("LEASEHOLD_URL", server())], &["inspect", "usage:x"], 64);
+        assert!(ended.stderr.contains(&format!("--url: {both}")), "{ended:?}");
+        let variables = [(variable, value), ("LEASEHOLD_URL", server())];
+        let ended = said(&variables, &["inspect", "usage:x"], 64);
+        assert!(ended.stderr.contains(&format!("LEASEHOLD_URL: {both}")), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_variable_for_the_credentials_of_a_url_is_refused() {
+    for (url, variable) in [
+        ("redis://u:hunter2@127.0.0.1:1", "LEASEHOLD_REDIS__USERNAME"),
+        ("redis://:hunter2@127.0.0.1:1", "LEASEHOLD_REDIS__PASSWORD__FILE"),
+        ("redis://:hunter2@127.0.0.1:1", "LEASEHOLD_redis__password"),
+    ] {
+        let ended = said(&[("LEASEHOLD_URL", url), (variable, "hunter2")], &["list"], 64);
+        assert!(ended.stderr.contains(&format!("the URL and {variable} both name a ")), "{ended:?}");
+    }
+    // A URL without them does not say who the user is.
+    let variables = [("LEASEHOLD_URL", server()), ("LEASEHOLD_REDIS__PASSWORD__FILE", "/no/such/file")];
+    assert!(said(&variables, &["list"], 78).stderr.contains("/no/such/file"));
+}
+
+#[test]
+fn a_bad_url_is_told_with_the_form_of_its_scheme() {
+    for (url, expected) in [
+        ("redis-sentinel://h", "add ?sentinelServiceName=name"),
+        ("redis-sentinel://a,b", "?sentinelServiceName=name[&node=host:port]"),
+        ("redis://u:hunter2@h:99999", "redis://***@h:99999: the port must be a number from 1 to 65535"),
+    ] {
+        let ended = said(&[("LEASEHOLD_URL", url)], &["list"], 78);
+        assert!(ended.stderr.contains(expected), "{ended:?}");
+    }
+    let help = said(&[], &["list", "--help"], 0).stdout;
+    assert!(help.contains("redis-sentinel://HOST:PORT?sentinelServiceName=NAME"), "{help}");
+}
+
+#[test]
+fn a_negative_duration_is_told_as_such() {
+    for arguments in [
+        &["run", "x", "--wait", "-1s", "--", "true"][..],
+        &["run", "x", "--ttl", "-1s", "--", "true"],
+        &["run", "x", "--grace", "-1s", "--", "true"],
+        &["run", "x", "--at-least", "-1s", "--", "true"],
+        &["watch", "x", "--interval", "-1s"],
+        &["top", "--interval", "-1s"],
+    ] {
+        let ended = said(&[], arguments, 64);
+        assert!(ended.stderr.contains("not negative"), "{ended:?}");
     }
 }
 

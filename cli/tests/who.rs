@@ -1,6 +1,6 @@
 //! `leasehold who`.
 
-use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer};
+use leasehold_tests::harness::{cluster::RedisCluster, raw_client::RawClient, redis_server::RedisServer};
 
 use crate::program::{Program, cluster, leasehold, server, until_held};
 
@@ -51,7 +51,11 @@ fn an_owner_leads_to_its_process_without_a_lock() {
     }
     let nobody = leasehold(server(), &["who", "--owner", "30c9b6e8:63"]).expect_code(0).stdout;
     assert!(nobody.contains("no connection names this owner"), "{nobody}");
-    leasehold(server(), &["who"]).expect_code(64);
+    assert!(leasehold(server(), &["who"]).expect_code(64).stderr.contains("--owner"));
+    for owner in ["", " ", "c-1 c-2"] {
+        let ended = leasehold(server(), &["who", "--owner", owner]).expect_code(64);
+        assert!(ended.stderr.contains("--owner") && ended.stdout.is_empty(), "{ended:?}");
+    }
     leasehold(server(), &["who", "a", "--owner", "b:1"]).expect_code(64);
 }
 
@@ -74,6 +78,15 @@ fn without_the_right_to_client_list_the_rest_is_shown() {
     let owners = leasehold(&url, &["who", "job", "--json"]).expect_code(0).document();
     assert!(owners["connections_unknown"].as_str().is_some_and(|why| why.contains("NOPERM")), "{owners}");
     assert_eq!(owners["owners"][0]["connections"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_master_that_cannot_be_asked_makes_the_answer_incomplete() {
+    let cluster = RedisCluster::builder().replicas_each(0).start().expect("a cluster");
+    cluster.nodes()[2].kill().expect("killed");
+    let ended = leasehold(&cluster.url(), &["who", "--owner", "30c9b6e8:63"]).expect_code(75);
+    assert!(ended.stdout.starts_with("client 30c9b6e8"), "{ended:?}");
+    assert!(ended.stderr.contains("the list of connections is incomplete: "), "{ended:?}");
 }
 
 #[test]

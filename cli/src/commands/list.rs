@@ -21,7 +21,7 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
         output.result(&line(name, &lock), &document(name, &lock))?;
         left -= 1;
     }
-    check_whole(&admin)?;
+    check_whole(&admin, "the list")?;
     if left == limit && !output.is_json() {
         output.event("empty", &none(&prefix, &list.pattern), json!({}));
     }
@@ -34,13 +34,14 @@ fn none(prefix: &str, pattern: &str) -> String {
     format!("no lock that is held has a name like {name:?}; permits, semaphores and latches are not listed")
 }
 
-/// Some locks could not be seen.
-pub(super) fn check_whole(admin: &RedisAdmin) -> Result<(), Failure> {
+/// Fails if a master could not be asked. `what`: what is incomplete then.
+pub(super) fn check_whole(admin: &RedisAdmin, what: &str) -> Result<(), Failure> {
     if let Some(error) = admin.unreachable().first() {
-        return Err(Failure::new(exit::UNAVAILABLE, format!("the list is incomplete: {error}")));
+        return Err(Failure::new(exit::UNAVAILABLE, format!("{what} is incomplete: {error}")));
     }
     if admin.has_unserved_slots() {
-        let text = "the list is incomplete: some slots of the cluster have no master; see CLUSTER INFO";
+        let text =
+            format!("{what} is incomplete: some slots of the cluster have no master; see CLUSTER INFO");
         return Err(Failure::new(exit::UNAVAILABLE, text));
     }
     Ok(())

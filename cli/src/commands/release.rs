@@ -23,19 +23,21 @@ pub(crate) async fn release(
     output: Output,
 ) -> Result<u8, Failure> {
     check(&release)?;
+    let servers = servers::shown(&configuration.redis);
     let (engine, name) = (servers::engine(configuration).await?, &release.lock.name);
+    let tell = |released, text: &str| tell(output, name, released, &format!("at {servers}: {text}"));
     let (shape, report) = see(&engine, &release.lock).await?;
     if !report.is_free() && !release.yes {
-        if !is_wanted(&report)? {
-            return tell(output, name, false, "nothing was released");
+        if !is_wanted(&report, &servers)? {
+            return tell(false, "type yes in full to release; nothing was released");
         }
         let (_, now) = see(&engine, &release.lock).await?;
         if now.owners() != report.owners() {
-            return tell(output, name, false, "the holders have changed meanwhile: nothing was released");
+            return tell(false, "the holders have changed meanwhile: nothing was released");
         }
     }
     let released = !report.is_free() && force(&engine, name, shape).await?;
-    tell(output, name, released, if released { "released" } else { "the lock is free" })
+    tell(released, if released { "released" } else { "the lock is free" })
 }
 
 async fn see(engine: &Engine, lock: &Lock) -> Result<(Shape, Report), Failure> {
@@ -65,10 +67,10 @@ fn shape_of(look: &Look) -> Result<Shape, Failure> {
 }
 
 /// Says what would happen, and asks.
-fn is_wanted(report: &Report) -> Result<bool, Failure> {
+fn is_wanted(report: &Report, servers: &str) -> Result<bool, Failure> {
     let unusable = |error: io::Error| Failure::new(exit::OUTPUT, format!("cannot ask: {}", words(&error)));
     let mut stderr = io::stderr().lock();
-    write!(stderr, "{report}\n{WARNING}\nRelease it? Type yes: ")
+    write!(stderr, "{report}\n{WARNING}\nRelease it at {servers}? Type yes: ")
         .and_then(|()| stderr.flush())
         .map_err(unusable)?;
     let mut answer = String::new();
@@ -85,7 +87,7 @@ async fn force(engine: &Engine, name: &str, shape: Shape) -> Result<bool, Inspec
 }
 
 fn tell(output: Output, name: &str, released: bool, text: &str) -> Result<u8, Failure> {
-    output.result(&format_args!("{name:?}: {text}"), &json!({ "name": name, "released": released }))?;
+    output.result(&format_args!("{name:?} {text}"), &json!({ "name": name, "released": released }))?;
     Ok(if released { exit::SUCCESS } else { exit::NO })
 }
 

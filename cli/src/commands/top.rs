@@ -48,7 +48,7 @@ async fn look(top: &Top, prefix: &str, configuration: &ConfigFile) -> Result<Fou
             waiters.map(|(listeners, lock)| Waiters { listeners, in_line: lock.in_line }).collect();
         found.add(waiters.into_iter().zip(locks));
     }
-    check_whole(&admin)?;
+    check_whole(&admin, "the list")?;
     Ok(found)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{Until, Watch},
-    duration::{millis, shown},
+    duration::{millis, seconds},
     exit,
     failure::Failure,
     look::look,
@@ -39,10 +39,10 @@ fn tell(output: Output, since: Instant, name: &str, seen: &Seen) -> Result<(), F
     let after = Clock::Boot.now().since(since);
     match seen {
         Ok(report) => {
-            output.result(&format_args!("+{} {report}", shown(after)), &at(report.json(), millis(after)))
+            output.result(&format_args!("+{} {report}", seconds(after)), &at(report.json(), millis(after)))
         }
         Err(error) => {
-            let text = format!("+{} {name:?}: not known: {error}", shown(after));
+            let text = format!("+{} {name:?}: not known: {error}", seconds(after));
             output.result(&text, &at(json!({ "name": name, "error": error }), millis(after)))
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Engine, transport::TransportError};
 use leasehold_redis::{ClientConnection, ConfigFile, RedisAdmin, RedisTransport};
 
+use super::list::check_whole;
 use crate::{
     arguments::Who,
     exit,
@@ -25,9 +26,10 @@ pub(crate) async fn who(who: Who, configuration: ConfigFile, output: Output) -> 
 async fn of_owner(owner: &str, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
     let (transport, timeout) =
         (RedisTransport::new(configuration.redis), configuration.engine.command_timeout());
-    let client = Client::new(owner, connections(&transport, timeout).await?);
+    let Connections { seen, whole } = connections(&transport, timeout).await?;
+    let client = Client::new(owner, seen);
     output.result(&client, &client.json())?;
-    Ok(exit::SUCCESS)
+    whole.map(|()| exit::SUCCESS)
 }
 
 async fn of_lock(name: &str, who: &Who, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
@@ -35,19 +37,26 @@ async fn of_lock(name: &str, who: &Who, configuration: ConfigFile, output: Outpu
         (RedisTransport::new(configuration.redis), configuration.engine.command_timeout());
     let engine = Engine::builder(transport.clone()).config(configuration.engine).build().await?;
     let report = Report::of(look(&engine, name, who.kind).await?);
-    let connections = connections(&transport, timeout).await;
-    let owners = Owners::new(report, connections.map_err(|error| error.to_string()));
+    let (seen, whole) = match connections(&transport, timeout).await {
+        Ok(Connections { seen, whole }) => (Ok(seen), whole),
+        Err(error) => (Err(error.to_string()), Ok(())),
+    };
+    let owners = Owners::new(report, seen);
     output.result(&owners, &owners.json())?;
-    Ok(exit::SUCCESS)
+    whole.map(|()| exit::SUCCESS)
 }
 
 /// Those of all clients.
-async fn connections(
-    transport: &RedisTransport,
-    timeout: Duration,
-) -> Result<Vec<Connection>, TransportError> {
-    let all = RedisAdmin::connect(transport, timeout).await?.clients().await?;
-    Ok(all.into_iter().map(connection).collect())
+struct Connections {
+    seen: Vec<Connection>,
+    /// Whether every master was asked.
+    whole: Result<(), Failure>,
+}
+
+async fn connections(transport: &RedisTransport, timeout: Duration) -> Result<Connections, TransportError> {
+    let admin = RedisAdmin::connect(transport, timeout).await?;
+    let seen = admin.clients().await?.into_iter().map(connection).collect();
+    Ok(Connections { seen, whole: check_whole(&admin, "the list of connections") })
 }
 
 fn connection(seen: ClientConnection) -> Connection {

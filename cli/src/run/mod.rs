@@ -51,7 +51,7 @@ pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> 
     let plan = StopPlan::new(ttl, run.grace).map_err(|text| Failure::new(exit::USAGE, text))?;
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::CANNOT_START, words(&error)))?;
     let engine = tokio::select! {
-        signal = signals.end() => return Ok(exit::of_signal(signal.as_raw())),
+        signal = signals.end() => return Ok(News::new(&run, output).ended_in_wait(signal)),
         engine = servers::engine(configuration) => engine?,
     };
     let code = under_lock(&engine, &run, (ttl, plan), &mut signals, output).await;
@@ -80,7 +80,7 @@ async fn under_lock(
 ) -> Result<u8, Failure> {
     let news = News::new(run, output);
     let held = tokio::select! {
-        signal = signals.end() => return Ok(exit::of_signal(signal.as_raw())),
+        signal = signals.end() => return Ok(news.ended_in_wait(signal)),
         held = Held::acquire(engine, run, ttl) => held?,
     };
     let Some(held) = held else { return Ok(conflict(engine, run, &news).await) };

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use leasehold::{LossReason, ReleaseError};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
     arguments::Run,
-    duration::{millis, shown},
+    duration::{millis, rounded, shown},
+    exit,
     output::Output,
     report::Report,
     run::held::Held,
@@ -82,6 +84,14 @@ impl<'a> News<'a> {
         );
     }
 
+    /// A signal ended the wait for the lock, so the command was not run. Returns the exit code.
+    pub(crate) fn ended_in_wait(&self, signal: Signal) -> u8 {
+        let (name, code) = (signal_name(signal), exit::of_signal(signal.as_raw()));
+        let text = format!("ended by {name} while it waited for {:?}", self.run.name);
+        self.tell("interrupted", &text, json!({ "signal": name, "exit_code": code }));
+        code
+    }
+
     /// How the lock was released.
     pub(crate) fn released(&self, released: &Result<(), ReleaseError>, code: u8) {
         match released {
@@ -93,8 +103,8 @@ impl<'a> News<'a> {
             Err(error) => {
                 let event =
                     if matches!(error, ReleaseError::AlreadyLost(_)) { "lost" } else { "unconfirmed" };
-                let fields = json!({ "error": error.to_string(), "exit_code": code });
-                self.tell(event, &error.to_string(), fields);
+                let text = unreleased(error);
+                self.tell(event, &text, json!({ "error": text, "exit_code": code }));
             }
         }
     }
@@ -110,5 +120,33 @@ impl<'a> News<'a> {
             fields.insert("name".to_owned(), self.run.name.clone().into());
         }
         self.output.event(event, &text, fields);
+    }
+}
+
+fn unreleased(error: &ReleaseError) -> String {
+    let time = if let ReleaseError::Unknown { within, .. } = error { Some(*within) } else { None };
+    rounded(error, time)
+}
+
+fn signal_name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::INT => "SIGINT",
+        Signal::TERM => "SIGTERM",
+        Signal::HUP => "SIGHUP",
+        _ => "SIGQUIT",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::clock::Clock;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_release_that_is_not_confirmed_has_one_decimal() {
+        let (gone_by, within) = (Clock::Boot.now(), Duration::from_nanos(1_797_063_804));
+        let error = ReleaseError::Unknown { gone_by, within, last_error: None };
+        assert!(unreleased(&error).ends_with("free within 1.8s at the latest"), "{}", unreleased(&error));
     }
 }

@@ -4,7 +4,7 @@
 //! unknown parts, and puts the first node last. A test compares both parsers for URLs that both accept.
 
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{ParseError, Url};
 
 use super::{
     Address, RedisConfig, RedisTopology,
@@ -32,7 +32,7 @@ impl RedisConfig {
     /// [`ConfigError`] if the URL is not valid, or its settings contradict each other. The text never contains a
     /// password.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let read = Reading { url, parsed: Url::parse(url).map_err(|_| bad_url(url, SPELLING))? };
+        let read = Reading { url, parsed: Url::parse(url).map_err(|error| unreadable(url, error))? };
         let config = read.config()?;
         if config.username.is_some() && config.password.is_none() {
             return Err(bad_url(url, NO_PASSWORD)); // hidden: it may be a password in the wrong place
@@ -56,7 +56,15 @@ impl Reading<'_> {
         config.password = self.password(self.parsed.password().unwrap_or_default())?;
         config.database = self.database()?;
         self.read_query(&mut config)?;
+        self.check_service_name(&config)?;
         Ok(config)
+    }
+
+    // The check of the configuration names the setting, which a URL spells otherwise.
+    fn check_service_name(&self, config: &RedisConfig) -> Result<(), ConfigError> {
+        let has_name = config.service_name.as_deref().is_some_and(|name| !name.trim().is_empty());
+        let is_missing = config.topology == RedisTopology::Sentinel && !has_name;
+        if is_missing { Err(self.bad(SERVICE_NAME)) } else { Ok(()) }
     }
 
     fn scheme(&self) -> Result<(RedisTopology, bool), ConfigError> {
@@ -76,13 +84,13 @@ impl Reading<'_> {
     fn first_address(&self, topology: RedisTopology) -> Result<Address, ConfigError> {
         let host = self.decoded(self.parsed.host_str().unwrap_or_default())?;
         let address = Address::new(host, self.parsed.port().unwrap_or(topology.default_port()));
-        if address.has_a_host() { Ok(address) } else { Err(self.bad(SPELLING)) }
+        if address.has_a_host() { Ok(address) } else { Err(self.bad(spelling(self.url))) }
     }
 
     fn database(&self) -> Result<u8, ConfigError> {
         match self.parsed.path().trim_start_matches('/') {
             "" => Ok(0),
-            number => number.parse().map_err(|_| self.bad(SPELLING)),
+            number => number.parse().map_err(|_| self.bad(spelling(self.url))),
         }
     }
 
@@ -130,7 +138,28 @@ fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
     ConfigError::new("url", without_credentials(url), remedy)
 }
 
+// The port is shown with the URL if it is a number. Another text may be a password without its @.
+fn unreadable(url: &str, error: ParseError) -> ConfigError {
+    let is_port = error == ParseError::InvalidPort;
+    bad_url(url, if is_port { PORT } else { spelling(url) })
+}
+
+/// How a URL of the same scheme is spelled.
+fn spelling(url: &str) -> &'static str {
+    match url.split_once("://").and_then(|(scheme, _)| scheme.split_once('-')) {
+        Some((_, "sentinel")) => SENTINEL_SPELLING,
+        Some((_, "cluster")) => CLUSTER_SPELLING,
+        _ => SPELLING,
+    }
+}
+
 const SPELLING: &str = "spell it redis://[[username]:password@]host[:port][/database]";
+const SENTINEL_SPELLING: &str = "spell it redis-sentinel://[[username]:password@]host[:port][/database]?sentinelServiceName=name[&node=host:port]...";
+const CLUSTER_SPELLING: &str =
+    "spell it redis-cluster://[[username]:password@]host[:port][?node=host:port[&node=host:port]...]";
+const SERVICE_NAME: &str = "add ?sentinelServiceName=name, as in redis-sentinel://host:port?sentinelServiceName=name&node=host:port; name is that of the master in `sentinel monitor`";
+const PORT: &str =
+    "the port must be a number from 1 to 65535; write host:port, and a password as :password@host:port";
 const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
 const NO_PASSWORD: &str = "the URL has a user but no password; write a password alone as redis://:password@host, with a user as redis://user:password@host";
 const EMPTY_PASSWORD: &str = "sentinelPassword is empty; write the password of the sentinels after the =, or leave sentinelPassword out";
@@ -217,14 +246,22 @@ mod tests {
     #[test]
     fn a_bad_url_is_named_without_its_password() {
         for (url, remedy) in [
-            ("redis://u:hunter2@cache:port", "spell it"),
+            ("redis://u:hunter2@cache:port", "the port must be"),
+            ("redis://u:hunter2@cache:70000", "redis://***@cache:70000: the port must be"),
+            ("redis-cluster://u:hunter2@cache/db/0", "spell it redis-cluster://"),
+            ("redis-sentinel://s1,s2?sentinelServiceName=m", "host[:port][/database]?sentinelServiceName="),
+            ("redis-sentinel://u:hunter2@s1/mymaster", "spell it redis-sentinel://"),
+            (
+                "redis-sentinel://s1?sentinelServiceName=",
+                "redis-sentinel://host:port?sentinelServiceName=name",
+            ),
             ("redis://u:hunter2@cache/db/0", "spell it"),
             ("redis://u:hunter2@cache/999", "spell it"),
             ("redis-ring://u:hunter2@cache", "start it with"),
             ("redis-cluster://u:hunter2@cache/1", "leave it out"),
             ("redis-cluster://u:hunter2@cache?nodes=x", "only node"),
             ("redis-cluster://u:hunter2@cache?node=x:y:z", "node=host:port"),
-            ("redis-sentinel://u:hunter2@cache", "service_name"),
+            ("redis-sentinel://u:hunter2@cache", "add ?sentinelServiceName=name"),
             (
                 "redis-sentinel://cache?sentinelServiceName=m&sentinelPasswort=hunter2",
                 "only sentinelServiceName",
@@ -233,14 +270,14 @@ mod tests {
             ("http://u:hunter2@cache", "start it with"),
             ("u:hunter2@cache", "start it with"),
             ("redis://u:hun@ter2@", "spell it"),
-            ("redis://u:hunter2", "spell it"),
+            ("redis://u:hunter2", "the port must be"),
             ("redis://u:%FFhunter2@h", "UTF-8"),
             ("redis://hunter2@cache", "write a password alone"),
             ("redis-sentinel://s1?sentinelServiceName=m&sentinelPassword=abc@hunter2&bad=1", "only sentinel"),
             ("redis-sentinel://s1?sentinelServiceName=m&sentinelUsername=hunter2", "give the password too"),
-            ("redis://u:p?hunter2@cache", "spell it"),
+            ("redis://u:p?hunter2@cache", "the port must be"),
             ("redis://u:12?hunter2@cache", "leave the query out"),
-            ("redis://u:p#hunter2@cache", "spell it"),
+            ("redis://u:p#hunter2@cache", "the port must be"),
             ("redis://cache/0?hunter2", "leave the query out"),
         ] {
             let error = RedisConfig::from_url(url).unwrap_err();

@@ -16,18 +16,31 @@ pub struct ConfigFileError {
     pub(super) value: Option<Box<str>>,
     pub(super) against: Option<Box<str>>,
     pub(super) remedy: Box<str>,
+    pub(super) is_variable_against_url: bool,
 }
 
 impl ConfigFileError {
     pub(super) fn unreadable(name: &str, error: &io::Error) -> Self {
         let why = words(error);
         let remedy = format!("cannot be read: {why}; correct the path, its rights, or its encoding (UTF-8)");
-        Self { file: name.into(), spot: None, key: None, value: None, against: None, remedy: remedy.into() }
+        Self::without_key(name.into(), remedy.into())
     }
 
     pub(super) fn of_url(error: &ConfigError) -> Self {
         let file = format!("`{}` is {}", error.field, error.value).into();
-        Self { file, spot: None, key: None, value: None, against: None, remedy: error.remedy.into() }
+        Self::without_key(file, error.remedy.into())
+    }
+
+    /// `what`: what both name.
+    pub(super) fn of_variable_against_url(variable: &str, what: &str) -> Self {
+        let both = format!("the URL and {variable} both name {what}");
+        let remedy = format!("unset {variable}, or leave out the URL");
+        Self { is_variable_against_url: true, ..Self::without_key(both.into(), remedy.into()) }
+    }
+
+    pub(super) fn without_key(file: Box<str>, remedy: Box<str>) -> Self {
+        let (spot, key, value, against) = (None, None, None, None);
+        Self { file, spot, key, value, against, remedy, is_variable_against_url: false }
     }
 
     /// Returns the line, from 1. `None`: the file could not be read, or an environment variable gives the value.
@@ -48,6 +61,11 @@ impl ConfigFileError {
     /// Returns what to do.
     pub fn remedy(&self) -> &str {
         &self.remedy
+    }
+
+    /// Whether a URL and an environment variable both name servers, or the database, user or password there.
+    pub fn is_variable_against_url(&self) -> bool {
+        self.is_variable_against_url
     }
 }
 

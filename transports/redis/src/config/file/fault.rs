@@ -79,6 +79,7 @@ impl Fault {
             value,
             against: against.map(Into::into),
             remedy: self.to_string().into(),
+            is_variable_against_url: false,
         }
     }
 }

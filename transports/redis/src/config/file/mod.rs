@@ -132,8 +132,13 @@ impl ConfigFile {
 
     /// The settings of a URL, with the overrides of the environment. The URL is as that of [`RedisConfig::from_url`].
     ///
+    /// No variable overrides what the URL says: `LEASEHOLD_REDIS__ADDRESSES`, `LEASEHOLD_REDIS__TOPOLOGY` and
+    /// `LEASEHOLD_REDIS__SERVICE_NAME` are refused, and so are the variables of a database, a user or a password that
+    /// the URL has.
+    ///
     /// # Errors
-    /// As [`read`](Self::read), with the URL or the variable in place of the file.
+    /// As [`read`](Self::read), with the URL or the variable in place of the file. A variable for what the URL says is
+    /// [told apart](ConfigFileError::is_variable_against_url).
     ///
     /// # Examples
     /// ```no_run
@@ -151,6 +156,7 @@ impl ConfigFile {
 
     fn from_url_in(url: &str, environment: &Environment<'_>) -> Result<Self, ConfigFileError> {
         let redis = RedisConfig::from_url(url).map_err(|error| ConfigFileError::of_url(&error))?;
+        url_settings::refuse_rivals(url, &redis, &overrides::of(environment.all.clone()))?;
         let root = root(SETTINGS, None, url_settings::overrides(&redis), environment);
         let read = root.and_then(|root| Self::of_root(&root));
         read.map_err(|fault| without_file(fault.in_file(url_settings::URL, SETTINGS)))

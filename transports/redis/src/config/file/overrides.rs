@@ -94,6 +94,16 @@ impl Override {
         is_set.then(|| Self { variable: variable.into(), keys, value: value.map(Value::of_variable) })
     }
 
+    /// The variable.
+    pub(super) fn variable(&self) -> &str {
+        &self.variable
+    }
+
+    /// Whether it sets this key of `[redis]`, or a part of it.
+    pub(super) fn is_of_redis(&self, key: &str) -> bool {
+        matches!(&self.keys[..], [section, first, ..] if section == "redis" && first == key)
+    }
+
     /// Puts the value in the place of that of the file.
     ///
     /// # Errors

@@ -178,15 +178,41 @@ fn a_url_alone_gives_the_settings_that_it_has() {
 }
 
 #[test]
-fn variables_win_over_a_url() {
+fn variables_set_what_a_url_does_not_say() {
     let all = [
         ("LEASEHOLD_ENGINE__TTL_MS", "15000"),
         ("LEASEHOLD_REDIS__PASSWORD__FILE", "secret"),
         ("LEASEHOLD_REDIS__DATABASE", "4"),
+        ("LEASEHOLD_REDIS__ADDRESSES", ""),
     ];
-    let read = read_url("redis://:hunter2@a/3", &all).unwrap();
+    let read = read_url("redis://a", &all).unwrap();
     assert_eq!((read.engine.ttl_ms, read.redis.database), (15_000, 4));
     assert!(matches!(read.redis.password, Some(Password::File(path)) if path == Path::new("secret")));
+}
+
+// Otherwise the password of the URL could go to the servers of the variable.
+#[test]
+fn a_variable_for_what_a_url_says_is_refused() {
+    let sentinels = "redis-sentinel://s?sentinelServiceName=m&sentinelUsername=u&sentinelPassword=hunter2";
+    for (url, variable, what) in [
+        ("redis://:hunter2@a", "REDIS__ADDRESSES", "servers"),
+        ("redis://:hunter2@a", "redis__addresses", "servers"),
+        ("redis://a/3", "REDIS__TOPOLOGY", "servers"),
+        ("redis-cluster://a", "REDIS__SERVICE_NAME", "servers"),
+        ("redis://a/0", "REDIS__DATABASE", "a database"),
+        ("redis://u:hunter2@a", "REDIS__USERNAME", "a user"),
+        ("redis://:hunter2@a", "REDIS__PASSWORD", "a password"),
+        ("redis://:hunter2@a", "REDIS__PASSWORD__FILE", "a password"),
+        (sentinels, "REDIS__SENTINEL_USERNAME", "a user of the sentinels"),
+        (sentinels, "REDIS__SENTINEL_PASSWORD__ENV", "a password of the sentinels"),
+    ] {
+        let variable = format!("LEASEHOLD_{variable}");
+        let error = ConfigFile::from_url_in(url, &environment(&[(&variable, "hunter2")])).unwrap_err();
+        let expected =
+            format!("the URL and {variable} both name {what}: unset {variable}, or leave out the URL");
+        assert!(error.to_string() == expected && error.is_variable_against_url(), "{url}: {error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
 }
 
 #[test]
@@ -199,14 +225,14 @@ fn what_is_wrong_beside_a_url_is_named() {
             "LEASEHOLD_TTL_MS: it sets nothing; the variable of `engine.ttl_ms` is",
         ),
         (
-            "redis://a",
-            ("REDIS__TOPOLOGY", "sentinel"),
-            "LEASEHOLD_REDIS__TOPOLOGY: `redis.topology` is \"sentinel\", but `redis.service_name`",
+            "redis-cluster://a",
+            ("REDIS__DATABASE", "3"),
+            "LEASEHOLD_REDIS__DATABASE: `redis.database` is \"3\", but `redis.topology` is \"cluster\"",
         ),
         (
-            "redis://a/3",
-            ("REDIS__TOPOLOGY", "cluster"),
-            "URL: `redis.database` is \"3\", but `redis.topology` is",
+            "redis://a",
+            ("REDIS__NOTICES", "sharded"),
+            "LEASEHOLD_REDIS__NOTICES: `redis.notices` is \"sharded\", but `redis.topology` is \"single\"",
         ),
         ("http://:hunter2@a", ("X", ""), "`url` is http://***@a: start it with redis://"),
         (

@@ -1,9 +1,50 @@
 //! The settings of a URL, as overrides. Pure.
 
+use url::Url;
+
 use super::{
     super::{Password, RedisConfig, RedisTopology},
+    error::ConfigFileError,
     overrides::Override,
 };
+
+/// Refuses a variable for what the URL says. It would win, so a program would go to servers that its URL does not name,
+/// and send them the password of the URL.
+///
+/// # Errors
+/// The first such variable by name.
+pub(super) fn refuse_rivals(
+    url: &str,
+    redis: &RedisConfig,
+    variables: &[Override],
+) -> Result<(), ConfigFileError> {
+    let named = named(url, redis);
+    let what = |variable: &Override| named.iter().find(|(key, _)| variable.is_of_redis(key));
+    match variables.iter().find_map(|variable| Some((variable.variable(), what(variable)?.1))) {
+        Some((variable, what)) => Err(ConfigFileError::of_variable_against_url(variable, what)),
+        None => Ok(()),
+    }
+}
+
+/// The keys that the URL sets, with what they name. A scheme without a service name says that there is none.
+fn named(url: &str, redis: &RedisConfig) -> Vec<(&'static str, &'static str)> {
+    let keys = [
+        (true, "topology", "servers"),
+        (true, "addresses", "servers"),
+        (true, "service_name", "servers"),
+        (has_database(url), "database", "a database"),
+        (redis.username.is_some(), "username", "a user"),
+        (redis.password.is_some(), "password", "a password"),
+        (redis.sentinel_username.is_some(), "sentinel_username", "a user of the sentinels"),
+        (redis.sentinel_password.is_some(), "sentinel_password", "a password of the sentinels"),
+    ];
+    keys.into_iter().filter(|(is_named, ..)| *is_named).map(|(_, key, what)| (key, what)).collect()
+}
+
+// Without a path it is database 0 by default.
+fn has_database(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| !url.path().trim_matches('/').is_empty())
+}
 
 /// The settings that the URL has.
 pub(super) fn overrides(redis: &RedisConfig) -> Vec<Override> {

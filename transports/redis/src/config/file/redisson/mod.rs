@@ -111,6 +111,7 @@ fn refused(
             value,
             against: None,
             remedy: remedy.into(),
+            is_variable_against_url: false,
         };
     };
     let origin = entry.and_then(|entry| origin.entries().get(entry)).unwrap_or(origin);

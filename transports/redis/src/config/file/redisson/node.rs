@@ -134,6 +134,7 @@ impl Node {
             value,
             against: None,
             remedy,
+            is_variable_against_url: false,
         }
     }
 
@@ -316,7 +317,7 @@ fn misplaced(span: Span, remedy: &str) -> Fault {
 }
 
 fn at(spot: (usize, usize), remedy: &str) -> Fault {
-    Fault { file: "".into(), spot: Some(spot), key: None, value: None, against: None, remedy: remedy.into() }
+    Fault { spot: Some(spot), ..Fault::without_key("".into(), remedy.into()) }
 }
 
 const SYNTAX: &str = "correct the YAML: `key: value`, the same indentation for keys of one section, text with `: ` or \
