@@ -68,7 +68,7 @@ fn measure_with(table: &mut Table, size: Size, processors: Processors) {
     }
 }
 
-/// The median of so many pairs.
+/// The median of `times` pairs.
 fn pair_micros(port: u16, threads: Threads, times: usize) -> f64 {
     let pair = Pair::of(&mut RawClient::connect(port).expect("a connection"), "crossings");
     let mut exchange = exchange(port, threads);

@@ -49,8 +49,8 @@ fn an_owner_leads_to_its_process_without_a_lock() {
         let text = leasehold(url, &["who", "--owner", owner]).expect_code(0).stdout;
         assert!(text.contains("leasehold-renewals, open for") && text.contains("leasehold@"), "{text}");
     }
-    let nobody = leasehold(server(), &["who", "--owner", "30c9b6e8:63"]).expect_code(0).stdout;
-    assert!(nobody.contains("no connection names this owner"), "{nobody}");
+    let unknown = leasehold(server(), &["who", "--owner", "30c9b6e8:63"]).expect_code(0).stdout;
+    assert!(unknown.contains("no connection names this owner"), "{unknown}");
     assert!(leasehold(server(), &["who"]).expect_code(64).stderr.contains("--owner"));
     for owner in ["", " ", "c-1 c-2"] {
         let ended = leasehold(server(), &["who", "--owner", owner]).expect_code(64);

@@ -62,7 +62,7 @@ async fn a_runtime_without_an_io_driver_has_its_locks_all_the_same(topology: Top
     runtime.shutdown_background();
 }
 
-// What ends a connection after a refusal must not depend on the runtime that handled the refusal. This one stands still then.
+// The runtime stands still after the refusal.
 #[tokio::test]
 async fn a_connection_that_was_refused_is_replaced_though_the_callers_runtime_stands_still() {
     let server = RedisServer::start().expect("a server");

@@ -22,13 +22,14 @@ use tokio::{
 use super::{stage::Recall, *};
 
 const LONG: Duration = Duration::from_secs(60);
-/// Much longer than the looks of the link, much shorter than a request's time.
-const WHILE: Duration = Duration::from_millis(300);
 
 /// A link whose task has a thread of its own, and a server that answers each request with the number in it.
 struct Ground {
     link: Arc<CommandLink>,
-    _home: Home,
+    home: Home,
+    /// The server's end, and the thread that answers there until the connection ends.
+    server: StdStream,
+    answering: thread::JoinHandle<()>,
 }
 
 /// A runtime that runs on a thread of its own until this is dropped.
@@ -51,7 +52,7 @@ fn callers() -> Runtime {
 fn ground() -> Ground {
     let (home, listener) = (home(), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let address = listener.local_addr().expect("bound");
-    thread::spawn(move || answer(listener.accept().expect("connected").0));
+    let accepting = thread::spawn(move || listener.accept().expect("connected").0);
     let (sender, link) = mpsc::channel();
     home.handle.spawn(async move {
         let socket = TcpStream::connect(address).await.expect("it listens");
@@ -60,7 +61,21 @@ fn ground() -> Ground {
         link.follow_callers();
         sender.send(link).expect("the test waits");
     });
-    Ground { link: link.recv().expect("connected"), _home: home }
+    let server = accepting.join().expect("no panic");
+    let answers = server.try_clone().expect("a socket");
+    let answering = thread::spawn(move || answer(answers));
+    Ground { link: link.recv().expect("connected"), home, server, answering }
+}
+
+/// Blocks the only worker of this runtime, as user code may, until the result is dropped.
+fn block(callers: &Runtime) -> mpsc::Sender<()> {
+    let ((begins, begun), (ends, end)) = (mpsc::channel(), mpsc::channel());
+    callers.spawn(async move {
+        begins.send(()).expect("the test waits");
+        end.recv()
+    });
+    begun.recv().expect("it runs");
+    ends
 }
 
 /// Of "*2", "$1", "A", "$n", "n" the last line is the reply.
@@ -140,17 +155,11 @@ fn replies_are_handled_on_the_thread_of_the_callers() {
 fn the_link_reads_replies_that_a_blocked_runtime_does_not() {
     let (ground, callers) = (ground(), callers());
     ground.lead_to(&callers);
-    let (begun, blocks) = mpsc::channel();
-    let (ends, end) = mpsc::channel::<()>();
-    callers.spawn(async move {
-        begun.send(()).expect("the test waits");
-        let _ = end.recv(); // user code that blocks the only worker
-    });
-    blocks.recv().expect("it runs");
+    let blocked = block(&callers);
     let reply = call(&ground.link, 7);
-    assert_eq!(reply.blocking_recv().expect("a reply"), thread_of(&ground._home));
+    assert_eq!(reply.blocking_recv().expect("a reply"), thread_of(&ground.home));
     assert!(!ground.follows(), "the link serves it");
-    drop(ends);
+    drop(blocked);
     until(|| ground.lead_again(&callers), "it follows again after its rest");
 }
 
@@ -174,14 +183,11 @@ fn thread_of(home: &Home) -> thread::ThreadId {
 fn requests_that_wait_to_be_written_are_written_by_the_link_if_the_runtime_is_blocked() {
     let (ground, callers) = (ground(), callers());
     ground.lead_to(&callers);
-    let (ends, end) = mpsc::channel::<()>();
-    callers.spawn(async move { end.recv() });
-    thread::sleep(Duration::from_millis(20)); // it blocks
+    let _blocked = block(&callers);
     // The first is written by this thread. The others wait for a task.
     let replies: Vec<_> = (0..20).map(|turn| call(&ground.link, turn)).collect();
     let answered = replies.into_iter().filter_map(|reply| reply.blocking_recv().ok());
     assert_eq!(answered.count(), 20);
-    drop(ends);
 }
 
 // No reply can lie unread: the server has nothing to answer.
@@ -190,7 +196,7 @@ fn a_request_that_a_blocked_runtime_was_to_write_is_written_by_the_link() {
     let (ground, callers) = (ground(), callers());
     for _ in 0..5 {
         until(|| ground.lead_again(&callers), "it follows");
-        // After many at once, the next is a task's to write. Nobody reads before all are begun.
+        // After many at once, the next is a task's to write. No reply is read before all are begun.
         let link = ground.link.clone();
         let many = callers.spawn(async move {
             for reply in (0..20).map(|turn| call(&link, turn)).collect::<Vec<_>>() {
@@ -198,17 +204,10 @@ fn a_request_that_a_blocked_runtime_was_to_write_is_written_by_the_link() {
             }
         });
         callers.block_on(many).expect("no panic");
-        let (ends, end) = mpsc::channel::<()>();
-        let (begun, blocks) = mpsc::channel();
-        callers.spawn(async move {
-            begun.send(()).expect("the test waits");
-            end.recv()
-        });
-        blocks.recv().expect("it runs");
+        let _blocked = block(&callers);
         call(&ground.link, 7).blocking_recv().expect("a reply");
         let why = ground.link.follow.as_ref().expect("a TCP connection").last_recall();
         assert_eq!(why, Some(Recall::Late), "not because the calls are few");
-        drop(ends);
     }
 }
 
@@ -249,8 +248,7 @@ fn calls_of_several_runtimes_in_turn_keep_it_at_home() {
 fn a_connection_that_does_not_follow_stays() {
     let (ground, callers) = (ground(), callers());
     ground.link.follow.as_ref().expect("a TCP connection").forbid();
-    callers.block_on(async { calls(&ground.link, 200).await });
-    thread::sleep(WHILE);
+    callers.block_on(async { calls(&ground.link, 1_000).await });
     assert!(!ground.follows());
 }
 
@@ -258,15 +256,11 @@ fn a_connection_that_does_not_follow_stays() {
 fn the_end_of_a_link_that_follows_closes_its_connection_also_if_the_runtime_is_blocked() {
     let (ground, callers) = (ground(), callers());
     ground.lead_to(&callers);
-    let (ends, end) = mpsc::channel::<()>();
-    callers.spawn(async move { end.recv() });
-    thread::sleep(Duration::from_millis(20)); // it blocks
-    let waiting = call(&ground.link, 1);
+    let _blocked = block(&callers);
     ground.link.kill();
-    drop(waiting.blocking_recv()); // answered or lost
+    until(|| ground.answering.is_finished(), "the server has read the end of the connection");
     let late = ground.link.begin_lost();
     assert!(late.contains("connection lost"), "{late}");
-    drop(ends);
 }
 
 impl CommandLink {
@@ -283,31 +277,14 @@ impl CommandLink {
 
 #[test]
 fn a_server_that_closes_the_connection_is_noticed_wherever_it_is_served() {
-    let (home, listener) = (home(), TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let address = listener.local_addr().expect("bound");
-    let server = thread::spawn(move || {
-        let server = listener.accept().expect("connected").0;
-        let kept = server.try_clone().expect("a socket");
-        thread::spawn(move || answer(server));
-        kept
-    });
-    let (sender, link) = mpsc::channel();
-    home.handle.spawn(async move {
-        let socket = TcpStream::connect(address).await.expect("it listens");
-        let link = Arc::new(CommandLink::over_tcp(socket, Clock::Boot).expect("a socket"));
-        number(link.ask("A", &[Arg::Number(0)], LONG).await);
-        link.follow_callers();
-        sender.send(link).expect("the test waits");
-    });
-    let ground = Ground { link: link.recv().expect("connected"), _home: home };
-    let callers = callers();
+    let (ground, callers) = (ground(), callers());
     ground.lead_to(&callers);
-    server.join().expect("no panic").shutdown(std::net::Shutdown::Both).expect("open");
+    ground.server.shutdown(std::net::Shutdown::Both).expect("open");
     callers.block_on(ground.link.ended());
     assert!(ground.link.begin_lost().contains("closed"), "{}", ground.link.begin_lost());
 }
 
-/// Callers of two runtimes and of no runtime at all, blocked workers, and recalls all the time: each call gets its own reply.
+/// Callers of three runtimes whose workers are blocked at times, so that the connection is recalled again and again.
 #[test]
 fn each_request_gets_its_own_reply_while_the_connection_moves() {
     let (ground, done) = (ground(), Arc::new(AtomicUsize::new(0)));

@@ -18,7 +18,7 @@ pub(super) struct Stage<R> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Now<R> {
-    /// The task of the link serves the connection, whoever calls.
+    /// The task of the link serves the connection, and calls are not counted.
     Stays,
     /// The task of the link serves the connection. So many calls in a row came from this runtime since this moment.
     Counts { from: Option<R>, calls: u64, since: Instant },
