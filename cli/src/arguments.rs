@@ -20,7 +20,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     servers: Servers,
 
-    /// Prints JSON, one document a line: results to stdout, events and errors to stderr.
+    /// Prints JSON, one document a line: results to stdout, events and errors to stderr. `completions`, `man`, `--help` and
+    /// `--version` print text in any case.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -68,8 +69,8 @@ pub(crate) enum Command {
 /// Runs a command while it holds a lock.
 ///
 /// The exit code is that of the command. If the lease is lost, or nearly, the command gets SIGTERM, and SIGKILL
-/// before the lease's deadline; the exit code is then 79. SIGINT, SIGTERM and SIGHUP are passed on to the command,
-/// and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token)
+/// before the lease's deadline; the exit code is then 79. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are
+/// passed on to the command, and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token)
 /// and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
 #[derive(Args)]
 pub(crate) struct Run {
@@ -111,7 +112,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) count: Option<u32>,
 
-    /// `--kind permits`: the number of permits, set if the semaphore does not exist.
+    /// `--kind permits`: the number of permits, set if it was never set. Otherwise it is ignored, with a warning if it
+    /// differs.
     #[arg(long, value_name = "PERMITS", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub(crate) limit: Option<u32>,
 

@@ -2,7 +2,7 @@
 
 use leasehold::{AcquireError, BuildError, CountError, InspectError, transport::TransportError};
 
-use crate::{duration::rounded, exit};
+use crate::exit;
 
 /// One sentence says what is wrong and what to do. It never has a secret in it.
 #[derive(Debug)]
@@ -30,8 +30,7 @@ impl From<BuildError> for Failure {
             BuildError::Invalid(_) => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         };
-        let time = if let BuildError::Unavailable { after, .. } = &error { Some(*after) } else { None };
-        Self::new(code, rounded(&error, time))
+        Self::new(code, error.to_string())
     }
 }
 
@@ -55,8 +54,7 @@ impl From<AcquireError> for Failure {
             AcquireError::Unsupported { .. } => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         };
-        let time = if let AcquireError::Unavailable { after, .. } = &error { Some(*after) } else { None };
-        Self::new(code, rounded(&error, time))
+        Self::new(code, error.to_string())
     }
 }
 
@@ -68,28 +66,6 @@ impl From<CountError> for Failure {
             CountError::Unsupported { .. } => exit::CONFIG,
             _ => exit::UNAVAILABLE,
         };
-        let time = if let CountError::Unavailable { after, .. } = &error { Some(*after) } else { None };
-        Self::new(code, rounded(&error, time))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use leasehold::transport::ErrorKind;
-
-    use super::*;
-
-    #[test]
-    fn times_are_shown_with_one_decimal() {
-        let after = Duration::from_nanos(1_797_063_804);
-        let last_error = TransportError::without_effect(ErrorKind::Unreachable, None, "no route");
-        let built = BuildError::Unavailable { after, last_error: last_error.clone() };
-        let acquired = AcquireError::Unavailable { after, last_error: Some(last_error.clone()) };
-        let counted = CountError::Unavailable { after, last_error: Some(last_error) };
-        for failure in [Failure::from(built), acquired.into(), counted.into()] {
-            assert!(failure.text.contains(" 1.8s: ") && failure.code == exit::UNAVAILABLE, "{failure:?}");
-        }
+        Self::new(code, error.to_string())
     }
 }

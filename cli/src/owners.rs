@@ -201,9 +201,9 @@ mod tests {
         let owners = Owners::new(report(&["c-1:7"], &["c-10:1"]), Ok(all.to_vec()));
         let found: Vec<_> = owners.owners.iter().map(|owner| owner.connections.len()).collect();
         assert_eq!(found, [1, 1]);
-        let text = "\"job\": fair\n  held by c-1:7, 9.0s left\n    \
-                    from c:1 to s:6379, leasehold-calls, open for 60.0s\n  in line c-10:1\n    \
-                    from c:1 to s:6379, leasehold-calls, open for 60.0s";
+        let text = "\"job\": fair\n  held by c-1:7, 9s left\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60s\n  in line c-10:1\n    \
+                    from c:1 to s:6379, leasehold-calls, open for 60s";
         assert_eq!(owners.to_string(), text);
     }
 
@@ -211,7 +211,7 @@ mod tests {
     fn the_label_of_the_process_is_told() {
         let all = vec![connection("leasehold-calls:c-1:orders@web:7")];
         let owners = Owners::new(report(&["c-1:7"], &[]), Ok(all));
-        assert!(owners.to_string().ends_with("leasehold-calls, open for 60.0s, orders@web:7"), "{owners}");
+        assert!(owners.to_string().ends_with("leasehold-calls, open for 60s, orders@web:7"), "{owners}");
         assert_eq!(owners.json()["owners"][0]["connections"][0]["label"], json!("orders@web:7"));
         assert_eq!(connection("leasehold-calls:c-1").json()["label"], Value::Null);
     }
@@ -221,7 +221,7 @@ mod tests {
         let all = ["leasehold-calls:c-1:orders@web:7", "leasehold-calls:c-10", ""].map(connection);
         for owner in ["c-1:7", "c-1:7:write", "c-1"] {
             let client = Client::new(owner, all.to_vec());
-            let text = "client c-1\n  from c:1 to s:6379, leasehold-calls, open for 60.0s, orders@web:7";
+            let text = "client c-1\n  from c:1 to s:6379, leasehold-calls, open for 60s, orders@web:7";
             assert_eq!(client.to_string(), text);
             assert_eq!(client.json()["connections"][0]["label"], json!("orders@web:7"));
         }

@@ -200,7 +200,7 @@ mod tests {
         let permits = Some((2, 1));
         let report =
             Report { kind: "permits", mode: "permits", remaining, holders, line, permits, ..report() };
-        assert_eq!(report.to_string(), "\"printer\": permits, 2 available, 1 held, 3.0s left of the last");
+        assert_eq!(report.to_string(), "\"printer\": permits, 2 available, 1 held, 3s left of the last");
         assert_eq!(report.json()["available"], 2);
         let number = Report { mode: "free", permits: Some((3, 0)), ..report };
         assert!(number.to_string().starts_with("\"printer\": the number 3: permits, none"), "{number}");

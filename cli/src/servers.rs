@@ -1,12 +1,15 @@
 //! The configuration, and an engine or a transport for it.
 
-use std::{env, path::Path};
+use std::{env, path::Path, time::Duration};
 
-use leasehold::Engine;
+use leasehold::{BuildError, Engine, clock::Clock};
 use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig, RedisTransport};
+use serde_json::json;
 
 use crate::{
-    credentials, exit,
+    credentials,
+    duration::{millis, shown as shown_time},
+    exit,
     failure::Failure,
     output::Output,
     place::{self, Named, Place},
@@ -18,7 +21,7 @@ use crate::{
 /// No place is named, or the configuration cannot be used.
 pub(crate) fn configuration(options: Named, output: Output) -> Result<ConfigFile, Failure> {
     if options.url.as_deref().is_some_and(credentials::has_password) {
-        output.event("warning", &VISIBLE, serde_json::json!({ "warning": VISIBLE }));
+        output.event("warning", &VISIBLE, json!({ "warning": VISIBLE }));
     }
     let source = if options.url.is_some() { "--url" } else { "LEASEHOLD_URL" };
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
@@ -67,14 +70,52 @@ fn refused(error: ConfigFileError) -> Failure {
     Failure::new(exit::CONFIG, error.to_string())
 }
 
-/// Builds an engine, which waits for its servers for `unavailable_after_ms`.
+/// Builds an engine, which waits for its servers for `unavailable_after_ms`. A line tells of a wait that takes long.
 ///
 /// # Errors
 /// No server was ready in time, or refuses.
-pub(crate) async fn engine(configuration: ConfigFile) -> Result<Engine, Failure> {
-    let transport = RedisTransport::new(configuration.redis);
-    Ok(Engine::builder(transport).config(configuration.engine).build().await?)
+///
+/// # Cancel safety
+/// Dropping the future ends the wait and what it has started.
+pub(crate) async fn engine(configuration: ConfigFile, output: Output) -> Result<Engine, Failure> {
+    Ok(engine_and_transport(configuration, output).await?.0)
 }
+
+/// The same, with the transport of the engine, for what only an administrator asks.
+///
+/// # Errors
+/// No server was ready in time, or refuses.
+pub(crate) async fn engine_and_transport(
+    configuration: ConfigFile,
+    output: Output,
+) -> Result<(Engine, RedisTransport), Failure> {
+    let (servers, patience) = (shown(&configuration.redis), configuration.engine.unavailable_after());
+    let transport = RedisTransport::new(configuration.redis);
+    let built = Engine::builder(transport.clone()).config(configuration.engine).build();
+    let tell = || tell_wait(&servers, patience, output);
+    Ok((telling_of_a_wait(built, tell).await?, transport))
+}
+
+async fn telling_of_a_wait(
+    built: impl Future<Output = Result<Engine, BuildError>>,
+    tell: impl FnOnce(),
+) -> Result<Engine, BuildError> {
+    tokio::pin!(built);
+    tokio::select! {
+        biased;
+        engine = &mut built => return engine,
+        () = Clock::Boot.sleep_until(Clock::Boot.now() + UNTIL_TOLD) => tell(),
+    }
+    built.await
+}
+
+fn tell_wait(servers: &str, patience: Duration, output: Output) {
+    let text = format!("no answer yet from {servers}; waiting for at most {}", shown_time(patience));
+    output.event("waiting", &text, json!({ "servers": servers, "patience_ms": millis(patience) }));
+}
+
+/// How long a start may take without a word.
+const UNTIL_TOLD: Duration = Duration::from_millis(1_500);
 
 const VISIBLE: &str = "the password in --url is visible to every user of this machine, as `ps` shows; \
                        set LEASEHOLD_URL, or give --config FILE";

@@ -1,14 +1,8 @@
 //! `leasehold inspect`.
 
-use leasehold_tests::harness::raw_client::RawClient;
 use rustix::process::Signal;
 
-use crate::program::{Program, cluster, leasehold, server, until, until_held};
-
-fn client() -> RawClient {
-    let port = server().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
-    RawClient::connect(port).expect("a connection")
-}
+use crate::program::{Program, client, cluster, leasehold, server, until, until_held};
 
 #[test]
 fn a_free_lock_is_free_in_text_and_in_json() {

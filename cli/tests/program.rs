@@ -11,6 +11,7 @@ use std::{
 use leasehold_tests::harness::{
     cluster::RedisCluster,
     polling::{found_within, holds_within},
+    raw_client::RawClient,
     redis_server::RedisServer,
     shared::Shared,
 };
@@ -165,6 +166,12 @@ pub(crate) fn server() -> &'static str {
     static SERVER: Shared<RedisServer> = Shared::new();
     static URL: OnceLock<String> = OnceLock::new();
     URL.get_or_init(|| SERVER.get(|| RedisServer::start().expect("a server")).url())
+}
+
+/// A plain client of that server.
+pub(crate) fn client() -> RawClient {
+    let port = server().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+    RawClient::connect(port).expect("a connection")
 }
 
 /// The cluster of all tests, three masters without replicas.

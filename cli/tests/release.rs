@@ -21,9 +21,9 @@ fn a_lock_of_another_process_is_released_and_told() {
 fn a_free_lock_is_told_with_a_code_of_its_own() {
     let ended =
         leasehold(server(), &["release", "release:free", "--force", "--yes", "--json"]).expect_code(1);
-    assert_eq!(ended.document()["released"], false);
-    let text = leasehold(server(), &["release", "release:free", "--force", "--yes"]).expect_code(1).stdout;
     let at = server().trim_start_matches("redis://");
+    assert_eq!((&ended.document()["released"], &ended.document()["servers"]), (&false.into(), &at.into()));
+    let text = leasehold(server(), &["release", "release:free", "--force", "--yes"]).expect_code(1).stdout;
     assert_eq!(text, format!("\"release:free\" at {at}: the lock is free\n"));
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::program::{Program, cluster, leasehold, server, until_held};
+use crate::program::{Program, client, cluster, leasehold, server, until_held};
 
 /// A command that runs until it is told to end, and says so.
 const UNTIL_TERM: &[&str] =
@@ -124,6 +124,27 @@ fn every_kind_is_held_and_released_on_one_server_and_on_a_cluster() {
             assert_eq!(after["mode"], "free", "{place}: {kind}");
         }
     }
+}
+
+#[test]
+fn a_hash_that_is_no_lock_is_not_waited_for() {
+    client().command(&["HSET", "run:hash", "f", "v"]).expect("a reply");
+    for options in [&[][..], &["--wait", "60s"], &["--wait", "0"], &["--once"], &["--kind", "fair"]] {
+        let ended = leasehold(server(), &run("run:hash", options, &["echo", "ran"])).expect_code(65);
+        assert!(ended.stderr.contains("a hash that is no lock") && ended.stdout.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_differs_from_the_number_of_permits_is_told() {
+    let permits = |limit| ["--kind", "permits", "--limit", limit];
+    for limit in ["2", "2"] {
+        let ended = leasehold(server(), &run("run:limit", &permits(limit), &["true"])).expect_code(0);
+        assert!(ended.stderr.is_empty(), "{ended:?}");
+    }
+    let ended = leasehold(server(), &run("run:limit", &permits("5"), &["true"])).expect_code(0);
+    let text = "leasehold: the semaphore \"run:limit\" has 2 permits; --limit 5 is ignored\n";
+    assert_eq!(ended.stderr, text);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::{
     process_name,
     routing::topology::{Node, NodeId, Topology},
     shared_threads::{SharedThreads, ThreadsOfEngine},
+    shown_time::ShownTime,
     transport::{Capabilities, ErrorKind, Kinds, ServerTime, TransportError},
 };
 
@@ -253,8 +254,7 @@ impl Core {
         match node.map(|node| (node, node.uptime(now))) {
             Some((_, Some(uptime))) if uptime >= grace => Ok(()),
             Some((node, uptime)) => {
-                let why =
-                    format!("{} is up for {uptime:?}, less than restart_grace = {grace:?}", node.address);
+                let why = too_young(node, uptime, grace);
                 Err(TransportError::without_effect(ErrorKind::NotReady, Some(node.id), why))
             }
             None => {
@@ -290,6 +290,14 @@ impl Core {
     /// time, and it costs no random number generator.
     pub(crate) fn jitter(&self) -> u64 {
         self.ids.load(Ordering::Relaxed).wrapping_mul(0x9E37_79B9) >> 16 & 0xFF
+    }
+}
+
+fn too_young(node: &Node, uptime: Option<Duration>, grace: Duration) -> String {
+    let (address, grace) = (&node.address, ShownTime(grace));
+    match uptime.map(ShownTime) {
+        Some(uptime) => format!("{address} is up for {uptime}, less than restart_grace = {grace}"),
+        None => format!("{address} did not say how long it is up, so not at least restart_grace = {grace}"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::{error::Error, fmt, time::Duration};
 
 use crate::{
     error::Invalid,
+    shown_time::ShownTime,
     transport::{ErrorKind, TransportError},
 };
 
@@ -101,9 +102,9 @@ impl fmt::Display for CountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::TimedOut { waited } => write!(f, "waited {waited:?} in vain"),
+            Self::TimedOut { waited } => write!(f, "waited {} in vain", ShownTime(*waited)),
             Self::Unavailable { after, last_error } => {
-                write!(f, "no definite answer for {after:?}")?;
+                write!(f, "no definite answer for {}", ShownTime(*after))?;
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
             }
             Self::Unknown { last_error } => {

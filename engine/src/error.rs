@@ -5,6 +5,7 @@ use std::{error::Error, fmt, time::Duration};
 use crate::{
     clock::Instant,
     lease::state::LossReason,
+    shown_time::ShownTime,
     transport::{ErrorKind, Kinds, TransportError},
 };
 
@@ -284,12 +285,14 @@ impl fmt::Display for AcquireError {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::TimedOut { waited } => {
-                write!(f, "the lock is held by another caller; waited {waited:?}")
+                write!(f, "the lock is held by another caller; waited {}", ShownTime(*waited))
             }
             Self::Unavailable { after, last_error: Some(last_error) } => {
-                write!(f, "no definite answer for {after:?}: {last_error}")
+                write!(f, "no definite answer for {}: {last_error}", ShownTime(*after))
             }
-            Self::Unavailable { after, last_error: None } => write!(f, "no definite answer for {after:?}"),
+            Self::Unavailable { after, last_error: None } => {
+                write!(f, "no definite answer for {}", ShownTime(*after))
+            }
             Self::Refused(last_error) => last_error.fmt(f),
             Self::Lost(reason) => {
                 write!(f, "this scope lost the lock ({reason}) and still keeps a lease of it; drop it first")
@@ -321,7 +324,8 @@ impl fmt::Display for ReleaseError {
                     true => f.write_str("the release was not confirmed; the lock is free by now")?,
                     false => write!(
                         f,
-                        "the release was not confirmed; the lock is free within {within:?} at the latest"
+                        "the release was not confirmed; the lock is free within {} at the latest",
+                        ShownTime(*within)
                     )?,
                 }
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))
@@ -335,7 +339,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Unavailable { after, last_error } => {
-                write!(f, "no server was ready within {after:?}: {last_error}")
+                write!(f, "no server was ready within {}: {last_error}", ShownTime(*after))
             }
             Self::Refused(last_error) => last_error.fmt(f),
             Self::Threads(why) => write!(f, "the engine's threads could not be started: {why}"),

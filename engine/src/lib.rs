@@ -56,6 +56,7 @@ pub mod routing;
 mod runtime_end;
 mod serialized;
 mod shared_threads;
+mod shown_time;
 mod span;
 mod supervisor;
 mod system_clock;

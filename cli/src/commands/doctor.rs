@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(crate) async fn doctor(doctor: Doctor, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
-    let engine = servers::engine(configuration).await?;
+    let engine = servers::engine(configuration, output).await?;
     let report = engine.audit().await;
     output.result(&text(&report), &document(&report))?;
     Ok(if fails(report.worst(), doctor.fail_on) { exit::NO } else { exit::SUCCESS })

@@ -11,7 +11,7 @@ pub(crate) async fn inspect(
     configuration: ConfigFile,
     output: Output,
 ) -> Result<u8, Failure> {
-    let engine = servers::engine(configuration).await?;
+    let engine = servers::engine(configuration, output).await?;
     let report = Report::of(look(&engine, &inspect.lock.name, inspect.lock.kind).await?);
     output.result(&report, &report.json())?;
     Ok(exit::SUCCESS)

@@ -24,8 +24,8 @@ pub(crate) async fn release(
 ) -> Result<u8, Failure> {
     check(&release)?;
     let servers = servers::shown(&configuration.redis);
-    let (engine, name) = (servers::engine(configuration).await?, &release.lock.name);
-    let tell = |released, text: &str| tell(output, name, released, &format!("at {servers}: {text}"));
+    let (engine, name) = (servers::engine(configuration, output).await?, &release.lock.name);
+    let tell = |released, text: &str| tell(output, (name, &servers), released, text);
     let (shape, report) = see(&engine, &release.lock).await?;
     if !report.is_free() && !release.yes {
         if !is_wanted(&report, &servers)? {
@@ -86,8 +86,9 @@ async fn force(engine: &Engine, name: &str, shape: Shape) -> Result<bool, Inspec
     }
 }
 
-fn tell(output: Output, name: &str, released: bool, text: &str) -> Result<u8, Failure> {
-    output.result(&format_args!("{name:?} {text}"), &json!({ "name": name, "released": released }))?;
+fn tell(output: Output, (name, servers): (&str, &str), released: bool, text: &str) -> Result<u8, Failure> {
+    let document = json!({ "name": name, "servers": servers, "released": released });
+    output.result(&format_args!("{name:?} at {servers}: {text}"), &document)?;
     Ok(if released { exit::SUCCESS } else { exit::NO })
 }
 

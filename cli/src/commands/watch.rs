@@ -19,7 +19,7 @@ use crate::{
 type Seen = Result<Report, String>;
 
 pub(crate) async fn watch(watch: Watch, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
-    let engine = servers::engine(configuration).await?;
+    let engine = servers::engine(configuration, output).await?;
     let (since, mut before) = (Clock::Boot.now(), None::<Seen>);
     loop {
         let looked = look(&engine, &watch.lock.name, watch.lock.kind).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Engine, transport::TransportError};
+use leasehold::transport::TransportError;
 use leasehold_redis::{ClientConnection, ConfigFile, RedisAdmin, RedisTransport};
 
 use super::list::check_whole;
@@ -14,6 +14,7 @@ use crate::{
     output::Output,
     owners::{Client, Connection, Owners},
     report::Report,
+    servers,
 };
 
 pub(crate) async fn who(who: Who, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
@@ -33,9 +34,8 @@ async fn of_owner(owner: &str, configuration: ConfigFile, output: Output) -> Res
 }
 
 async fn of_lock(name: &str, who: &Who, configuration: ConfigFile, output: Output) -> Result<u8, Failure> {
-    let (transport, timeout) =
-        (RedisTransport::new(configuration.redis), configuration.engine.command_timeout());
-    let engine = Engine::builder(transport.clone()).config(configuration.engine).build().await?;
+    let timeout = configuration.engine.command_timeout();
+    let (engine, transport) = servers::engine_and_transport(configuration, output).await?;
     let report = Report::of(look(&engine, name, who.kind).await?);
     let (seen, whole) = match connections(&transport, timeout).await {
         Ok(Connections { seen, whole }) => (Ok(seen), whole),

@@ -2,9 +2,12 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use leasehold::{AcquireError, Engine, Lease, LeaseState, Lock, LossReason, Permit, Permits, ReleaseError};
+use leasehold::{
+    AcquireError, Engine, Lease, LeaseState, Lock, LossReason, Permit, Permits, PermitsDescription,
+    ReleaseError,
+};
 
-use crate::{arguments::Run, exit, failure::Failure, kind::Acquired};
+use crate::{arguments::Run, exit, failure::Failure, kind::Acquired, run::news::News};
 
 /// A lease of any kind.
 pub(crate) enum Held {
@@ -20,10 +23,19 @@ impl Held {
     ///
     /// # Cancel safety
     /// Dropping the future gives back what was granted meanwhile.
-    pub(crate) async fn acquire(engine: &Engine, run: &Run, ttl: Duration) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn acquire(
+        engine: &Engine,
+        run: &Run,
+        ttl: Duration,
+        news: &News<'_>,
+    ) -> Result<Option<Self>, Failure> {
         let wait = if run.once { Some(Duration::ZERO) } else { run.wait };
         match run.kind {
-            Acquired::Permits => permits(engine.permits(&run.name).ttl(ttl), run, wait).await,
+            Acquired::Permits => {
+                let semaphore = engine.permits(&run.name).ttl(ttl);
+                must_exist(&semaphore, run, news).await?;
+                permits(semaphore, run, wait).await
+            }
             Acquired::Exclusive => lease(engine.lock(&run.name), ttl, wait).await,
             Acquired::Fenced => lease(engine.fenced_lock(&run.name), ttl, wait).await,
             Acquired::Fair => lease(engine.fair_lock(&run.name), ttl, wait).await,
@@ -81,7 +93,6 @@ async fn lease(lock: Lock, ttl: Duration, wait: Option<Duration>) -> Result<Opti
 }
 
 async fn permits(permits: Permits, run: &Run, wait: Option<Duration>) -> Result<Option<Held>, Failure> {
-    must_exist(&permits, run).await?;
     let count = run.count.unwrap_or(1);
     let granted = match wait {
         Some(Duration::ZERO) => permits.try_acquire(count).await?,
@@ -92,9 +103,11 @@ async fn permits(permits: Permits, run: &Run, wait: Option<Duration>) -> Result<
 }
 
 // Without a number there are no permits, and every caller would wait in vain.
-async fn must_exist(permits: &Permits, run: &Run) -> Result<(), Failure> {
+async fn must_exist(permits: &Permits, run: &Run, news: &News<'_>) -> Result<(), Failure> {
     if let Some(limit) = run.limit {
-        permits.try_set_total(limit).await?;
+        if !permits.try_set_total(limit).await? {
+            news.limit(limit, total(&permits.describe().await?));
+        }
         return Ok(());
     }
     let seen = permits.describe().await?;
@@ -103,6 +116,10 @@ async fn must_exist(permits: &Permits, run: &Run) -> Result<(), Failure> {
         return Err(Failure::new(exit::USAGE, text));
     }
     Ok(())
+}
+
+fn total(seen: &PermitsDescription) -> i128 {
+    i128::from(seen.available) + i128::from(seen.held)
 }
 
 /// `None`: the wait is over, and the lock was held.

@@ -52,7 +52,7 @@ pub(crate) async fn run(run: Run, configuration: ConfigFile, output: Output) -> 
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::CANNOT_START, words(&error)))?;
     let engine = tokio::select! {
         signal = signals.end() => return Ok(News::new(&run, output).ended_in_wait(signal)),
-        engine = servers::engine(configuration) => engine?,
+        engine = servers::engine(configuration, output) => engine?,
     };
     let code = under_lock(&engine, &run, (ttl, plan), &mut signals, output).await;
     engine.shutdown(SHUTDOWN).await;
@@ -81,10 +81,11 @@ async fn under_lock(
     let news = News::new(run, output);
     let held = tokio::select! {
         signal = signals.end() => return Ok(news.ended_in_wait(signal)),
-        held = Held::acquire(engine, run, ttl) => held?,
+        failure = found_no_lock(engine, run) => return Err(failure),
+        held = Held::acquire(engine, run, ttl, &news) => held?,
     };
-    let Some(held) = held else { return Ok(conflict(engine, run, &news).await) };
-    news.granted(&held);
+    let Some(held) = held else { return conflict(engine, run, &news).await };
+    news.granted(held.remaining(), held.token());
     let since = Clock::Boot.now();
     let ended = work(run, &held, plan, signals, &news).await;
     if let Ok(Ended { was_stopped: false, .. }) = ended {
@@ -97,12 +98,28 @@ async fn under_lock(
     ended.map(|_| code)
 }
 
-async fn conflict(engine: &Engine, run: &Run, news: &News<'_>) -> u8 {
+/// Ends if the key holds a hash that is no lock: that looks as if it was held, and the wait would be in vain.
+async fn found_no_lock(engine: &Engine, run: &Run) -> Failure {
+    Clock::Boot.sleep_until(Clock::Boot.now() + UNTIL_LOOK).await;
+    match look_at_lock(engine, run).await {
+        Err(failure) if failure.code == exit::NO_LOCK => failure,
+        _ => std::future::pending().await,
+    }
+}
+
+async fn look_at_lock(engine: &Engine, run: &Run) -> Result<Report, Failure> {
     let kind = if run.kind == Acquired::Permits { Inspected::Permits } else { Inspected::Auto };
-    let report = look(engine, &run.name, kind).await.ok().map(Report::of);
+    Ok(Report::of(look(engine, &run.name, kind).await?))
+}
+
+async fn conflict(engine: &Engine, run: &Run, news: &News<'_>) -> Result<u8, Failure> {
+    let report = match look_at_lock(engine, run).await {
+        Err(failure) if failure.code == exit::NO_LOCK => return Err(failure),
+        report => report.ok(),
+    };
     let code = if run.once { exit::SUCCESS } else { run.conflict_exit_code };
     news.conflict(report.as_ref(), code);
-    code
+    Ok(code)
 }
 
 async fn work(
@@ -160,5 +177,7 @@ fn is_lost(released: &Result<(), ReleaseError>) -> bool {
     matches!(released, Err(ReleaseError::AlreadyLost(_)))
 }
 
+/// How long a wait may take before the program looks at what holds the lock.
+const UNTIL_LOOK: Duration = Duration::from_millis(500);
 /// Time for releases that were not confirmed at once.
 const SHUTDOWN: Duration = Duration::from_secs(2);

@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::Run,
-    duration::{millis, rounded, shown},
+    duration::{millis, shown},
     exit,
     output::Output,
     report::Report,
-    run::held::Held,
 };
 
 /// The events of one run.
@@ -26,11 +25,9 @@ impl<'a> News<'a> {
         Self { run, output }
     }
 
-    pub(crate) fn granted(&self, held: &Held) {
-        let left = held.remaining();
+    pub(crate) fn granted(&self, left: Duration, token: Option<i64>) {
         let text = format!("{:?} is held, renewed until the command ends", self.run.name);
-        let fields =
-            json!({ "kind": self.run.kind.as_str(), "token": held.token(), "remaining_ms": millis(left) });
+        let fields = json!({ "kind": self.run.kind.as_str(), "token": token, "remaining_ms": millis(left) });
         self.aside("granted", &text, fields);
     }
 
@@ -47,6 +44,15 @@ impl<'a> News<'a> {
             self.aside("conflict", &text, fields)
         } else {
             self.tell("conflict", &text, fields)
+        }
+    }
+
+    /// The number of permits was set before, to `total`.
+    pub(crate) fn limit(&self, limit: u32, total: i128) {
+        if i128::from(limit) != total {
+            let text =
+                format!("the semaphore {:?} has {total} permits; --limit {limit} is ignored", self.run.name);
+            self.tell("warning", &text, json!({ "warning": text }));
         }
     }
 
@@ -103,7 +109,7 @@ impl<'a> News<'a> {
             Err(error) => {
                 let event =
                     if matches!(error, ReleaseError::AlreadyLost(_)) { "lost" } else { "unconfirmed" };
-                let text = unreleased(error);
+                let text = error.to_string();
                 self.tell(event, &text, json!({ "error": text, "exit_code": code }));
             }
         }
@@ -123,30 +129,11 @@ impl<'a> News<'a> {
     }
 }
 
-fn unreleased(error: &ReleaseError) -> String {
-    let time = if let ReleaseError::Unknown { within, .. } = error { Some(*within) } else { None };
-    rounded(error, time)
-}
-
 fn signal_name(signal: Signal) -> &'static str {
     match signal {
         Signal::INT => "SIGINT",
         Signal::TERM => "SIGTERM",
         Signal::HUP => "SIGHUP",
         _ => "SIGQUIT",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use leasehold::clock::Clock;
-
-    use super::*;
-
-    #[test]
-    fn the_time_of_a_release_that_is_not_confirmed_has_one_decimal() {
-        let (gone_by, within) = (Clock::Boot.now(), Duration::from_nanos(1_797_063_804));
-        let error = ReleaseError::Unknown { gone_by, within, last_error: None };
-        assert!(unreleased(&error).ends_with("free within 1.8s at the latest"), "{}", unreleased(&error));
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     fn a_grace_of_more_than_a_third_of_the_ttl_is_refused() {
         assert!(StopPlan::new(TTL, Some(Duration::from_secs(10))).is_ok());
         let refused = StopPlan::new(TTL, Some(Duration::from_secs(11))).expect_err("refused");
-        assert_eq!(refused, "--grace = 11.0s: must be at most 10.0s, a third of the ttl; raise --ttl");
+        assert_eq!(refused, "--grace = 11s: must be at most 10s, a third of the ttl; raise --ttl");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     inner::Inner,
     lease::state,
+    shown_time::ShownTime,
     transport::{AuditContext, AuditLevel, Finding},
 };
 
@@ -93,7 +94,7 @@ fn not_connected(inner: &Inner) -> Finding {
 }
 
 fn not_in_time(patience: Duration) -> Finding {
-    let found = format!("the servers did not answer within {patience:?}");
+    let found = format!("the servers did not answer within {}", ShownTime(patience));
     Finding::new(AuditLevel::Error, "connection", found, "look at the servers' load and at the network")
 }
 
