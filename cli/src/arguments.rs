@@ -70,9 +70,10 @@ pub(crate) enum Command {
 ///
 /// The exit code is that of the command. If the lease is lost, or nearly, the command gets SIGTERM, and SIGKILL
 /// before the lease's deadline; the exit code is then 79. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are
-/// passed on to the command, and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token)
-/// and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
+/// passed on to the command, and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token;
+/// permits have none) and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
 #[derive(Args)]
+#[command(after_help = "Exit codes: see `leasehold --help`.")]
 pub(crate) struct Run {
     /// The name of the lock, without the name_prefix of the configuration.
     pub(crate) name: String,
@@ -214,8 +215,8 @@ pub(crate) struct Man {
 
 /// Lists the locks that are held, by a scan of every master.
 ///
-/// A lock is a hash in which each field names an owner, as Leasehold and Redisson write it. Permits, semaphores and
-/// latches are not listed. The list is not of one moment: a lock that is taken or released during the scan may be
+/// A lock is a hash in which each field names an owner, a UUID and a number, as Leasehold and Redisson write it. Permits,
+/// semaphores and latches are not listed. The list is not of one moment: a lock that is taken or released during the scan may be
 /// missing.
 #[derive(Args)]
 pub(crate) struct List {
@@ -317,7 +318,7 @@ Exit codes:
    64  the arguments cannot be used
    65  the key holds a value that is no lock
    74  the output cannot be written
-   75  no server answered in time; the command can be repeated
+   75  no server answered in time; the command can be repeated. list, top, who: incomplete, a master could not be asked
    76  the answer of a server makes no sense
    77  a server refuses the user: a wrong password, or a missing right
    78  the configuration cannot be used

@@ -1,7 +1,7 @@
 //! What the servers keep under a name.
 
 use leasehold::{
-    Description, Engine, InspectError, LockMode, PermitsDescription,
+    Description, Engine, Holder, InspectError, LockMode, PermitsDescription,
     transport::{ErrorKind, TransportError},
 };
 
@@ -29,10 +29,24 @@ pub(crate) enum Shape {
 pub(crate) async fn look(engine: &Engine, name: &str, kind: Inspected) -> Result<Look, InspectError> {
     let look = look_at(engine, name, kind).await?;
     let Look::Lock(_, seen) = &look else { return Ok(look) };
-    match seen.holders.iter().find(|holder| !is_owner(&holder.owner)) {
-        Some(other) => Err(no_lock(&other.owner)),
+    match seen.holders.iter().find_map(fault) {
+        Some(fault) => Err(no_lock(name, &fault)),
         None => Ok(look),
     }
+}
+
+/// Why this is no hold of a lock of the kind that was asked for.
+fn fault(holder: &Holder) -> Option<String> {
+    let field = &holder.owner;
+    if field == MODE {
+        return Some("a read/write lock; leave out --kind, or give --kind read-write".to_owned());
+    }
+    if !is_owner(field) {
+        return Some(format!("a hash that is no lock, its field {field:?} names no owner; use another name"));
+    }
+    let is_counted = holder.hold_count > 0;
+    let fault = || format!("a hash that is no lock, its field {field:?} has no count; use another name");
+    (!is_counted).then(fault)
 }
 
 /// Whether a field of a hash names an owner: a client and a number, of a write hold with `:write` behind it. A release by
@@ -43,9 +57,8 @@ fn is_owner(field: &str) -> bool {
     owner.is_some_and(|(client, number)| !client.is_empty() && is_number(number))
 }
 
-fn no_lock(field: &str) -> InspectError {
-    let detail =
-        format!("the key holds a hash that is no lock, its field {field:?} names no owner; use another name");
+fn no_lock(name: &str, fault: &str) -> InspectError {
+    let detail = format!("the key of {name:?} holds {fault}");
     InspectError::Transport(TransportError::without_effect(ErrorKind::WrongType, None, detail))
 }
 

@@ -55,10 +55,20 @@ fn tell_usage(error: &clap::Error) -> u8 {
             .map_or_else(|failure: Failure| failure.code, |()| exit::SUCCESS);
     }
     match is_json_asked_for() {
-        true => Output::new(true).failure(&Failure::new(exit::USAGE, text.trim_end())),
+        true => Output::new(true).failure(&Failure::new(exit::USAGE, in_one_line(&text))),
         false => eprintln!("{}", text.trim_end()),
     }
     exit::USAGE
+}
+
+/// What is wrong, without the usage and the word `error:`, which JSON has in fields of its own.
+fn in_one_line(text: &str) -> String {
+    let is_about_it = |paragraph: &&str| {
+        !["Usage:", "For more information"].iter().any(|start| paragraph.trim().starts_with(start))
+    };
+    let paragraphs = text.trim_start_matches("error: ").split("\n\n").filter(is_about_it);
+    let lines = paragraphs.map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Whether `run` has arguments that are probably its command, without a `--` before it.

@@ -110,7 +110,7 @@ async fn telling_of_a_wait(
 }
 
 fn tell_wait(servers: &str, patience: Duration, output: Output) {
-    let text = format!("no answer yet from {servers}; waiting for at most {}", shown_time(patience));
+    let text = format!("not connected yet to {servers}; waiting for at most {}", shown_time(patience));
     output.event("waiting", &text, json!({ "servers": servers, "patience_ms": millis(patience) }));
 }
 

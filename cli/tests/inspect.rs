@@ -71,6 +71,23 @@ fn a_hash_whose_fields_are_no_owners_is_no_lock() {
 }
 
 #[test]
+fn an_owner_without_a_count_is_no_owner() {
+    client().command(&["HSET", "inspect:count", "30c9b6e8:63", "x"]).expect("a reply");
+    for command in [&["inspect", "inspect:count"][..], &["release", "inspect:count", "--force", "--yes"]] {
+        let ended = leasehold(server(), command).expect_code(65);
+        let text = "the key of \"inspect:count\" holds a hash that is no lock, its field \"30c9b6e8:63\" has no count";
+        assert!(ended.stderr.contains(text), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_read_write_lock_is_no_exclusive_one() {
+    client().command(&["HSET", "inspect:read", "mode", "read", "30c9b6e8:63", "1"]).expect("a reply");
+    let ended = leasehold(server(), &["inspect", "inspect:read", "--kind", "exclusive"]).expect_code(65);
+    assert!(ended.stderr.contains("a read/write lock; leave out --kind"), "{ended:?}");
+}
+
+#[test]
 fn each_reader_is_shown() {
     let command = ["run", "inspect:readers", "--kind", "read", "--", "sleep", "600"];
     let readers = [Program::start(server(), &command), Program::start(server(), &command)];

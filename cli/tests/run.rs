@@ -136,6 +136,35 @@ fn a_hash_that_is_no_lock_is_not_waited_for() {
 }
 
 #[test]
+fn a_wait_of_the_configuration_ends_as_one_of_the_command_line() {
+    let _holder = Program::start(server(), &run("run:configured", &[], &["sleep", "600"]));
+    until_held(server(), "run:configured");
+    let ended = |name, wait_ms, kind| {
+        let variables = [("LEASEHOLD_URL", server()), ("LEASEHOLD_ENGINE__WAIT_MS", wait_ms)];
+        let options = ["--kind", kind, "--conflict-exit-code", "9", "--json"];
+        Program::start_with(&variables, &run(name, &options, &["echo", "ran"])).end()
+    };
+    for (wait_ms, kind) in [("0", "exclusive"), ("200", "exclusive"), ("200", "fair")] {
+        let conflict = ended("run:configured", wait_ms, kind).expect_code(9).event("conflict");
+        assert_eq!(conflict["lock"]["holders"][0]["count"], 1, "{conflict}");
+    }
+    client().command(&["HSET", "run:hash:2", "f", "v"]).expect("a reply");
+    ended("run:hash:2", "200", "exclusive").expect_code(65);
+}
+
+#[test]
+fn more_permits_than_there_are_is_an_error() {
+    let permits = |options: &[&'static str]| [&["--kind", "permits"], options].concat();
+    let refused = |options: &[&'static str]| {
+        leasehold(server(), &run("run:count", &permits(options), &["true"])).expect_code(64).stderr
+    };
+    let text = refused(&["--limit", "1", "--count", "2"]);
+    assert_eq!(text, "leasehold: the semaphore \"run:count\" has 1 permit, and --count is 2; take fewer\n");
+    assert!(refused(&["--count", "2", "--once"]).contains("--count is 2"));
+    leasehold(server(), &run("run:count", &permits(&["--count", "1"]), &["true"])).expect_code(0);
+}
+
+#[test]
 fn a_limit_that_differs_from_the_number_of_permits_is_told() {
     let permits = |limit| ["--kind", "permits", "--limit", limit];
     for limit in ["2", "2"] {

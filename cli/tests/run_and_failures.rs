@@ -13,7 +13,7 @@ use leasehold_tests::harness::{polling::holds_within, redis_server::RedisServer,
 
 use rustix::process::Signal;
 
-use crate::program::{PATIENCE, Program, leasehold, server, until_held};
+use crate::program::{PATIENCE, Program, leasehold, server, until, until_held};
 
 /// Ignores SIGTERM, as a child of it does, and writes the time in ms every 20 ms.
 fn stubborn(beats: &Path) -> String {
@@ -132,6 +132,22 @@ fn a_guard_ends_a_command_that_was_just_being_started() {
     guard.stdin.take().expect("a pipe").write_all(b"1000\n").expect("told");
     assert_eq!(command.wait().expect("ended").signal(), Some(Signal::TERM.as_raw()));
     assert!(guard.wait().expect("ended").success());
+}
+
+#[test]
+fn a_server_that_goes_away_during_a_wait_is_told() {
+    let mut server = RedisServer::start().expect("a server");
+    let url = server.url();
+    let arguments = ["run", "job", "--kind", "fair", "--json", "--", "sleep", "600"];
+    let patient = [("LEASEHOLD_URL", &*url), ("LEASEHOLD_ENGINE__UNAVAILABLE_AFTER_MS", "600000")];
+    let _holder = Program::start(&url, &arguments);
+    until_held(&url, "job");
+    let waiter = Program::start_with(&patient, &arguments);
+    until(&url, "job", |report| report["line"].as_array().is_some_and(|line| line.len() == 1));
+    server.kill().expect("killed");
+    waiter.until_event("unanswered");
+    waiter.signal(Signal::TERM);
+    assert_eq!(waiter.end().expect_code(143).event("interrupted")["signal"], "SIGTERM");
 }
 
 #[test]

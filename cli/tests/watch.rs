@@ -3,7 +3,7 @@
 use leasehold_tests::harness::redis_server::RedisServer;
 use rustix::process::Signal;
 
-use crate::program::{Program, leasehold, server, until_held};
+use crate::program::{Program, client, leasehold, server, until_held};
 
 #[test]
 fn each_change_is_printed_once() {
@@ -31,6 +31,16 @@ fn it_ends_when_the_lock_is_free_if_asked_to() {
     holder.signal(Signal::TERM);
     let shown = watch.end().expect_code(0).stdout;
     assert!(shown.starts_with("+0.") && shown.ends_with("\"watch:until\": free\n"), "{shown}");
+}
+
+#[test]
+fn what_is_no_lock_is_not_watched() {
+    client().command(&["SET", "watch:text", "abc"]).expect("a reply");
+    client().command(&["HSET", "watch:hash", "f", "v"]).expect("a reply");
+    for name in ["watch:text", "watch:hash"] {
+        let ended = leasehold(server(), &["watch", name, "--until", "free"]).expect_code(65);
+        assert!(ended.stdout.is_empty(), "{ended:?}");
+    }
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub struct EngineConfig {
     /// The longest time that one command may stay unanswered. A command of a lease whose ttl is less than six times
     /// this has a sixth of the ttl. Default 1,000 ms. At most `unavailable_after_ms`.
     pub command_timeout_ms: u64,
-    /// For how long after its start a server grants no lock, so that leases of its former life have run out.
+    /// How long a server must have been up before this engine acquires locks on it, so that leases from before its restart
+    /// have expired. Redisson's clients do not follow it.
     /// Recommended: the longest ttl of all clients. An acquire with a longer ttl is then refused. Default: not set, which
     /// is off, as 0. A [`Quorum`](crate::Quorum) refuses an engine in which it is not set. 0 then says that the server
     /// forgets nothing at a restart: an append-only file with `appendfsync always`.

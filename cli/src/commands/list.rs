@@ -31,7 +31,9 @@ pub(crate) async fn list(list: List, configuration: ConfigFile, output: Output) 
 /// What people read in place of an empty list. The prefix is shown, because it may be the reason.
 fn none(prefix: &str, pattern: &str) -> String {
     let name = format!("{prefix}{pattern}");
-    format!("no lock that is held has a name like {name:?}; permits, semaphores and latches are not listed")
+    format!(
+        "no lock that is held has a name like {name:?}; not listed are permits, semaphores, latches, and hashes whose fields are no UUID and number"
+    )
 }
 
 /// Fails if a master could not be asked. `what`: what is incomplete then.

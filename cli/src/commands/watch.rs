@@ -23,7 +23,7 @@ pub(crate) async fn watch(watch: Watch, configuration: ConfigFile, output: Outpu
     let (since, mut before) = (Clock::Boot.now(), None::<Seen>);
     loop {
         let looked = look(&engine, &watch.lock.name, watch.lock.kind).await;
-        let seen = looked.map(Report::of).map_err(|error| error.to_string());
+        let seen = seen(looked.map(Report::of).map_err(Failure::from))?;
         if is_news(before.as_ref(), &seen) {
             tell(output, since, &watch.lock.name, &seen)?;
         }
@@ -32,6 +32,15 @@ pub(crate) async fn watch(watch: Watch, configuration: ConfigFile, output: Outpu
         }
         before = Some(seen);
         tokio::time::sleep(watch.interval).await;
+    }
+}
+
+// What another look would not change ends the command.
+fn seen(looked: Result<Report, Failure>) -> Result<Seen, Failure> {
+    match looked {
+        Ok(report) => Ok(Ok(report)),
+        Err(failure) if [exit::UNAVAILABLE, exit::PROTOCOL].contains(&failure.code) => Ok(Err(failure.text)),
+        Err(failure) => Err(failure),
     }
 }
 

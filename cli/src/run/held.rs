@@ -7,7 +7,7 @@ use leasehold::{
     ReleaseError,
 };
 
-use crate::{arguments::Run, exit, failure::Failure, kind::Acquired, run::news::News};
+use crate::{arguments::Run, exit, failure::Failure, kind::Acquired, output::counted, run::news::News};
 
 /// A lease of any kind.
 pub(crate) enum Held {
@@ -33,7 +33,7 @@ impl Held {
         match run.kind {
             Acquired::Permits => {
                 let semaphore = engine.permits(&run.name).ttl(ttl);
-                must_exist(&semaphore, run, news).await?;
+                must_suffice(&semaphore, run, news).await?;
                 permits(semaphore, run, wait).await
             }
             Acquired::Exclusive => lease(engine.lock(&run.name), ttl, wait).await,
@@ -87,7 +87,7 @@ async fn lease(lock: Lock, ttl: Duration, wait: Option<Duration>) -> Result<Opti
     let granted = match wait {
         Some(Duration::ZERO) => lock.try_acquire().await?,
         Some(wait) => in_time(lock.wait(wait).acquire().await)?,
-        None => Some(lock.acquire().await?),
+        None => in_time(lock.acquire().await)?,
     };
     Ok(granted.map(Held::Lease))
 }
@@ -97,29 +97,37 @@ async fn permits(permits: Permits, run: &Run, wait: Option<Duration>) -> Result<
     let granted = match wait {
         Some(Duration::ZERO) => permits.try_acquire(count).await?,
         Some(wait) => in_time(permits.wait(wait).acquire(count).await)?,
-        None => Some(permits.acquire(count).await?),
+        None => in_time(permits.acquire(count).await)?,
     };
     Ok(granted.map(Held::Permit))
 }
 
-// Without a number there are no permits, and every caller would wait in vain.
-async fn must_exist(permits: &Permits, run: &Run, news: &News<'_>) -> Result<(), Failure> {
-    if let Some(limit) = run.limit {
-        if !permits.try_set_total(limit).await? {
-            news.limit(limit, total(&permits.describe().await?));
-        }
-        return Ok(());
+// A caller that wants more permits than there are would wait in vain.
+async fn must_suffice(permits: &Permits, run: &Run, news: &News<'_>) -> Result<(), Failure> {
+    let was_set = match run.limit {
+        Some(limit) => permits.try_set_total(limit).await?,
+        None => false,
+    };
+    let total = total(&permits.describe().await?);
+    if let (Some(limit), false) = (run.limit, was_set) {
+        news.limit(limit, total);
     }
-    let seen = permits.describe().await?;
-    if seen.available == 0 && seen.held == 0 {
-        let text = format!("the semaphore {:?} has no permits; give their number with --limit", run.name);
-        return Err(Failure::new(exit::USAGE, text));
+    let count = run.count.unwrap_or(1);
+    match total {
+        0 => Err(format!("the semaphore {:?} has no permits; give their number with --limit", run.name)),
+        _ if u64::from(count) > total => Err(format!(
+            "the semaphore {:?} has {}, and --count is {count}; take fewer",
+            run.name,
+            counted(total, "permit")
+        )),
+        _ => Ok(()),
     }
-    Ok(())
+    .map_err(|text| Failure::new(exit::USAGE, text))
 }
 
-fn total(seen: &PermitsDescription) -> i128 {
-    i128::from(seen.available) + i128::from(seen.held)
+// `available` is negative while more are held than a smaller total allows. The sum is the total.
+fn total(seen: &PermitsDescription) -> u64 {
+    u64::try_from(i128::from(seen.available) + i128::from(seen.held)).unwrap_or(0)
 }
 
 /// `None`: the wait is over, and the lock was held.

@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     arguments::Run,
-    duration::millis,
+    duration::{millis, shown},
     exit,
     failure::Failure,
     kind::{Acquired, Inspected},
@@ -81,7 +81,7 @@ async fn under_lock(
     let news = News::new(run, output);
     let held = tokio::select! {
         signal = signals.end() => return Ok(news.ended_in_wait(signal)),
-        failure = found_no_lock(engine, run) => return Err(failure),
+        failure = found_no_lock(engine, run, &news) => return Err(failure),
         held = Held::acquire(engine, run, ttl, &news) => held?,
     };
     let Some(held) = held else { return conflict(engine, run, &news).await };
@@ -98,12 +98,22 @@ async fn under_lock(
     ended.map(|_| code)
 }
 
-/// Ends if the key holds a hash that is no lock: that looks as if it was held, and the wait would be in vain.
-async fn found_no_lock(engine: &Engine, run: &Run) -> Failure {
-    Clock::Boot.sleep_until(Clock::Boot.now() + UNTIL_LOOK).await;
-    match look_at_lock(engine, run).await {
-        Err(failure) if failure.code == exit::NO_LOCK => failure,
-        _ => std::future::pending().await,
+/// Looks at the lock from time to time while the program waits for it. Ends if the key holds a hash that is no lock: that
+/// looks as if it was held, and the wait would be in vain. Tells if the server stops answering.
+async fn found_no_lock(engine: &Engine, run: &Run, news: &News<'_>) -> Failure {
+    let (mut pause, mut answers) = (UNTIL_LOOK, true);
+    loop {
+        Clock::Boot.sleep_until(Clock::Boot.now() + pause).await;
+        match look_at_lock(engine, run).await {
+            Ok(_) => answers = true,
+            Err(failure) if failure.code == exit::NO_LOCK => return failure,
+            Err(failure) if answers => {
+                answers = false;
+                news.unanswered(&failure.text);
+            }
+            Err(_told_before) => {}
+        }
+        pause = BETWEEN_LOOKS;
     }
 }
 
@@ -113,9 +123,10 @@ async fn look_at_lock(engine: &Engine, run: &Run) -> Result<Report, Failure> {
 }
 
 async fn conflict(engine: &Engine, run: &Run, news: &News<'_>) -> Result<u8, Failure> {
-    let report = match look_at_lock(engine, run).await {
-        Err(failure) if failure.code == exit::NO_LOCK => return Err(failure),
-        report => report.ok(),
+    let report = match tokio::time::timeout(LOOK_MAX, look_at_lock(engine, run)).await {
+        Ok(Err(failure)) if failure.code == exit::NO_LOCK => return Err(failure),
+        Ok(report) => report.map_err(|failure| failure.text),
+        Err(_elapsed) => Err(format!("no answer within {}", shown(LOOK_MAX))),
     };
     let code = if run.once { exit::SUCCESS } else { run.conflict_exit_code };
     news.conflict(report.as_ref(), code);
@@ -179,5 +190,8 @@ fn is_lost(released: &Result<(), ReleaseError>) -> bool {
 
 /// How long a wait may take before the program looks at what holds the lock.
 const UNTIL_LOOK: Duration = Duration::from_millis(500);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
+/// How long the program tries to say who holds the lock after a wait in vain.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Time for releases that were not confirmed at once.
 const SHUTDOWN: Duration = Duration::from_secs(2);

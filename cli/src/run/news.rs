@@ -10,7 +10,8 @@ use crate::{
     arguments::Run,
     duration::{millis, shown},
     exit,
-    output::Output,
+    kind::Acquired,
+    output::{Output, counted},
     report::Report,
 };
 
@@ -31,14 +32,26 @@ impl<'a> News<'a> {
         self.aside("granted", &text, fields);
     }
 
-    /// The lock was not acquired. `report`: who holds it, if that could be seen.
-    pub(crate) fn conflict(&self, report: Option<&Report>, code: u8) {
-        let name = &self.run.name;
-        let text = match report.filter(|report| !report.is_free()) {
-            Some(report) => format!("not run, the lock was not acquired: {report}"),
-            None => format!("not run, the lock was not acquired: {name:?} was held"),
+    /// While the program waits, the server does not answer.
+    pub(crate) fn unanswered(&self, error: &str) {
+        let text = format!("still waiting for {:?}: {error}", self.run.name);
+        self.tell("unanswered", &text, json!({ "error": error }));
+    }
+
+    /// The lock was not acquired. `report`: who holds it, or why that is not known.
+    pub(crate) fn conflict(&self, report: Result<&Report, &String>, code: u8) {
+        let what = match self.run.kind {
+            Acquired::Permits => "the permits were not acquired",
+            _ => "the lock was not acquired",
         };
-        let fields = json!({ "exit_code": code, "lock": report.map(Report::json) });
+        let why = match report {
+            Ok(report) if !report.is_free() => report.to_string(),
+            Ok(report) => format!("{:?} was held", report.name),
+            Err(error) => format!("{:?} was held; who holds it is not known: {error}", self.run.name),
+        };
+        let text = format!("not run, {what}: {why}");
+        let fields =
+            json!({ "exit_code": code, "lock": report.ok().map(Report::json), "error": report.err() });
         // A job that another host runs is the usual case, and no problem.
         if self.run.once {
             self.aside("conflict", &text, fields)
@@ -48,10 +61,13 @@ impl<'a> News<'a> {
     }
 
     /// The number of permits was set before, to `total`.
-    pub(crate) fn limit(&self, limit: u32, total: i128) {
-        if i128::from(limit) != total {
-            let text =
-                format!("the semaphore {:?} has {total} permits; --limit {limit} is ignored", self.run.name);
+    pub(crate) fn limit(&self, limit: u32, total: u64) {
+        if u64::from(limit) != total {
+            let text = format!(
+                "the semaphore {:?} has {}; --limit {limit} is ignored",
+                self.run.name,
+                counted(total, "permit")
+            );
             self.tell("warning", &text, json!({ "warning": text }));
         }
     }

@@ -223,7 +223,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets for how long after its start a server grants no lock, so that leases of its former life have run out.
+    /// Sets how long a server must have been up before this engine acquires locks on it, so that leases from before its
+    /// restart have expired. Redisson's clients do not follow it. An acquire with a longer ttl is refused.
     /// Default: not set, which is off, as zero. Recommended: the longest ttl of all clients of the server. A
     /// [`Quorum`](crate::Quorum) refuses an engine in which it is not set.
     pub fn restart_grace(mut self, time: Duration) -> Self {

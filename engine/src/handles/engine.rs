@@ -32,8 +32,8 @@ use crate::{
 
 /// A distributed lock engine. The engine acquires locks, renews the leases that it holds, and reports every lease that
 /// it loses.
-///
-/// A clone is a cheap handle of the same engine. The engine has two threads of its own, or
+/// A clone is a cheap handle of the same engine. The engine has two threads of its own (with a
+/// [`Recorder`](crate::Recorder) a third, and the log lines of all engines of a process have one more), or
 /// [shares](crate::EngineBuilder::threads_of) those of another engine, or has its calls
 /// [on your runtime](crate::EngineBuilder::calls_on_current_runtime). The threads live while a handle
 /// of the engine lives: an `Engine`, a [`Lock`], a [`Lease`](crate::Lease) or a [`ReentryScope`]. After the last handle
@@ -408,7 +408,9 @@ impl Engine {
         ReentryScope::new(self.handle.clone(), ScopeId::new(self.inner().next_id()))
     }
 
-    /// Returns a stream of all losses of this engine from now on. The stream keeps no engine alive.
+    /// Returns a stream of the losses of this engine from now on. A reader that falls behind by more than 131,072 losses, or
+    /// by 64 MiB of names, gets [`LossEvent::Missed`](crate::LossEvent::Missed) with the number that it missed. The stream
+    /// keeps no engine alive.
     ///
     /// # Examples
     /// ```

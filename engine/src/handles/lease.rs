@@ -170,9 +170,9 @@ impl Lease {
         if self.core.is_live() { self.core.deadline() - now } else { Duration::ZERO }
     }
 
-    /// Waits until the lease is lost, and returns the reason. The future completes at the lease's deadline at the
-    /// latest, plus or minus two ticks of 50 ms. It never completes if the lease is released before. The future owns
-    /// what it needs.
+    /// Waits until the lease is lost, and returns the reason. If no renewal is confirmed, the future completes at most
+    /// 100 ms after the deadline. It completes earlier if the server says that the lock is not held, or at a shutdown. It
+    /// never completes if the lease is released before. The future owns what it needs.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -198,9 +198,11 @@ impl Lease {
         async move { core.lost().await }
     }
 
-    /// A number that is higher than the number of every earlier holder of this lock. Store it beside the data, and
-    /// refuse a write with a smaller number: the lock avoids work that is done twice, the token protects the data. The
-    /// [guide](crate::guide::fencing) shows how.
+    /// A number that is higher than that of every earlier holder of this lock, as long as the server's clock does not step
+    /// back, and no failover moves the lock to a server whose clock is behind. The tokens of a
+    /// [`fenced_lock`](crate::Engine::fenced_lock) rise even then. Readers that share a lock may share a number. Store the
+    /// number beside the data, and refuse a write with a smaller number: the lock avoids work that is done twice, the token
+    /// protects the data. The [guide](crate::guide::fencing) shows how.
     ///
     /// # Examples
     /// ```
@@ -322,10 +324,10 @@ impl Lease {
 
     /// Releases the lock. From this call on the lease is not held, whatever the server answers. `Ok`: the lock was held
     /// to the end.
-    ///
-    /// If a caller of this engine waits for the same [exclusive lock](crate::Engine::lock), it may get the lock without a
-    /// command ([`hand_offs_max`](crate::EngineConfig::hand_offs_max)). Then `Ok` says that the deadline had not passed;
-    /// the server was not asked.
+    /// If a caller of this engine waits for the same [exclusive lock](crate::Engine::lock), or for the same
+    /// [fenced lock](crate::Engine::fenced_lock) in the mode `hybrid` (the default), it may get the lock without a command
+    /// ([`hand_offs_max`](crate::EngineConfig::hand_offs_max)). Then `Ok` says that the deadline had not passed; the server
+    /// was not asked.
     ///
     /// # Errors
     /// [`ReleaseError::AlreadyLost`]: the lease was lost before, so another owner may have held the lock meanwhile.

@@ -30,10 +30,12 @@ use crate::{
 
 /// A handle of a lock, and how it is acquired. The handle is the builder: each method returns a changed handle. A
 /// handle can be used many times, also by several tasks at once. [`Engine::lock`](crate::Engine::lock),
-/// [`Engine::fenced_lock`](crate::Engine::fenced_lock) and [`Engine::spin_lock`](crate::Engine::spin_lock) make it.
+/// [`Engine::fenced_lock`](crate::Engine::fenced_lock), [`Engine::spin_lock`](crate::Engine::spin_lock) and
+/// [`Engine::fair_lock`](crate::Engine::fair_lock) make it, and so do `read()` and `write()` of a
+/// [`RwLock`](crate::RwLock).
 ///
 /// Two calls with handles of the same name exclude each other, whatever the kinds of the locks, also within one task.
-/// Calls with the same [`reentry`](Self::reentry) scope do not.
+/// Two readers do not, and calls with the same [`reentry`](Self::reentry) scope do not.
 ///
 /// # Examples
 /// ```
@@ -173,7 +175,8 @@ impl Lock {
         self
     }
 
-    /// Sets how long the server keeps the lock unless it is renewed. Default: the engine's ttl, 30 s. At least 1 s.
+    /// Sets how long the server keeps the lock unless it is renewed. Default: the engine's ttl, 30 s. At least 1 s; at most
+    /// 30 days on Redis, and at most [`restart_grace`](crate::EngineBuilder::restart_grace) if that is set and not zero.
     ///
     /// # Examples
     /// ```
@@ -194,7 +197,8 @@ impl Lock {
         self
     }
 
-    /// Switches renewal off: the lease ends after its ttl in any case. Redisson calls this `leaseTime`.
+    /// Switches automatic renewal off: the lease ends at its deadline, one ttl less the margin (5 %, at least 100 ms) after
+    /// the acquire was sent, unless the holder calls [`Lease::renew`](crate::Lease::renew). Redisson calls this `leaseTime`.
     ///
     /// # Examples
     /// ```
@@ -205,7 +209,7 @@ impl Lock {
     /// # let engine = Engine::builder(MemoryTransport::new()).build().await?;
     /// use std::time::Duration;
     ///
-    /// // The job has 10 s. The lock is free after that, even if the job hangs.
+    /// // The job has 9.5 s. The server frees the lock after 10 s, even if the job hangs.
     /// let lease = engine.lock("nightly").ttl(Duration::from_secs(10)).no_renewal().acquire().await?;
     /// # drop(lease);
     /// # Ok(())
@@ -266,8 +270,8 @@ impl Lock {
     }
 
     /// Waits for the lock, and returns a lease that is held until it is released, dropped or lost. Callers of one
-    /// engine are served in the order in which they came. Between processes there is no order. The future owns what it
-    /// needs, so it can be spawned.
+    /// engine are served in the order in which they came. Between processes there is no order, except for a
+    /// [fair lock](crate::Engine::fair_lock). The future owns what it needs, so it can be spawned.
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`]: the [`wait`](Self::wait) is over, and the lock was known to be held since the call.
@@ -275,8 +279,10 @@ impl Lock {
     /// `unavailable_after` (default 10 s). [`AcquireError::Invalid`]: a value of the call cannot be used.
     /// [`AcquireError::Refused`]: the server refuses the request until its settings or the key change.
     /// [`AcquireError::Lost`]: the re-entry scope has lost this lock and still keeps a lease of it.
-    /// [`AcquireError::LimitReached`]: `leases_max` or `waiters_max` is reached. [`AcquireError::ShuttingDown`]: the
-    /// engine is shutting down or has ended.
+    /// [`AcquireError::LimitReached`]: `leases_max`, `waiters_max` or `inbox_max` is reached.
+    /// [`AcquireError::WouldDeadlock`]: the re-entry scope reads this lock, so it cannot write.
+    /// [`AcquireError::Unsupported`]: the transport has no lock of this kind. [`AcquireError::ShuttingDown`]: the engine
+    /// is shutting down or has ended.
     ///
     /// # Cancel safety
     /// Dropping the future removes the caller from the queue. If a lease was granted meanwhile, the engine releases it. If the

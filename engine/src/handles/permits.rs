@@ -532,8 +532,8 @@ impl Permit {
         self.lease.remaining()
     }
 
-    /// Waits until the permits are lost, and returns the reason; see [`Lease::lost`]. The future completes at the deadline
-    /// at the latest, plus or minus two ticks of 50 ms. It never completes if they are released before.
+    /// Waits until the permits are lost, and returns the reason; see [`Lease::lost`]. If no renewal is confirmed, the future
+    /// completes at most 100 ms after the deadline. It never completes if they are released before.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.

@@ -16,6 +16,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         version(facts),
         role(facts),
         eviction(facts),
+        memory(facts),
         persistence(facts, terms),
         replicas(facts, config),
         rights(facts),
@@ -115,6 +116,22 @@ fn eviction(facts: &Facts) -> Finding {
         (Some(policy), Some("0")) => warn("eviction", format!("{policy}, without a maxmemory"), remedy),
         (Some(policy), _) => error("eviction", policy, remedy),
         (None, _) => warn("eviction", "the server does not report it", "grant +info; see maxmemory-policy"),
+    }
+}
+
+// A server with noeviction refuses each acquire once its memory is used up.
+fn memory(facts: &Facts) -> Finding {
+    let number = |field| facts.info(field).and_then(|text| text.parse::<u64>().ok());
+    let (Some(used), Some(most)) = (number("used_memory"), number("maxmemory")) else {
+        return info("memory", "the server does not report it", "grant +info; see maxmemory");
+    };
+    let found = format!("{used} bytes used, maxmemory is {most}");
+    let remedy = "raise maxmemory, or remove keys: a server without memory refuses every acquire";
+    match most {
+        0 => info("memory", format!("{used} bytes used, without a maxmemory"), "nothing to do"),
+        _ if used >= most => error("memory", found, remedy),
+        _ if used >= most - most / 10 => warn("memory", found, remedy),
+        _ => info("memory", found, "nothing to do"),
     }
 }
 
@@ -252,7 +269,7 @@ fn replica_clock(replica: &str, offset: Option<i64>, own: i64, terms: &AuditCont
 
 fn judge_gap(whose: String, micros: u64, terms: &AuditContext) -> Finding {
     let gap = Duration::from_micros(micros);
-    let found = format!("{whose} is apart by {gap:?}, the margin is {:?}", terms.margin);
+    let found = format!("{whose} is apart by {gap:.1?}, the margin is {:?}", terms.margin);
     if gap < terms.margin / 2 {
         return info("clock", found, "nothing to do");
     }
@@ -362,7 +379,7 @@ mod tests {
         findings.iter().find(|finding| finding.subject == subject).expect("judged").level
     }
 
-    const GOOD: &str = "redis_version:7.0.15 role:master maxmemory:1000 maxmemory_policy:noeviction aof_enabled:1 \
+    const GOOD: &str = "redis_version:7.0.15 role:master maxmemory:1000 used_memory:899 maxmemory_policy:noeviction aof_enabled:1 \
                         connected_slaves:2";
 
     #[test]
@@ -385,6 +402,8 @@ mod tests {
             ("role:slave", &[], "role", Error),
             ("maxmemory:1000 maxmemory_policy:volatile-ttl", &[], "eviction", Error),
             ("maxmemory:0 maxmemory_policy:volatile-ttl", &[], "eviction", Warn),
+            ("maxmemory:1000 used_memory:1000", &[], "memory", Error),
+            ("maxmemory:1000 used_memory:900", &[], "memory", Warn),
             ("aof_enabled:0", &[], "persistence", Warn),
             ("aof_enabled:1", &["appendfsync", "everysec"], "persistence", Warn),
             ("connected_slaves:0", &[], "replicas", Warn),
