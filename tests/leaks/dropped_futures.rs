@@ -43,21 +43,18 @@ fn polled(future: impl Future<Output = ()> + Send + 'static) -> Polled {
 }
 
 fn acquire_of_a_free_lock<G: Fixture>() {
-    let fates = of_every_call::<G>(async |stage| {
+    grants_come_without_caller::<G>(async |stage| {
         let acquire = stage.engine.lock("a").class(TESTED).acquire();
         polled(async move { drop(acquire.await) })
     });
-    assert!(fates.without_caller > 0.0, "{fates:?}");
 }
 
 fn acquire_of_a_lock_held_here<G: Fixture>() {
-    let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
-    assert!(fates.without_caller > 0.0, "{fates:?}");
+    grants_come_without_caller::<G>(async |stage| contended(stage, hold(&stage.engine, "a").await));
 }
 
 fn acquire_of_a_lock_held_elsewhere<G: Fixture>() {
-    let fates = of_every_call::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
-    assert!(fates.without_caller > 0.0, "{fates:?}");
+    grants_come_without_caller::<G>(async |stage| contended(stage, hold(&stage.other, "a").await));
 }
 
 fn acquire_of_a_fenced_lock_held_elsewhere<G: Fixture>() {
@@ -284,6 +281,13 @@ fn at_every_poll<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     block_on(async {
         drop_at_every_poll(&Stage::<G>::new().await, prepare).await;
     });
+}
+
+/// A grant comes without a caller in one run of some. In a single run the machine may stop this thread until each answer is
+/// there, so that no call waits for one.
+fn grants_come_without_caller<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
+    let mut runs = (0..5).map(|_run| of_every_call::<G>(&prepare));
+    assert!(runs.any(|fates| fates.without_caller > 0.0), "in none of five runs");
 }
 
 /// Of calls of the class [`TESTED`]: each dropped one was cancelled, and no other.
