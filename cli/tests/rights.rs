@@ -30,6 +30,16 @@ fn the_rights_of_a_client_are_enough_for_locks() {
 }
 
 #[test]
+fn a_user_who_may_not_look_at_a_lock_waits_for_it_all_the_same() {
+    let (server, url) = server_for(&CLIENT.replace(" +hgetall", ""));
+    let _holder = Program::start(&server.url(), &["run", "job", "--", "sleep", "600"]);
+    until_held(&server.url(), "job");
+    let waited = leasehold(&url, &["run", "job", "--wait", "2s", "--", "true"]).expect_code(1);
+    assert_eq!(waited.stderr.lines().count(), 1, "{waited:?}");
+    assert!(waited.stderr.contains("was held; who holds it is not known: "), "{waited:?}");
+}
+
+#[test]
 fn an_operator_sees_everything_and_releases_but_holds_nothing() {
     let (server, url) = server_for(OPERATOR);
     let _holder = Program::start(&server.url(), &["run", "job", "--", "sleep", "600"]);

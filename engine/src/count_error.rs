@@ -102,7 +102,11 @@ impl fmt::Display for CountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::TimedOut { waited } => write!(f, "waited {} in vain", ShownTime(*waited)),
+            Self::TimedOut { waited } => write!(
+                f,
+                "too few permits, or the latch is closed; waited {}; if the number was never set, set it",
+                ShownTime(*waited)
+            ),
             Self::Unavailable { after, last_error } => {
                 write!(f, "no definite answer for {}", ShownTime(*after))?;
                 last_error.iter().try_for_each(|last_error| write!(f, ": {last_error}"))

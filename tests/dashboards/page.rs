@@ -1,5 +1,5 @@
 //! The table in `dashboards/METRICS.md` is made of the engine's own, and of the panels that show each metric.
-//! `LEASEHOLD_WRITE=1 cargo test -p leasehold-tests --test dashboards` writes it anew.
+//! `LEASEHOLD_WRITE=1 cargo test --workspace --test dashboards` writes it anew.
 
 use std::{env, fmt::Write as _, fs, path::Path};
 

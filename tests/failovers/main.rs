@@ -5,7 +5,7 @@
 //! the other, since each wants the machine for itself; the full length is
 //!
 //! ```sh
-//! LEASEHOLD_LONG=1 cargo test -p leasehold-tests --test failovers -- --nocapture
+//! LEASEHOLD_LONG=1 cargo test --workspace --test failovers -- --nocapture
 //! ```
 #![allow(clippy::disallowed_methods, reason = "tests on real servers run in real time")]
 

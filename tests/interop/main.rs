@@ -6,7 +6,7 @@
 //! short form; at full length:
 //!
 //! ```sh
-//! LEASEHOLD_LONG=1 cargo test -p leasehold-tests --test interop -- --nocapture
+//! LEASEHOLD_LONG=1 cargo test --workspace --test interop -- --nocapture
 //! ```
 //!
 //! Beside another Redisson, built into a folder of its own (`tests/run --long` does this with 3.27.2):

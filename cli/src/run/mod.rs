@@ -107,11 +107,12 @@ async fn found_no_lock(engine: &Engine, run: &Run, news: &News<'_>) -> Failure {
         match look_at_lock(engine, run).await {
             Ok(_) => answers = true,
             Err(failure) if failure.code == exit::NO_LOCK => return failure,
-            Err(failure) if answers => {
+            Err(failure) if answers && failure.code == exit::UNAVAILABLE => {
                 answers = false;
                 news.unanswered(&failure.text);
             }
-            Err(_told_before) => {}
+            // Told before, or this user may not look: the wait can end well all the same.
+            Err(_) => {}
         }
         pause = BETWEEN_LOOKS;
     }

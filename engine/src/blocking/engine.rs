@@ -61,7 +61,7 @@ impl Engine {
     #[track_caller]
     pub fn build(builder: EngineBuilder) -> Result<Self, BuildError> {
         if builder.calls_on_users_runtime() {
-            return Err(BuildError::Invalid(on_your_runtime("builder", &builder)));
+            return Err(BuildError::Invalid(on_your_runtime("builder")));
         }
         let engine = block_on(builder.build())?;
         Self::new(engine).map_err(BuildError::Invalid)
@@ -92,7 +92,7 @@ impl Engine {
     /// ```
     pub fn new(engine: crate::Engine) -> Result<Self, Invalid> {
         if engine.inner().calls_on_users_runtime() {
-            return Err(on_your_runtime("engine", &engine));
+            return Err(on_your_runtime("engine"));
         }
         Ok(Self { engine })
     }
@@ -289,8 +289,8 @@ impl Engine {
     }
 }
 
-fn on_your_runtime(field: &'static str, value: &dyn std::fmt::Debug) -> Invalid {
+fn on_your_runtime(field: &'static str) -> Invalid {
     let remedy = "runs on your runtime, which a blocked thread may keep from running; \
                   build it without on_current_runtime and calls_on_current_runtime";
-    Invalid::new(field, format_args!("{value:?}"), remedy)
+    Invalid::new(field, "on_current_runtime or calls_on_current_runtime", remedy)
 }

@@ -1,7 +1,7 @@
 //! Wrong configuration files and what is said to them: each `bad_config/NAME.toml` is refused with the words in
 //! `bad_config/NAME.txt`.
 //!
-//! `LEASEHOLD_WRITE_EXPECTED=1 cargo test -p leasehold-redis --test bad_config` writes the words anew, to be read in the
+//! `LEASEHOLD_WRITE_EXPECTED=1 cargo test --workspace --test bad_config` writes the words anew, to be read in the
 //! diff.
 
 use std::{

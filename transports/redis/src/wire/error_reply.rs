@@ -97,7 +97,7 @@ const BY_CODE: &[Row] = &[
         "the key of the lock's token counter holds something else; delete that key or use another name",
     ),
     ("NOTOKEN", ErrorKind::WrongType, "ask again; and let nobody delete the token counter of a fenced lock"),
-    ("WRONGTYPE", ErrorKind::WrongType, "the key holds something that is no lock; use another name"),
+    ("WRONGTYPE", ErrorKind::WrongType, "the key holds something else; use another name"),
 ];
 
 /// By a phrase anywhere in the text.
