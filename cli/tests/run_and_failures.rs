@@ -139,10 +139,10 @@ fn a_server_that_goes_away_during_a_wait_is_told() {
     let mut server = RedisServer::start().expect("a server");
     let url = server.url();
     let arguments = ["run", "job", "--kind", "fair", "--json", "--", "sleep", "600"];
-    let patient = [("LEASEHOLD_URL", &*url), ("LEASEHOLD_ENGINE__UNAVAILABLE_AFTER_MS", "600000")];
+    let variables = [("LEASEHOLD_URL", &*url), ("LEASEHOLD_ENGINE__UNAVAILABLE_AFTER_MS", "600000")];
     let _holder = Program::start(&url, &arguments);
     until_held(&url, "job");
-    let waiter = Program::start_with(&patient, &arguments);
+    let waiter = Program::start_with(&variables, &arguments);
     until(&url, "job", |report| report["line"].as_array().is_some_and(|line| line.len() == 1));
     server.kill().expect("killed");
     waiter.until_event("unanswered");

@@ -232,13 +232,13 @@ fn a_reader_that_has_gone_is_no_error() {
 #[test]
 fn a_wait_for_servers_is_told_before_it_ends() {
     let url = format!("redis://127.0.0.1:{}", free_port().expect("a port"));
-    let variables = [("LEASEHOLD_URL", &*url), ("LEASEHOLD_ENGINE__UNAVAILABLE_AFTER_MS", "2000")];
+    let variables = [("LEASEHOLD_URL", &*url), ("LEASEHOLD_ENGINE__UNAVAILABLE_AFTER_MS", "5000")];
     for command in [&["run", "x", "--", "true"][..], &["who", "x"]] {
         let ended = said(&variables, &[&["--json"], command].concat(), 75);
         let waiting = ended.event("waiting");
         let servers = url.trim_start_matches("redis://");
-        assert_eq!((&waiting["servers"], &waiting["patience_ms"]), (&servers.into(), &2_000.into()));
+        assert_eq!((&waiting["servers"], &waiting["patience_ms"]), (&servers.into(), &5_000.into()));
     }
     let text = said(&variables, &["inspect", "x"], 75).stderr;
-    assert!(text.contains("waiting for at most 2s\nleasehold: no server was ready within 2s: "), "{text}");
+    assert!(text.contains("waiting for at most 5s\nleasehold: no server was ready within 5s: "), "{text}");
 }

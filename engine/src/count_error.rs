@@ -104,7 +104,7 @@ impl fmt::Display for CountError {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::TimedOut { waited } => write!(
                 f,
-                "too few permits, or the latch is closed; waited {}; if the number was never set, set it",
+                "too few permits, or the latch is closed; waited {}; if the number was never set, call try_set",
                 ShownTime(*waited)
             ),
             Self::Unavailable { after, last_error } => {

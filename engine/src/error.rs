@@ -285,11 +285,7 @@ impl fmt::Display for AcquireError {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::TimedOut { waited } => {
-                write!(
-                    f,
-                    "other callers hold the lock, or too many of its permits; waited {}",
-                    ShownTime(*waited)
-                )
+                write!(f, "other callers hold the lock, or the permits; waited {}", ShownTime(*waited))
             }
             Self::Unavailable { after, last_error: Some(last_error) } => {
                 write!(f, "no definite answer for {}: {last_error}", ShownTime(*after))

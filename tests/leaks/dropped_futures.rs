@@ -283,8 +283,8 @@ fn at_every_poll<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     });
 }
 
-/// A grant comes without a caller in one run of some. In a single run the machine may stop this thread until each answer is
-/// there, so that no call waits for one.
+/// In at least one of five runs a grant comes without a caller. In a single run the machine may stop this thread until each
+/// answer is there, so that no call waits for one.
 fn grants_come_without_caller<G: Fixture>(prepare: impl AsyncFn(&Stage<G>) -> Polled) {
     let mut runs = (0..5).map(|_run| of_every_call::<G>(&prepare));
     assert!(runs.any(|fates| fates.without_caller > 0.0), "in none of five runs");

@@ -81,7 +81,7 @@ async fn under_lock(
     let news = News::new(run, output);
     let held = tokio::select! {
         signal = signals.end() => return Ok(news.ended_in_wait(signal)),
-        failure = found_no_lock(engine, run, &news) => return Err(failure),
+        failure = look_while_waiting(engine, run, &news) => return Err(failure),
         held = Held::acquire(engine, run, ttl, &news) => held?,
     };
     let Some(held) = held else { return conflict(engine, run, &news).await };
@@ -100,7 +100,7 @@ async fn under_lock(
 
 /// Looks at the lock from time to time while the program waits for it. Ends if the key holds a hash that is no lock: that
 /// looks as if it was held, and the wait would be in vain. Tells if the server stops answering.
-async fn found_no_lock(engine: &Engine, run: &Run, news: &News<'_>) -> Failure {
+async fn look_while_waiting(engine: &Engine, run: &Run, news: &News<'_>) -> Failure {
     let (mut pause, mut answers) = (UNTIL_LOOK, true);
     loop {
         Clock::Boot.sleep_until(Clock::Boot.now() + pause).await;

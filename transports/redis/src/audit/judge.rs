@@ -127,10 +127,11 @@ fn memory(facts: &Facts) -> Finding {
     };
     let found = format!("{used} bytes used, maxmemory is {most}");
     let remedy = "raise maxmemory, or remove keys: a server without memory refuses every acquire";
+    let is_refused = facts.info("maxmemory_policy") == Some("noeviction"); // `eviction` judges the others
     match most {
         0 => info("memory", format!("{used} bytes used, without a maxmemory"), "nothing to do"),
-        _ if used >= most => error("memory", found, remedy),
-        _ if used >= most - most / 10 => warn("memory", found, remedy),
+        _ if is_refused && used >= most => error("memory", found, remedy),
+        _ if is_refused && used >= most - most / 10 => warn("memory", found, remedy),
         _ => info("memory", found, "nothing to do"),
     }
 }
@@ -402,8 +403,9 @@ mod tests {
             ("role:slave", &[], "role", Error),
             ("maxmemory:1000 maxmemory_policy:volatile-ttl", &[], "eviction", Error),
             ("maxmemory:0 maxmemory_policy:volatile-ttl", &[], "eviction", Warn),
-            ("maxmemory:1000 used_memory:1000", &[], "memory", Error),
-            ("maxmemory:1000 used_memory:900", &[], "memory", Warn),
+            ("maxmemory:1000 used_memory:1000 maxmemory_policy:noeviction", &[], "memory", Error),
+            ("maxmemory:1000 used_memory:900 maxmemory_policy:noeviction", &[], "memory", Warn),
+            ("maxmemory:1000 used_memory:1000 maxmemory_policy:allkeys-lru", &[], "memory", AuditLevel::Info),
             ("aof_enabled:0", &[], "persistence", Warn),
             ("aof_enabled:1", &["appendfsync", "everysec"], "persistence", Warn),
             ("connected_slaves:0", &[], "replicas", Warn),
