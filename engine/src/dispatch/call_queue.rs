@@ -3,30 +3,52 @@
 //! Rules.
 //! - A node with little to do gets each call at once, in a command of its own. With more calls unanswered than the node can
 //!   work on during a round trip, another command would only wait at the node; so the calls wait here, and those that wait
-//!   leave together in one command.
+//!   leave together in one command. The more calls are unanswered, the more go together. To a far node, calls that are too
+//!   few to go together wait for a part of the round trip at most.
+//! - First come, first served. A call's time counts from the moment when the call is sent. Until then it waits as long as the
+//!   node answers other calls, and no longer than its caller.
 //! - A node is *silent* once a call had no answer in time and the node has answered nothing since that call was sent. A silent
 //!   node gets one call at a time: the one that has the most time left, a release before an acquire. The others wait unsent:
-//!   they have no effect on the server, so they leave nothing to close. Any answer of the node ends its silence.
-//! - A call waits only while the node has calls to answer that end later. So an answer or the end of its time always comes,
-//!   and no timer is needed here.
+//!   they have no effect on the server, so they leave nothing to close. Any answer of the node ends its silence. The time of a
+//!   call that waits for a silent node counts from the node's last answer.
+//! - A call waits only while the node has calls to answer that end later, or until
+//!   [`gathers_until`](CallQueue::gathers_until).
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use super::window::Window;
+use super::window::{Timing, Window};
 use crate::clock::Instant;
 
 /// A call that can wait in a queue.
 pub(crate) trait Timed {
-    /// When the call's time is over.
-    fn ends(&self) -> Instant;
+    /// When the call came into the queue.
+    fn put_at(&self) -> Instant;
+
+    /// How long the call may take from the moment when it is sent.
+    fn time(&self) -> Duration;
+
+    /// When its caller leaves, also if the call was not sent until then.
+    fn leaves(&self) -> Option<Instant>;
+
+    /// The call is sent, and its time counts from this moment.
+    fn start(&mut self, at: Instant);
 
     fn is_release(&self) -> bool;
+
+    /// Whether the call can go together with others.
+    fn is_groupable(&self) -> bool;
 }
 
 /// The calls of one node.
 #[derive(Debug)]
 pub(crate) struct CallQueue<T> {
-    waiting: VecDeque<T>,
+    /// The calls that can go together.
+    groupable: VecDeque<T>,
+    /// The others.
+    single: VecDeque<T>,
+    pub(crate) window: Window,
+    /// Whether the node takes calls of many slots together.
+    pub(crate) takes_groups: bool,
     /// Calls that were sent and are not answered, alone or together.
     unanswered: usize,
     /// Commands for many calls that are not answered.
@@ -35,9 +57,13 @@ pub(crate) struct CallQueue<T> {
     sent: u64,
     /// How many commands had been sent when the node answered last.
     answered: u64,
+    /// When the node answered last.
+    answered_at: Instant,
     is_silent: bool,
     /// When the time of the last call that was sent is over.
     sent_until: Instant,
+    /// When calls that wait for others to go with are sent at the latest.
+    gathers_until: Option<Instant>,
 }
 
 /// What may be sent now.
@@ -53,30 +79,41 @@ pub(crate) struct Sent {
     number: u64,
     calls: usize,
     is_group: bool,
+    at: Instant,
+    /// How long its calls may take.
+    time: Duration,
+    /// How many calls were unanswered once it was sent.
+    unanswered: usize,
 }
 
 /// What became of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
-    /// Anything came back in time: a reply, a refusal, or the end of the connection.
-    Answered,
-    /// Its time is over.
-    Unanswered,
     /// Its time was over before it was sent. That says nothing of the node.
     NotSent,
+    /// Its time is over.
+    Unanswered,
+    /// A refusal, or the end of the connection.
+    Refused,
+    /// A reply.
+    Replied,
 }
 
 impl<T> Default for CallQueue<T> {
     fn default() -> Self {
-        let waiting = VecDeque::new();
         Self {
-            waiting,
+            groupable: VecDeque::new(),
+            single: VecDeque::new(),
+            window: Window::default(),
+            takes_groups: true,
             unanswered: 0,
             groups: 0,
             sent: 0,
             answered: 0,
+            answered_at: Instant::default(),
             is_silent: false,
             sent_until: Instant::default(),
+            gathers_until: None,
         }
     }
 }
@@ -84,26 +121,61 @@ impl<T> Default for CallQueue<T> {
 impl<T: Timed> CallQueue<T> {
     /// A call waits. [`take_ready`](Self::take_ready) says what to send.
     pub(crate) fn put(&mut self, call: T) {
-        self.waiting.push_back(call);
+        let queue = if call.is_groupable() { &mut self.groupable } else { &mut self.single };
+        queue.push_back(call);
     }
 
     /// Takes what may be sent now, and counts it as unanswered: the longest wait first, but to a silent node the call with the
     /// most time left. At most `most` calls go together.
-    pub(crate) fn take_ready(&mut self, window: Window, most: usize) -> Option<(Ready<T>, Sent)> {
+    pub(crate) fn take_ready(&mut self, most: usize, now: Instant) -> Option<(Ready<T>, Sent)> {
         if self.is_silent {
             let call = self.take_probe()?;
-            return Some(self.send_alone(call));
+            let at = self.counts_from(&call);
+            return Some(self.send_alone(call, now, at));
         }
-        if self.unanswered < window.calls {
-            let call = self.waiting.pop_front()?;
-            return Some(self.send_alone(call));
-        }
-        if self.waiting.len() < GROUP_MIN.min(most) || self.groups >= window.groups {
+        if self.is_empty() {
             return None;
         }
-        let calls: Vec<T> = self.waiting.drain(..most.min(self.waiting.len())).collect();
-        let sent = self.note_sent(&calls, true);
+        if let Some(until) = self.window.dry_until(self.unanswered, now) {
+            self.gathers_until = Some(until);
+            return None;
+        }
+        let room = self.window.most().saturating_sub(self.unanswered);
+        if room == 0 {
+            return None;
+        }
+        let most = if self.takes_groups { most.min(room) } else { 1 };
+        if let Some(call) = self.take_alone(most) {
+            return Some(self.send_alone(call, now, now));
+        }
+        let wanted = GROUP_MIN.max(self.unanswered / UNANSWERED_A_CALL).min(most);
+        if self.groupable.is_empty() || self.groups >= self.window.groups() {
+            return None;
+        }
+        if self.groupable.len() < wanted && !self.has_gathered(now) {
+            return None;
+        }
+        self.gathers_until = None;
+        let mut calls: Vec<T> = self.groupable.drain(..most.min(self.groupable.len())).collect();
+        calls.iter_mut().for_each(|call| call.start(now));
+        let sent = self.note_sent(&calls, true, (now, now));
         Some((Ready::Together(calls), sent))
+    }
+
+    // The call that goes next, in a command of its own. `None`: the next call waits for others.
+    fn take_alone(&mut self, most: usize) -> Option<T> {
+        let is_first = |single: &T| self.groupable.front().is_none_or(|call| single.put_at() <= call.put_at());
+        if self.single.front().is_some_and(is_first) {
+            return self.single.pop_front();
+        }
+        let goes_alone = most <= 1 || self.unanswered < self.window.calls();
+        if goes_alone { self.groupable.pop_front() } else { None }
+    }
+
+    // Whether calls that are too few have waited for long enough. At a near node an answer comes before a timer would.
+    fn has_gathered(&mut self, now: Instant) -> bool {
+        let pause = self.window.round_trip() / GATHERS_A_ROUND_TRIP;
+        pause >= GATHER_MIN && *self.gathers_until.get_or_insert(now + pause) <= now
     }
 
     // Calls that end before the last one that was sent have waited for as long as that one.
@@ -111,72 +183,129 @@ impl<T: Timed> CallQueue<T> {
         if self.unanswered > 0 {
             return None;
         }
-        let (waiting, sent_until) = (&self.waiting, self.sent_until);
-        let may = |place: &usize| waiting[*place].ends() > sent_until;
-        let rank = |place: &usize| (waiting[*place].is_release(), waiting[*place].ends());
-        let best = (0..waiting.len()).filter(may).max_by_key(rank)?;
-        self.waiting.remove(best)
+        let rank = |call: &T| (call.is_release(), self.ends(call));
+        let best = |queue: &VecDeque<T>| {
+            let may = |place: &usize| self.ends(&queue[*place]) > self.sent_until;
+            let place = (0..queue.len()).filter(may).max_by_key(|place| rank(&queue[*place]))?;
+            Some((rank(&queue[place]), place))
+        };
+        let (groupable, single) = (best(&self.groupable), best(&self.single));
+        let queue = if groupable > single { &mut self.groupable } else { &mut self.single };
+        let (_, place) = groupable.max(single)?;
+        queue.remove(place)
     }
 
-    fn send_alone(&mut self, call: T) -> (Ready<T>, Sent) {
-        let sent = self.note_sent(std::slice::from_ref(&call), false);
+    // Until the node has answered something, the time of a call that waits goes by.
+    fn counts_from(&self, call: &T) -> Instant {
+        call.put_at().max(self.answered_at)
+    }
+
+    // When the time of a call is over, if the node answers nothing more.
+    fn ends(&self, call: &T) -> Instant {
+        self.counts_from(call) + call.time()
+    }
+
+    fn send_alone(&mut self, mut call: T, now: Instant, counts_from: Instant) -> (Ready<T>, Sent) {
+        call.start(counts_from);
+        let sent = self.note_sent(std::slice::from_ref(&call), false, (now, counts_from));
         (Ready::Alone(call), sent)
     }
 
-    fn note_sent(&mut self, calls: &[T], is_group: bool) -> Sent {
+    fn note_sent(&mut self, calls: &[T], is_group: bool, (at, counts_from): (Instant, Instant)) -> Sent {
         self.unanswered += calls.len();
         self.groups += usize::from(is_group);
         self.sent += 1;
-        self.sent_until = calls.iter().map(T::ends).fold(self.sent_until, Instant::max);
-        Sent { number: self.sent, calls: calls.len(), is_group }
+        let times = || calls.iter().map(T::time);
+        self.sent_until = self.sent_until.max(counts_from + times().max().unwrap_or_default());
+        let (number, unanswered, time) = (self.sent, self.unanswered, times().min().unwrap_or_default());
+        Sent { number, calls: calls.len(), is_group, at, time, unanswered }
     }
 
     /// A command has ended.
-    pub(crate) fn handle_end(&mut self, sent: Sent, end: End) {
-        self.unanswered = self.unanswered.saturating_sub(sent.calls);
+    pub(crate) fn handle_end(&mut self, sent: Sent, end: End, now: Instant) {
+        let Sent { number, calls, time, unanswered, .. } = sent;
+        self.unanswered = self.unanswered.saturating_sub(calls);
         self.groups = self.groups.saturating_sub(usize::from(sent.is_group));
+        let timing = Timing { number, unanswered, calls, took: now - sent.at, time };
         match end {
-            End::Answered => self.handle_answer(),
-            End::Unanswered => self.is_silent |= self.answered < sent.number,
+            End::Replied => self.window.handle_reply(timing, self.sent, !self.is_empty(), now),
+            End::Unanswered => self.window.handle_late(timing, self.sent),
+            End::Refused | End::NotSent => {}
+        }
+        match end {
+            End::Replied | End::Refused => self.handle_answer(now),
+            End::Unanswered => self.is_silent |= self.answered < number,
             End::NotSent => {}
         }
     }
 
     /// The node has answered something.
-    pub(crate) fn handle_answer(&mut self) {
-        (self.answered, self.is_silent) = (self.sent, false);
+    pub(crate) fn handle_answer(&mut self, now: Instant) {
+        (self.answered, self.answered_at, self.is_silent) = (self.sent, now, false);
     }
 
     /// A node that was silent may be connected again.
-    pub(crate) fn handle_topology(&mut self) {
-        self.handle_answer();
+    pub(crate) fn handle_topology(&mut self, now: Instant) {
+        self.handle_answer(now);
     }
 
     pub(crate) fn is_silent(&self) -> bool {
         self.is_silent
     }
 
-    /// The calls that wait.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &T> {
-        self.waiting.iter()
+    /// When [`take_ready`](Self::take_ready) has calls although nothing is answered until then.
+    pub(crate) fn gathers_until(&self) -> Option<Instant> {
+        self.gathers_until.filter(|_| !self.is_empty() && !self.is_silent)
     }
 
-    /// Takes the waiting calls for which this is true. They are not sent.
-    pub(crate) fn take_waiting(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<T> {
-        let all = std::mem::take(&mut self.waiting);
-        let (taken, kept) = all.into_iter().partition::<Vec<_>, _>(is_taken);
-        self.waiting = kept.into();
-        taken
+    // When a call ends unsent, if the node answers nothing more.
+    fn gives_up(&self, call: &T) -> Instant {
+        call.leaves().map_or(self.ends(call), |leaves| leaves.min(self.ends(call)))
+    }
+
+    /// Takes the calls whose caller leaves, or whose node has not answered in their time. Their time has counted from the moment
+    /// in the second part.
+    pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<(T, Instant)> {
+        let is_over: Vec<_> = self.waiting().map(|call| (self.gives_up(call) <= now, self.counts_from(call))).collect();
+        let mut is_over = is_over.into_iter();
+        let mut over = Vec::new();
+        for queue in [&mut self.groupable, &mut self.single] {
+            for _ in 0..queue.len() {
+                let (Some(call), Some((is_over, since))) = (queue.pop_front(), is_over.next()) else { break };
+                if is_over { over.push((call, since)) } else { queue.push_back(call) }
+            }
+        }
+        over
+    }
+
+    /// The calls that wait.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &T> {
+        self.groupable.iter().chain(&self.single)
+    }
+
+    /// Takes all calls that wait. They are not sent.
+    pub(crate) fn take_waiting(&mut self) -> Vec<T> {
+        self.groupable.drain(..).chain(self.single.drain(..)).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.groupable.is_empty() && self.single.is_empty()
     }
 
     /// Whether nothing waits and nothing is unanswered.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.unanswered == 0
+        self.is_empty() && self.unanswered == 0
     }
 }
 
 /// Fewer calls than this do not go together.
 const GROUP_MIN: usize = 8;
+/// For each 32 unanswered calls, one more is wanted to go together: so a burst of callers does not leave in groups of eight.
+const UNANSWERED_A_CALL: usize = 32;
+/// Calls that are too few wait for this part of a round trip.
+const GATHERS_A_ROUND_TRIP: u32 = 32;
+/// A shorter wait is left to the answers of the node.
+const GATHER_MIN: Duration = Duration::from_micros(500);
 
 #[cfg(test)]
 mod model;

@@ -1,7 +1,7 @@
 //! Sends acquires and releases of exclusive locks: each alone while their node has little to do, many in one command
-//! otherwise (group commit). [`call_queue`](super::call_queue) decides.
+//! otherwise (group commit); and all other calls, as many as the node can work on. [`call_queue`](super::call_queue) decides.
 //!
-//! A call that is not sent by its `execute_by` ends without effect: it leaves nothing to close.
+//! The time of a call counts from the moment when it is sent. A call that ends unsent leaves nothing to close.
 
 use std::{
     panic::resume_unwind,
@@ -12,19 +12,18 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    call_queue::{Ready, Sent},
+    call_queue::{Ready, Sent, Timed},
     dispatcher::{Dispatcher, State},
     group, in_turn,
     unanswered::Unanswered,
     unsent_call::UnsentCall,
-    window::Window,
 };
 use crate::{
     clock::Instant,
     core::Core,
     metrics::EngineEvent,
     routing::topology::NodeId,
-    transport::{AnswerTo, Call, ErrorKind, HoldKind, Lane, Op, Outcome, TransportError},
+    transport::{AnswerTo, Call, ErrorKind, Lane, Outcome, TransportError},
 };
 
 impl Dispatcher {
@@ -35,7 +34,8 @@ impl Dispatcher {
         Begun { dispatcher: self.clone(), number: before / BEGUN, beside: before % BEGUN }
     }
 
-    /// Makes one call, and waits for its outcome.
+    /// Makes one call that was ready at `ready`, and waits for its outcome. Returns also for how long the call has waited
+    /// unsent while its node answered others.
     ///
     /// # Cancel safety
     /// A call that was begun goes on if the future is dropped.
@@ -44,15 +44,17 @@ impl Dispatcher {
         core: &Arc<Core>,
         lane: &Arc<dyn Lane>,
         call: Call,
+        times: CallTimes,
         begun: &Begun,
-    ) -> Outcome {
-        if self.goes_alone(&call, begun) {
-            return lane.call_one(call).await;
+    ) -> (Outcome, Duration) {
+        if self.goes_alone(begun) {
+            return (lane.call_one(call).await, Duration::ZERO);
         }
         let (sender, receiver) = oneshot::channel();
-        self.put_call(core, lane, call, AnswerTo::new(move |outcome| drop(sender.send(outcome))));
+        let answer_to = AnswerTo::of_queued(move |outcome, waited| drop(sender.send((outcome, waited))));
+        self.put_call(core, lane, call, times, answer_to);
         match receiver.await {
-            Ok(outcome) => outcome,
+            Ok(answered) => answered,
             // The transport has panicked, or has answered fewer calls than it was given: as if it panicked on this one.
             Err(_unanswered) => resume_unwind(Box::new("the transport has not answered a call of a group")),
         }
@@ -64,35 +66,42 @@ impl Dispatcher {
         core: &Arc<Core>,
         lane: &Arc<dyn Lane>,
         call: Call,
+        times: CallTimes,
         goes_alone: bool,
         answer_to: AnswerTo,
     ) {
         match goes_alone {
             true => begin_alone(core, lane, call, answer_to),
-            false => self.put_call(core, lane, call, answer_to),
+            false => self.put_call(core, lane, call, times, answer_to),
         }
     }
 
-    /// Whether the call goes alone, whatever the queue of its node.
-    pub(crate) fn goes_alone(&self, call: &Call, begun: &Begun) -> bool {
-        let looks_at_queue = begun.beside >= FEW || self.holds_calls_back();
-        self.group_commit_max <= 1 || !looks_at_queue || !is_groupable(call)
+    /// Whether a call goes alone, whatever the queue of its node.
+    pub(crate) fn goes_alone(&self, begun: &Begun) -> bool {
+        begun.beside < FEW && !self.holds_calls_back()
     }
 
     /// Takes in the round trip of a call that was a [sample](Begun::is_sample).
-    pub(crate) fn note_round_trip(&self, took: Duration) {
-        self.round_trips.note(took);
+    pub(crate) fn note_round_trip(&self, node: NodeId, took: Duration, now: Instant) {
+        self.state().outboxes.note_round_trip(node, took, now);
     }
 
-    fn put_call(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerTo) {
-        let put = self.state().put_call(core, UnsentCall { call, answer_to });
+    fn put_call(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        lane: &Arc<dyn Lane>,
+        call: Call,
+        CallTimes { ready, leaves }: CallTimes,
+        answer_to: AnswerTo,
+    ) {
+        let put = self.state().put_call(core, UnsentCall::new(call, ready, leaves, answer_to));
         match put {
             Put::Waits(node) => {
                 self.send_ready(core, lane, node);
                 self.watch_over_waiting(core);
             }
             Put::Closed(unsent) => drop(unsent),
-            Put::NoQueue(UnsentCall { call, answer_to }) => begin_alone(core, lane, call, answer_to),
+            Put::NoQueue(unsent) => begin_unsent(core, lane, unsent),
         }
     }
 
@@ -100,7 +109,7 @@ impl Dispatcher {
     pub(super) fn send_ready(self: &Arc<Self>, core: &Arc<Core>, lane: &Arc<dyn Lane>, node: NodeId) {
         let (dispatcher, core, lane) = (self.clone(), core.clone(), lane.clone());
         in_turn::run(move || {
-            while let Some((ready, sent)) = dispatcher.take_ready(node) {
+            while let Some((ready, sent)) = dispatcher.take_ready(&core, node) {
                 dispatcher.send(&core, &lane, node, ready, sent);
             }
         });
@@ -114,9 +123,7 @@ impl Dispatcher {
         let Some(calls) = state.outboxes.handle_topology(topology.as_deref(), now) else { return };
         self.note_silent(&state);
         drop(state);
-        for UnsentCall { call, answer_to } in calls {
-            begin_alone(core, &lane, call, answer_to);
-        }
+        calls.into_iter().for_each(|unsent| begin_unsent(core, &lane, unsent));
         for node in topology.iter().flat_map(|topology| topology.nodes()) {
             self.send_ready(core, &lane, node.id);
         }
@@ -134,7 +141,7 @@ impl Dispatcher {
     fn end_silence(self: &Arc<Self>, core: &Arc<Core>, node: NodeId) {
         let mut state = self.state();
         let Some(outbox) = state.outboxes.get(Some(node)).filter(|outbox| outbox.is_silent()) else { return };
-        outbox.handle_answer();
+        outbox.handle_answer(core.clock.now());
         drop(state);
         self.news.notify_one();
         if let Some(lane) = core.calls.lane() {
@@ -154,7 +161,8 @@ impl Dispatcher {
     ) {
         let mut unanswered = Unanswered::new(self, core, lane, (node, sent));
         match ready {
-            Ready::Alone(UnsentCall { call, answer_to }) => {
+            Ready::Alone(unsent) => {
+                let (call, answer_to) = unsent.into_parts();
                 let answer_to = AnswerTo::new(move |outcome| {
                     unanswered.note(&outcome);
                     answer_to.answer(outcome);
@@ -169,45 +177,73 @@ impl Dispatcher {
         }
     }
 
-    fn take_ready(&self, node: NodeId) -> Option<(Ready<UnsentCall>, Sent)> {
-        let window = Window::of_round_trip(self.round_trips.smallest());
+    fn take_ready(&self, core: &Core, node: NodeId) -> Option<(Ready<UnsentCall>, Sent)> {
+        let now = core.clock.now();
         let mut state = self.state();
-        state.outboxes.get(Some(node))?.calls.take_ready(window, self.group_commit_max)
+        state.outboxes.get(Some(node))?.calls.take_ready(self.group_commit_max, now)
     }
 
-    /// Starts the task that ends calls whose time is over, if calls wait and the task does not run.
+    /// Starts the task that looks after the calls that wait, or wakes it if one of them is due earlier than the task knows.
     fn watch_over_waiting(self: &Arc<Self>, core: &Arc<Core>) {
         let mut state = self.state();
-        if !state.has_sweeper && state.next_overdue().is_some() {
-            state.has_sweeper = true;
-            drop(state);
-            core.spawn(self.clone().sweep(core.clone()));
+        match (state.sweeps_at, state.outboxes.gathers_until()) {
+            (Some(sweeps_at), Some(until)) if until < sweeps_at => self.earlier.notify_one(),
+            (None, until) if !state.outboxes.is_without_calls() => {
+                state.sweeps_at = until.or(Some(core.clock.now()));
+                drop(state);
+                core.spawn(self.clone().sweep(core.clone()));
+            }
+            _ => {}
         }
     }
 
+    // Sends calls that have waited for others for long enough, and ends those that end unsent.
     async fn sweep(self: Arc<Self>, core: Arc<Core>) {
-        while let Some(next) = self.next_overdue() {
-            // A call that comes meanwhile may end before the others.
-            let now = core.clock.now();
-            core.clock.sleep_until(next.clamp(now + SWEEP_PAUSE_MIN, now + SWEEP_PAUSE_MAX)).await;
-            let now = core.clock.now();
-            let overdue = self.state().outboxes.take_calls(|waiting| waiting.call.execute_by <= now);
-            for (place, (node, UnsentCall { answer_to, .. })) in overdue.into_iter().enumerate() {
-                answer_to.answer(not_sent(node));
-                if place % ANSWERED_IN_A_ROW == ANSWERED_IN_A_ROW - 1 {
-                    tokio::task::yield_now().await;
-                }
+        let mut ended = core.clock.now();
+        while let Some(next) = self.next_sweep(core.clock.now()) {
+            tokio::select! {
+                () = core.clock.sleep_until(next) => {}
+                () = self.earlier.notified() => continue,
             }
+            let now = core.clock.now();
+            if now >= ended + SWEEP_PAUSE {
+                ended = now;
+                self.end_overdue(now).await;
+            }
+            let Some(lane) = core.calls.lane() else { continue };
+            let nodes = self.state().outboxes.nodes_that_gathered(now);
+            nodes.into_iter().for_each(|node| self.send_ready(&core, &lane, node));
         }
     }
 
     // `None`: nothing waits, and the task ends.
-    fn next_overdue(&self) -> Option<Instant> {
+    fn next_sweep(&self, now: Instant) -> Option<Instant> {
         let mut state = self.state();
-        let next = state.next_overdue();
-        state.has_sweeper = next.is_some();
-        next
+        let waits = !state.outboxes.is_without_calls();
+        let gathered = state.outboxes.gathers_until();
+        state.sweeps_at = waits.then(|| gathered.map_or(now + SWEEP_PAUSE, |at| at.min(now + SWEEP_PAUSE)));
+        state.sweeps_at
     }
+
+    async fn end_overdue(&self, now: Instant) {
+        let overdue = self.state().outboxes.take_overdue(now);
+        for (place, (node, mut unsent, since)) in overdue.into_iter().enumerate() {
+            unsent.start(since);
+            unsent.into_parts().1.answer(not_sent(node));
+            if place % ANSWERED_IN_A_ROW == ANSWERED_IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// The times of a call that may wait in an outbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTimes {
+    /// From when its `execute_by` counts.
+    pub(crate) ready: Instant,
+    /// When its caller leaves, also if the call was not sent until then. `None`: the caller stays while the node answers.
+    pub(crate) leaves: Option<Instant>,
 }
 
 /// What became of a call that was put into the outbox of its node.
@@ -215,7 +251,7 @@ enum Put {
     Waits(NodeId),
     /// Nothing is sent any more.
     Closed(UnsentCall),
-    /// Its node takes no calls of many slots together, or no node serves its slot.
+    /// No node serves its slot.
     NoQueue(UnsentCall),
 }
 
@@ -224,15 +260,16 @@ impl State {
         if self.is_closed {
             return Put::Closed(call);
         }
-        match self.outboxes.put_call(core.calls.topology().as_deref(), call) {
+        match self.outboxes.put_call(core.calls.topology().as_deref(), call, core.clock.now()) {
             Ok(node) => Put::Waits(node),
             Err(call) => Put::NoQueue(call),
         }
     }
+}
 
-    fn next_overdue(&self) -> Option<Instant> {
-        self.outboxes.waiting_calls().map(|waiting| waiting.call.execute_by).min()
-    }
+fn begin_unsent(core: &Core, lane: &Arc<dyn Lane>, unsent: UnsentCall) {
+    let (call, answer_to) = unsent.into_parts();
+    begin_alone(core, lane, call, AnswerTo::new(move |outcome| answer_to.answer(outcome)));
 }
 
 /// Begins a call alone: without a task if the transport can.
@@ -241,11 +278,6 @@ fn begin_alone(core: &Core, lane: &Arc<dyn Lane>, call: Call, answer_to: AnswerT
         let lane = lane.clone();
         core.spawn(async move { answer_to.answer(lane.call_one(call).await) });
     }
-}
-
-fn is_groupable(call: &Call) -> bool {
-    let is_exclusive = matches!(call.kind, HoldKind::Exclusive | HoldKind::Spin);
-    is_exclusive && matches!(call.op, Op::Acquire { .. } | Op::Release)
 }
 
 fn not_sent(node: Option<NodeId>) -> Outcome {
@@ -283,7 +315,6 @@ const FEW: u64 = 8;
 /// Odd: acquires and releases take turns.
 const SAMPLE_EVERY: u64 = 31;
 /// Calls whose time is over at about the same moment end together.
-const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(10);
-const SWEEP_PAUSE_MAX: Duration = Duration::from_millis(50);
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 /// How many callers are answered in a row. Then the other tasks of the calls thread run.
 const ANSWERED_IN_A_ROW: usize = 64;

@@ -9,11 +9,10 @@ use tokio::sync::Notify;
 
 use super::{
     outbox::{Outboxes, WORK_KINDS},
-    round_trips::RoundTrips,
     unsent_call::UnsentCall,
     work::Work,
 };
-use crate::{config::EngineConfig, transport::Capabilities};
+use crate::{clock::Instant, config::EngineConfig, transport::Capabilities};
 
 /// What one engine sends to its nodes.
 #[derive(Debug)]
@@ -22,8 +21,9 @@ pub(crate) struct Dispatcher {
     pub(super) group_commit_max: usize,
     /// The low half: how many calls are unanswered or wait. The high half: how many have begun.
     pub(super) begun: AtomicU64,
-    pub(super) round_trips: RoundTrips,
     pub(super) news: Notify,
+    /// Calls that wait may be sent, or end unsent, earlier than the task that looks after them knows.
+    pub(super) earlier: Notify,
     state: Mutex<State>,
     /// Whether a node is silent, for calls or for releases of unconfirmed owners.
     has_silent: AtomicBool,
@@ -34,8 +34,8 @@ pub(crate) struct Dispatcher {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) outboxes: Outboxes<UnsentCall, Box<dyn Work>>,
-    /// A task ends the calls that wait for too long.
-    pub(super) has_sweeper: bool,
+    /// When the task looks at the calls that wait. `None`: no task does.
+    pub(super) sweeps_at: Option<Instant>,
     /// Nothing is sent any more.
     pub(super) is_closed: bool,
 }
@@ -47,9 +47,9 @@ impl Dispatcher {
         Self {
             group_commit_max: if transport.group_commit { config.group_commit_max } else { 1 },
             begun: AtomicU64::new(0),
-            round_trips: RoundTrips::default(),
             news: Notify::new(),
-            state: Mutex::new(State { outboxes, has_sweeper: false, is_closed: false }),
+            earlier: Notify::new(),
+            state: Mutex::new(State { outboxes, sweeps_at: None, is_closed: false }),
             has_silent: AtomicBool::new(false),
             holds_calls_back: AtomicBool::new(false),
         }
@@ -87,7 +87,7 @@ impl Dispatcher {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        let calls = state.outboxes.take_calls(|_| true);
+        let calls = state.outboxes.take_calls();
         let work: Vec<_> = WORK_KINDS.into_iter().flat_map(|kind| state.outboxes.take_work(kind)).collect();
         drop(state); // before what waits: its drop runs the code of others
         drop(calls);

@@ -2,17 +2,21 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{unanswered::Unanswered, unsent_call::UnsentCall};
+use super::{
+    unanswered::Unanswered,
+    unsent_call::{AnswerAfter, UnsentCall},
+};
 use crate::{
     guard,
-    transport::{AnswerTo, AnswersTo, Call, give_together},
+    transport::{AnswersTo, Call, give_together},
 };
 
 /// Sends calls together: without a task if the transport can.
 pub(super) fn begin(unanswered: Unanswered, unsent: Vec<UnsentCall>) {
     let (core, lane, node) = (unanswered.core.clone(), unanswered.lane.clone(), unanswered.node);
     let (mut waiting, mut calls) = (Vec::with_capacity(unsent.len()), Vec::with_capacity(unsent.len()));
-    for (ticket, UnsentCall { call, answer_to }) in unsent.into_iter().enumerate() {
+    for (ticket, unsent) in unsent.into_iter().enumerate() {
+        let (call, answer_to) = unsent.into_parts();
         calls.push(call.with_ticket(ticket as u64));
         waiting.push(Some(answer_to));
     }
@@ -30,7 +34,7 @@ struct Group(Mutex<State>);
 
 struct State {
     /// Those that wait for an outcome, by their ticket.
-    waiting: Vec<Option<AnswerTo>>,
+    waiting: Vec<Option<AnswerAfter>>,
     /// How many of them.
     left: usize,
     /// `None` once all have their outcomes.
@@ -51,7 +55,7 @@ impl Group {
 
 impl State {
     // `None`: no call has this ticket, or it had an outcome before.
-    fn take(&mut self, call: Call) -> Option<(AnswerTo, Call)> {
+    fn take(&mut self, call: Call) -> Option<(AnswerAfter, Call)> {
         let answer_to = self.waiting.get_mut(usize::try_from(call.ticket).ok()?)?.take()?;
         self.left -= 1;
         if let Some(unanswered) = &mut self.unanswered {
@@ -70,7 +74,7 @@ mod tests {
         clock::Instant,
         key::LockKey,
         owner::OwnerMint,
-        transport::{HoldKind, Op, Outcome},
+        transport::{AnswerTo, HoldKind, Op, Outcome},
     };
 
     fn call(ticket: u64) -> Call {
@@ -83,7 +87,9 @@ mod tests {
         let told = Arc::<Mutex<Vec<usize>>>::default();
         let answer_to = |place| {
             let told = told.clone();
-            Some(AnswerTo::new(move |_| told.lock().unwrap().push(place)))
+            let answer_to = AnswerTo::new(move |_| told.lock().unwrap().push(place));
+            let at = Instant::default();
+            Some(UnsentCall::new(call(0), at, None, answer_to).into_parts().1)
         };
         let state = State { waiting: (0..size).map(answer_to).collect(), left: size, unanswered: None };
         (Group(Mutex::new(state)), told)

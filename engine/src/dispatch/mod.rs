@@ -15,7 +15,6 @@ pub(crate) mod permit;
 mod permit_queue;
 pub(crate) mod permits;
 mod rate;
-mod round_trips;
 mod unanswered;
 mod unsent_call;
 mod window;

@@ -3,7 +3,10 @@
 //! An outbox has the calls that wait to be sent, and the work that waits for a permit to start. A node that does not answer
 //! fills only its own outbox. When the slots move, what waits moves to the outboxes of its new nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use super::{
     call_queue::{CallQueue, Timed},
@@ -58,8 +61,8 @@ impl<C: Timed, W> Outbox<C, W> {
     }
 
     /// The node has answered something.
-    pub(crate) fn handle_answer(&mut self) {
-        self.calls.handle_answer();
+    pub(crate) fn handle_answer(&mut self, now: Instant) {
+        self.calls.handle_answer(now);
         self.work(WorkKind::Closing).handle_answer();
     }
 
@@ -108,8 +111,8 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
         }
         let (mut calls, mut work) = (Vec::new(), Vec::new());
         for outbox in self.of.values_mut() {
-            outbox.calls.handle_topology();
-            calls.extend(outbox.calls.take_waiting(|_| true));
+            outbox.calls.handle_topology(now);
+            calls.extend(outbox.calls.take_waiting());
             for kind in WORK_KINDS {
                 outbox.work(kind).handle_topology();
                 work.extend(
@@ -126,18 +129,33 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
             let node = node_of(topology, work.slot());
             self.outbox(node).work(kind).put_back(rank, work, now);
         }
-        Some(calls.into_iter().filter_map(|call| self.put_call(topology, call).err()).collect())
+        Some(calls.into_iter().filter_map(|call| self.put_call(topology, call, now).err()).collect())
     }
 
     /// Puts a call into the outbox of its node, and returns the node.
     ///
     /// # Errors
-    /// The call, if no node serves its slot, or the node takes no calls of many slots together.
-    pub(crate) fn put_call(&mut self, topology: Option<&Topology>, call: C) -> Result<NodeId, C> {
+    /// The call, if no node serves its slot.
+    pub(crate) fn put_call(
+        &mut self,
+        topology: Option<&Topology>,
+        call: C,
+        now: Instant,
+    ) -> Result<NodeId, C> {
         let node = topology.and_then(|topology| topology.serving(call.slot()));
-        let Some(node) = node.filter(|node| node.batching == Batching::AcrossSlots) else { return Err(call) };
-        self.outbox(Some(node.id)).calls.put(call);
+        let Some(node) = node else { return Err(call) };
+        let queue = &mut self.outbox(Some(node.id)).calls;
+        queue.takes_groups = node.batching == Batching::AcrossSlots;
+        if let Some(round_trip) = node.round_trip {
+            queue.window.expect(round_trip, now);
+        }
+        queue.put(call);
         Ok(node.id)
+    }
+
+    /// Takes in the round trip of a call that was sent to this node while nothing was unanswered.
+    pub(crate) fn note_round_trip(&mut self, node: NodeId, took: Duration, now: Instant) {
+        self.outbox(Some(node)).calls.window.sample(took, now);
     }
 
     /// Puts work into the outbox of its node. `since`: the earliest goes first; work of one moment goes in the order in which
@@ -232,10 +250,31 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
         self.of.values().flat_map(|outbox| outbox.calls.waiting())
     }
 
-    /// Takes the waiting calls for which this is true.
-    pub(crate) fn take_calls(&mut self, is_taken: impl Fn(&C) -> bool) -> Vec<(Option<NodeId>, C)> {
-        let taken = self.of.iter_mut().map(|(node, outbox)| (*node, outbox.calls.take_waiting(&is_taken)));
-        taken.flat_map(|(node, calls)| calls.into_iter().map(move |call| (node, call))).collect()
+    /// Takes all waiting calls.
+    pub(crate) fn take_calls(&mut self) -> Vec<C> {
+        self.of.values_mut().flat_map(|outbox| outbox.calls.take_waiting()).collect()
+    }
+
+    /// Takes the waiting calls of all nodes that end unsent, and the nodes.
+    pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<(Option<NodeId>, C, Instant)> {
+        let taken = self.of.iter_mut().map(|(node, outbox)| (*node, outbox.calls.take_overdue(now)));
+        taken.flat_map(|(node, over)| over.into_iter().map(move |(call, since)| (node, call, since))).collect()
+    }
+
+    /// When calls are sent at the latest that wait for others to go with.
+    pub(crate) fn gathers_until(&self) -> Option<Instant> {
+        self.of.values().filter_map(|outbox| outbox.calls.gathers_until()).min()
+    }
+
+    /// The nodes with calls that have waited for others for long enough.
+    pub(crate) fn nodes_that_gathered(&self, now: Instant) -> Vec<NodeId> {
+        let has_gathered = |calls: &CallQueue<C>| calls.gathers_until().is_some_and(|until| until <= now);
+        self.of.iter().filter(|(_, outbox)| has_gathered(&outbox.calls)).filter_map(|(node, _)| *node).collect()
+    }
+
+    /// Whether no call waits.
+    pub(crate) fn is_without_calls(&self) -> bool {
+        self.waiting_calls().next().is_none()
     }
 
     fn outbox(&mut self, node: Option<NodeId>) -> &mut Outbox<C, W> {
@@ -251,9 +290,9 @@ fn node_of(topology: Option<&Topology>, slot: Slot) -> Option<NodeId> {
     topology.and_then(|topology| topology.serving(slot)).map(|node| node.id)
 }
 
-/// How many releases of unconfirmed owners may be unanswered: enough for a node that comes back, and few enough that other
-/// calls of the lane are not delayed.
-const CLOSING_MAX: usize = 64;
+/// How many releases of unconfirmed owners may be unanswered. They go together to a node that answers, behind the calls that
+/// wait already; so many of them take a server a few milliseconds.
+const CLOSING_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! - *Retries*: entries that ask again by themselves. After a reconnect all of them want to ask at once. At most 5,000 start
 //!   per second, the caller that has waited longest first (promise L2).
 //! - *Bulk*: calls of lists, `acquire_all` and `release_all`. At most `bulk_in_flight_max` are unanswered.
-//! - *Closing*: releases of owners that no server has confirmed. At most 64 are unanswered. While the node is silent, one starts
+//! - *Closing*: releases of owners that no server has confirmed. At most 1,024 are unanswered. While the node is silent, one starts
 //!   each 50 ms, in turn; as soon as the node answers anything, the others follow.
 
 use std::{

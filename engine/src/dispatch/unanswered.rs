@@ -35,29 +35,26 @@ impl Unanswered {
 
     /// One of the calls in the command has this outcome. One answer is an answer to all.
     pub(super) fn note(&mut self, outcome: &Outcome) {
-        self.end = match (self.end, end_of(outcome)) {
-            (End::Answered, _) | (_, End::Answered) => End::Answered,
-            (End::Unanswered, _) | (_, End::Unanswered) => End::Unanswered,
-            (End::NotSent, End::NotSent) => End::NotSent,
-        };
+        self.end = self.end.max(end_of(outcome));
     }
 }
 
 fn end_of(outcome: &Outcome) -> End {
     match outcome {
-        Outcome::Failed(error) if error.kind != ErrorKind::TimedOut => End::Answered,
+        Outcome::Failed(error) if error.kind != ErrorKind::TimedOut => End::Refused,
         Outcome::Failed(error) if error.may_have_effect() => End::Unanswered,
         Outcome::Failed(_not_sent) => End::NotSent,
-        _ => End::Answered,
+        _ => End::Replied,
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
+        let now = self.core.clock.now();
         let mut state = self.dispatcher.state();
         if let Some(outbox) = state.outboxes.get(Some(self.node)) {
             let was_silent = outbox.calls.is_silent();
-            outbox.calls.handle_end(self.sent, self.end);
+            outbox.calls.handle_end(self.sent, self.end, now);
             if was_silent != outbox.calls.is_silent() {
                 self.dispatcher.note_silent(&state);
             }

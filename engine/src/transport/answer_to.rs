@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::Outcome;
 use crate::guard;
@@ -7,7 +7,10 @@ use crate::guard;
 ///
 /// Dropping it without an outcome means that there is none and that none will come, as if the transport had panicked. The
 /// callers of the lock are then told that the engine has ended.
-pub struct AnswerTo(Option<Box<dyn FnOnce(Outcome) + Send>>);
+pub struct AnswerTo(Option<Box<Take>>);
+
+/// Takes an outcome, and the time for which the call waited in the engine's outbox while its node answered other calls.
+type Take = dyn FnOnce(Outcome, Duration) + Send;
 
 impl AnswerTo {
     /// Gives the outcome to this function.
@@ -22,14 +25,24 @@ impl AnswerTo {
     /// assert!(matches!(receiver.recv(), Ok(Outcome::Pending)));
     /// ```
     pub fn new(take: impl FnOnce(Outcome) + Send + 'static) -> Self {
+        Self::of_queued(move |outcome, _waited| take(outcome))
+    }
+
+    /// The same for a call that may wait in the engine's outbox.
+    pub(crate) fn of_queued(take: impl FnOnce(Outcome, Duration) + Send + 'static) -> Self {
         Self(Some(Box::new(take)))
     }
 
     /// Gives the outcome to the engine. It does not block, and may be called on any thread. A panic of the engine's own
     /// function ends here, so that a transport can answer its other calls.
-    pub fn answer(mut self, outcome: Outcome) {
+    pub fn answer(self, outcome: Outcome) {
+        self.answer_queued(outcome, Duration::ZERO);
+    }
+
+    /// The same for a call that has waited in the engine's outbox for this time, while its node answered other calls.
+    pub(crate) fn answer_queued(mut self, outcome: Outcome, waited: Duration) {
         if let Some(take) = self.0.take() {
-            let _ = guard::call(|| take(outcome));
+            let _ = guard::call(|| take(outcome, waited));
         }
     }
 }
