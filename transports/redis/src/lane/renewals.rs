@@ -50,6 +50,9 @@ impl Nodes {
             Batches::OneByOne => join_all(members.into_iter().map(|member| self.renew_alone(member))).await,
             Batches::BySlot => self.renew_by_slot_and_inquire(&connection, members).await,
             Batches::Declared | Batches::AcrossSlots => {
+                // A proxy looks at the first key. Another one each time shows which server has it.
+                let first = connection.now().as_nanos() % members.len().max(1) as u64;
+                members.rotate_left(first as usize);
                 if connection.renew(form, &mut members).await.is_err() {
                     answer_all(&mut members, &Outcome::Pending);
                 }
