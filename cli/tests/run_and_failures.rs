@@ -127,9 +127,9 @@ fn a_guard_ends_a_command_that_was_just_being_started() {
     let itself = env!("CARGO_BIN_EXE_leasehold");
     let mut guard = Command::new(itself).arg("guard").stdin(Stdio::piped()).spawn().expect("a guard");
     let mut command = Command::new("sleep");
-    command.arg("600").env("LEASEHOLD_GUARD", guard.id().to_string()).process_group(0);
+    command.arg("600").env("LEASEHOLD_GUARD", "outer,test-mark").process_group(0);
     let mut command = command.spawn().expect("sleep");
-    guard.stdin.take().expect("a pipe").write_all(b"1000\n").expect("told");
+    guard.stdin.take().expect("a pipe").write_all(b"1000 100 test-mark\n").expect("told");
     assert_eq!(command.wait().expect("ended").signal(), Some(Signal::TERM.as_raw()));
     assert!(guard.wait().expect("ended").success());
 }
