@@ -584,8 +584,8 @@ fn open(
     // Renewals have no callers. A runtime that the user has chosen for the calls serves the connections itself.
     let follows =
         purpose == LanePurpose::Calls && inner.clock == Clock::Boot && !inner.calls_on_users_runtime();
-    let how =
-        how.with_label(inner.label).with_follows_callers(follows && inner.config.connections_follow_callers);
+    let how = how.with_label(inner.label).with_fair_wait(inner.config.fair_wait());
+    let how = how.with_follows_callers(follows && inner.config.connections_follow_callers);
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     let opening_lane = async move {

@@ -320,7 +320,8 @@ impl Lock {
     }
 
     /// Takes the lock if it is free. `None`: the lock is held. The call sends at most one acquire command, and none if
-    /// the lock is known to be held.
+    /// the lock is known to be held: because a caller of this engine waits for it, or because this engine holds it and the server
+    /// has said so within the last second.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). No definite answer within `unavailable_after` (default 10 s) is an error, not
@@ -518,7 +519,8 @@ impl Lock {
     }
 
     /// Ends the hold of any owner, and wakes the callers that wait for the lock. This is for operators: the holder is
-    /// not asked, and learns of it at its next renewal. `true`: the lock was held.
+    /// not asked. A lease of this engine is lost with the answer. A holder of another process learns of it at its next
+    /// renewal, or within about a second if a caller of its engine waits for the lock. `true`: the lock was held.
     ///
     /// # Errors
     /// As [`holder`](Self::holder).
@@ -537,8 +539,7 @@ impl Lock {
     ///
     /// let lease = engine.lock("report").acquire().await?;
     /// assert!(engine.lock("report").force_release().await?);
-    /// # lease.renew(std::time::Duration::from_secs(30)).await.ok();
-    /// assert_eq!(lease.lost().await, LossReason::NotOurs); // at the next renewal
+    /// assert_eq!(lease.lost().await, LossReason::NotOurs);
     /// # Ok(())
     /// # }
     /// ```
@@ -546,8 +547,10 @@ impl Lock {
         let forced = self.lock_key().map(|key| ForcedRelease::begin(self.engine().clone(), key));
         self.on_calls(|lane, key| {
             Box::pin(async move {
-                let _in_progress = forced;
-                lane.force_release(&key).await
+                match forced {
+                    Ok(forced) => forced.send(lane).await,
+                    Err(_invalid) => lane.force_release(&key).await, // `on_calls` has refused the key
+                }
             })
         })
     }

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -49,8 +49,6 @@ pub(crate) struct Connection {
     pub(super) acquires_alone: AtomicBool,
     /// Set when a command for many locks was refused because it was one for many.
     pub(super) refuses_groups: AtomicBool,
-    /// How long a place in the line of a fair lock counts for peers, in ms, as the last call that kept one said. 0: none has.
-    pub(super) fair_wait: AtomicU64,
 }
 
 /// What a connection needs to know from its node.
@@ -62,6 +60,8 @@ pub(crate) struct Terms {
     pub(crate) clock_id: ClockId,
     pub(crate) command_timeout: Duration,
     pub(crate) in_flight_max: usize,
+    /// How long a place in the line of a fair lock counts for peers.
+    pub(crate) fair_wait: Duration,
     /// Whether the server is a node of a cluster, which may redirect requests.
     pub(crate) in_cluster: bool,
     pub(crate) kinds: Kinds,
@@ -91,7 +91,6 @@ impl Connection {
             group_checks: Mutex::default(),
             acquires_alone: AtomicBool::default(),
             refuses_groups: AtomicBool::default(),
-            fair_wait: AtomicU64::default(),
             lost_role: AtomicBool::default(),
             cluster_down: AtomicBool::default(),
         }

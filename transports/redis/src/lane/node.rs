@@ -218,6 +218,7 @@ impl Node {
             clock_id: ClockId { node: self.server.id, epoch: run.epoch },
             command_timeout: self.lane.command_timeout,
             in_flight_max: config.in_flight_max,
+            fair_wait: self.lane.fair_wait,
             in_cluster: config.topology == RedisTopology::Cluster,
             kinds: checked.features.kinds(config),
             batches: checked.features.batches(config),
