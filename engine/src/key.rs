@@ -106,6 +106,19 @@ impl LockKey {
         Ok(Arc::new(Self::of_text(Text::of(prefix, name), prefix_bytes, family)))
     }
 
+    /// The keys of the same name whose locks exclude each other on the server, this one among them.
+    pub(crate) fn of_one_lock(self: &Arc<Self>) -> Vec<Arc<LockKey>> {
+        if self.family == Family::Permits {
+            return vec![self.clone()];
+        }
+        let families = [Family::Exclusive, Family::ReadWrite, Family::Fair];
+        // The name is that of a key, so it is valid.
+        families
+            .into_iter()
+            .filter_map(|family| Self::with_family("", self.on_server(), family).ok())
+            .collect()
+    }
+
     fn of_text(text: Text, prefix_bytes: u16, family: Family) -> Self {
         let (slot, hash) = (Slot::of(text.as_str().as_bytes()), hash(family, text.as_str()));
         Self { text, family, prefix_bytes, slot, hash }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use leasehold::transport::{Call, Effect, ErrorKind, HoldKind, Op, Outcome, TransportError};
+use leasehold::{
+    key::LockKey,
+    transport::{Call, Effect, ErrorKind, HoldKind, Op, Outcome, TransportError},
+};
 use leasehold_redis::RedisConfig;
 use leasehold_tests::harness::{
     cluster::RedisCluster,
@@ -130,6 +133,23 @@ async fn read_holds_live_while_their_slot_is_moved() {
             assert!(lanes.is_released(&writer).await);
         }
         mortal_keys(&cluster.nodes());
+    }
+}
+
+/// Whatever kind of lock the operator takes it for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l6_a_release_by_force_leaves_no_key_of_a_reader() {
+    let cluster = RedisCluster::builder().replicas_each(0).start().expect("a cluster");
+    let lanes = Lanes::open(RedisConfig::from_url(&cluster.url()).expect("a url")).await;
+    for kind in [READ, HoldKind::Exclusive, HoldKind::Fair] {
+        for name in ["forced", "{shelf}:forced"] {
+            let readers = [lanes.held_for(READ, name).await, lanes.held_for(READ, name).await];
+            assert_eq!(mortal_keys(&cluster.nodes()), 3, "{kind}, {name}");
+            let key = LockKey::with_family("", name, kind.family()).expect("a name");
+            assert!(lanes.calls.force_release(&key).await.expect("an answer"), "{kind}, {name}");
+            assert_eq!(mortal_keys(&cluster.nodes()), 0, "{kind}, {name}");
+            assert!(!lanes.is_renewed(&[&readers[0]]).await);
+        }
     }
 }
 

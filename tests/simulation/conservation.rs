@@ -133,7 +133,7 @@ async fn a_limit_and_a_lost_scope_are_failures() {
 async fn a_release_without_an_answer_counts_as_released_and_one_too_late_too() {
     let fixture = counted().await;
     let lost = fixture.engine.lock("a").acquire().await.unwrap();
-    fixture.engine.lock("a").force_release().await.unwrap();
+    fixture.other().await.lock("a").force_release().await.unwrap();
     assert!(lost.release().await.is_err());
     let unknown = fixture.engine.lock("b").acquire().await.unwrap();
     fixture.faults.cut(leasehold_memory::Cut::BlackHole);

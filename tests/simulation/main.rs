@@ -24,6 +24,7 @@ mod fair_pacing;
 mod fair_random;
 mod fair_refusals;
 mod fenced;
+mod forced;
 mod group_commit;
 mod hand_offs;
 mod hot_lock_names;

@@ -202,7 +202,11 @@ fn admit_newcomer(inner: &Inner, call: &Call, slot: &Slot, late: u8) -> Result<A
             return Ok(Admitted::Share(lease.clone()));
         }
     }
-    if call.patience == Patience::Try && slot.entry.is_known_held_to_newcomers(kind, now()) {
+    let is_known_held = || {
+        let pace = inner.pace(call.key.slot());
+        slot.entry.is_known_held_to_newcomers(kind, now(), &pace)
+    };
+    if call.patience == Patience::Try && is_known_held() {
         return Ok(Admitted::Held);
     }
     check_limits(inner, call, late).map(|()| Admitted::Queue(call.terms))
@@ -263,7 +267,7 @@ impl QueueGuard {
 
 impl Drop for QueueGuard {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.answered && !self.inner.process.is_forked() {
             leave(&self.inner, &self.key, self.id);
         }
     }

@@ -101,8 +101,9 @@ impl FairDriver {
     fn next(&mut self, is_permitted: bool) -> (Plan, Arc<Notify>) {
         let (inner, now, pace) = (&self.inner, self.inner.clock.now(), self.pace());
         let (entry, is_listening) = (&mut self.entry, self.turns.is_listening());
+        let confirm = inner.pace(self.key.slot());
         let (plan, leaving, poke) = inner.table.with(&self.key, |slot| {
-            let held = slot.entry.held_here(now);
+            let held = slot.entry.held_here(now, &confirm);
             let callers = slot.entry.queue_mut();
             let leaving = entry.take_overdue(callers, held, now, &pace);
             let plan = entry.take_step(callers, now, &inner.mint, &pace, is_permitted);
@@ -181,6 +182,7 @@ impl FairDriver {
         self.tell_ask(&ask, &answer, now);
         let entry = &mut self.entry;
         let (verdict, installed) = self.inner.table.with(&self.key, |slot| {
+            slot.entry.note_asked(answer.sent);
             let mut verdict = entry.handle_answer(slot.entry.queue_mut(), ask.place, answer, now);
             let installed = verdict.grant.take().map(|grant| delivery::install(&self.key, slot, grant));
             (verdict, installed)

@@ -558,6 +558,7 @@ fn shared_threads(engine: &Engine) -> Result<Threads, BuildError> {
     let remedy =
         "the engine has ended, and its threads with it; build this one before, or without threads_of";
     let ended = || BuildError::Invalid(Invalid::new("threads_of", "an engine", remedy));
+    engine.inner().process.check().map_err(BuildError::Invalid)?;
     engine.inner().threads().map(Threads::Shared).ok_or_else(ended)
 }
 
@@ -584,8 +585,8 @@ fn open(
     // Renewals have no callers. A runtime that the user has chosen for the calls serves the connections itself.
     let follows =
         purpose == LanePurpose::Calls && inner.clock == Clock::Boot && !inner.calls_on_users_runtime();
-    let how =
-        how.with_label(inner.label).with_follows_callers(follows && inner.config.connections_follow_callers);
+    let how = how.with_label(inner.label).with_fair_wait(inner.config.fair_wait());
+    let how = how.with_follows_callers(follows && inner.config.connections_follow_callers);
     let (sender, opened) = oneshot::channel();
     let (opening, transport, ended) = (inner.clone(), transport.clone(), inner.ended());
     let opening_lane = async move {

@@ -320,7 +320,8 @@ impl Lock {
     }
 
     /// Takes the lock if it is free. `None`: the lock is held. The call sends at most one acquire command, and none if
-    /// the lock is known to be held.
+    /// the lock is known to be held: because a caller of this engine waits for it, or because this engine holds it and the server
+    /// has said so within the last second.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). No definite answer within `unavailable_after` (default 10 s) is an error, not
@@ -518,7 +519,8 @@ impl Lock {
     }
 
     /// Ends the hold of any owner, and wakes the callers that wait for the lock. This is for operators: the holder is
-    /// not asked, and learns of it at its next renewal. `true`: the lock was held.
+    /// not asked. A lease of this engine is lost with the answer. A holder of another process learns of it at its next
+    /// renewal, or within about a second if a caller of its engine waits for the lock. `true`: the lock was held.
     ///
     /// # Errors
     /// As [`holder`](Self::holder).
@@ -537,17 +539,19 @@ impl Lock {
     ///
     /// let lease = engine.lock("report").acquire().await?;
     /// assert!(engine.lock("report").force_release().await?);
-    /// # lease.renew(std::time::Duration::from_secs(30)).await.ok();
-    /// assert_eq!(lease.lost().await, LossReason::NotOurs); // at the next renewal
+    /// assert_eq!(lease.lost().await, LossReason::NotOurs);
     /// # Ok(())
     /// # }
     /// ```
     pub fn force_release(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
-        let forced = self.lock_key().map(|key| ForcedRelease::begin(self.engine().clone(), key));
+        let checked = self.engine().process.check().and_then(|()| self.lock_key());
+        let forced = checked.map(|key| ForcedRelease::begin(self.engine().clone(), key));
         self.on_calls(|lane, key| {
             Box::pin(async move {
-                let _in_progress = forced;
-                lane.force_release(&key).await
+                match forced {
+                    Ok(forced) => forced.send(lane).await,
+                    Err(_invalid) => lane.force_release(&key).await, // `on_calls` has refused the key
+                }
             })
         })
     }
@@ -559,8 +563,9 @@ impl Lock {
         let inner = self.handle.inner().clone();
         let handle = self.handle.clone();
         let (sender, answer) = tokio::sync::oneshot::channel();
-        let key =
-            inner.check_open().map_err(|_| InspectError::ShuttingDown).and_then(|()| self.checked_key());
+        let open = || inner.check_open().map_err(|_| InspectError::ShuttingDown);
+        let checked = inner.process.check().map_err(InspectError::Invalid).and_then(|()| open());
+        let key = checked.and_then(|()| self.checked_key());
         let begun = key.map(|key| {
             let asking = inner.clone();
             inner.spawn(async move {
@@ -572,9 +577,9 @@ impl Lock {
             });
         });
         async move {
-            let _alive = handle;
             begun?;
-            answer.await.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
+            let answer = handle.inner().process.here(answer).await?;
+            answer.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
         }
     }
 
@@ -631,6 +636,7 @@ impl Lock {
 
     fn call(&self, only_try: bool) -> Result<Call, AcquireError> {
         let inner = self.handle.inner();
+        inner.process.check()?;
         inner.check_open()?;
         let joined = inner.clock.now();
         let wait = checked_wait(inner, self.wait)?.map(|time| joined + time);
@@ -670,7 +676,7 @@ impl Lock {
                 Enqueued::Held => return Ok(None),
                 Enqueued::Shared(pending_grant) => pending_grant,
                 Enqueued::Queued(answer, place) => {
-                    let answer = answer.await;
+                    let answer = inner.process.here(answer).await?;
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
                         Answer::PendingGrant(pending_grant) => pending_grant,

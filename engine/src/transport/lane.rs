@@ -152,6 +152,9 @@ pub struct OpenLane {
     /// Whether a connection of the lane may be read and written on a runtime of the callers while that runtime keeps up; see
     /// [`connections_follow_callers`](crate::EngineConfig::connections_follow_callers).
     pub follows_callers: bool,
+    /// How long clients of other kinds wait for a silent place at the head of a fair lock's line; see
+    /// [`fair_wait_ms`](crate::EngineConfig::fair_wait_ms).
+    pub fair_wait: Duration,
 }
 
 /// Fixed facts about a transport.
@@ -182,7 +185,8 @@ pub struct Capabilities {
 impl OpenLane {
     /// A lane for this purpose, on this clock.
     pub fn new(purpose: LanePurpose, clock: Clock, command_timeout: Duration) -> Self {
-        Self { purpose, clock, command_timeout, client: None, label: None, follows_callers: false }
+        let (client, label, fair_wait) = (None, None, FAIR_WAIT);
+        Self { purpose, clock, command_timeout, client, label, follows_callers: false, fair_wait }
     }
 
     /// Sets the part that names the engine in all its owners.
@@ -193,6 +197,11 @@ impl OpenLane {
     /// Sets the label of the engine.
     pub fn with_label(self, label: EngineLabel) -> Self {
         Self { label: Some(label), ..self }
+    }
+
+    /// Sets how long clients of other kinds wait for a silent place at the head of a fair lock's line.
+    pub fn with_fair_wait(self, fair_wait: Duration) -> Self {
+        Self { fair_wait, ..self }
     }
 
     /// Sets whether a connection of the lane may follow its callers.
@@ -248,3 +257,6 @@ impl Capabilities {
         self
     }
 }
+
+/// Redisson's default.
+const FAIR_WAIT: Duration = Duration::from_secs(300);

@@ -63,7 +63,10 @@ fn is_script(arguments: &[Vec<u8>]) -> bool {
 const SCRIPTS: [&str; 3] = [
     include_str!("../../../transports/redis/scripts/acquire.lua"),
     include_str!("../../../transports/redis/scripts/release.lua"),
-    include_str!("../../../transports/redis/scripts/force_release.lua"),
+    concat!(
+        include_str!("../../../transports/redis/scripts/forced.lua"),
+        include_str!("../../../transports/redis/scripts/force_release.lua")
+    ),
 ];
 /// `EVALSHA sha 1 name ttl owner latest`
 const ACQUIRE_ARGUMENTS: usize = 7;

@@ -14,19 +14,6 @@
 
 local wait = tonumber(ARGV[1])
 
--- A hash is a lock if it has no more fields than a lock can have, and each is an owner (a client and a number, of a
--- write hold with `:write` behind it) with a count, or the mode of a lock for reading and writing.
-local function must_be_lock(holds)
-  local no_lock = redis.error_reply('WRONGTYPE the key holds a hash that is no lock')
-  if holds > 10000 then error(no_lock, 0) end
-  local fields = call('hgetall', lock)
-  for i = 1, #fields, 2 do
-    local field, value = fields[i], fields[i + 1]
-    local is_owner = string.find(field, '.:%d+$') or string.find(field, '.:%d+:write$')
-    if field ~= 'mode' and not (is_owner and string.find(value, '^%d+$')) then error(no_lock, 0) end
-  end
-end
-
 local function find_head()
   mend(wait)
   remove_silent(find_silent())
@@ -34,10 +21,11 @@ local function find_head()
 end
 
 return answer(function()
-  local holds = call('hlen', lock)
-  if holds == 0 then return {0, now} end
-  must_be_lock(holds)
-  call('del', lock)
+  local fields, mode = holds_of(lock)
+  if fields.err then error(fields, 0) end
+  if not fields[1] then return {0, now} end
+  local failed = delete(lock, fields, mode)
+  if failed then error(failed, 0) end
   -- The hold has ended, whatever becomes of the line.
   local is_judged, head = pcall(find_head)
   if not is_judged then return {1, -1, now} end

@@ -144,25 +144,45 @@ local function remove_silent(silent)
   end
 end
 
+-- Brings the deadlines of our places forward, for the case that they are dead: while the lock is free, peers wait for them
+-- for `wait` at most. A beat that comes in time sets the deadline of its place back. The last of these places keeps its
+-- deadline, because whoever comes next counts from it.
+local function bring_forward(wait)
+  if not is_mixed() then return end
+  local owners, earlier = call('lrange', line, 0, heads_max), {}
+  table.remove(owners)
+  local lives, found = scores(alive, owners), scores(deadlines, owners)
+  for i, owner in ipairs(owners) do
+    if lives[i] and found[i] and found[i] > ms + wait then
+      earlier[#earlier + 1] = ms + wait
+      earlier[#earlier + 1] = owner
+    end
+  end
+  set_scores(deadlines, earlier)
+end
+
 -- Removes heads that do not count any more. Returns the head, and after how many ms it is removed if it stays silent.
 local function judge_head(wait, is_free)
   local head
   for _ = 1, heads_max do
     head = call('lindex', line, 0)
     if not head then return nil, 0 end
-    local deadline, lives = score(deadlines, head) or ms + wait, score(alive, head)
+    local latest = ms + wait
+    local deadline, lives = score(deadlines, head) or latest, score(alive, head)
+    -- Who is alive takes a free lock at once, so peers wait for `wait` at most.
+    local is_too_late = is_free and deadline > latest
     if lives and lives > ms then
-      -- So that no peer removes it.
-      if deadline < ms + wait / 2 then call('zadd', deadlines, ms + wait, head) end
+      -- No peer removes it too early.
+      if is_too_late or deadline < ms + wait / 2 then call('zadd', deadlines, latest, head) end
+      if is_free then bring_forward(wait) end
       return head, math.ceil(lives - ms) + (lives % 1 == 0 and suspicion or 0)
     end
     if not lives and deadline > ms then
-      -- A peer that is alive takes a free lock at once.
-      local latest = ms + wait
-      if is_free and deadline > latest then
+      if is_too_late then
         deadline = latest
         call('zadd', deadlines, deadline, head)
       end
+      if is_free then bring_forward(wait) end
       return head, deadline - ms
     end
     remove(head)
@@ -170,13 +190,18 @@ local function judge_head(wait, is_free)
   return call('lindex', line, 0), 0
 end
 
--- Moves the deadlines of these owners forward by `wait`, as Redisson does when a place before them ends.
+-- Moves the deadlines of these owners forward by `wait`, as Redisson does when a place before them ends. The place of a peer
+-- keeps `wait`, as far as it has that: the deadlines of places of ours before it may have been brought forward.
 local function advance(owners, wait)
   local lives, found, moved = scores(alive, owners), scores(deadlines, owners), {}
   for i, owner in ipairs(owners) do
     if found[i] then
       local deadline = found[i] - wait
-      if lives[i] and deadline < ms + wait / 2 then deadline = ms + wait end
+      if not lives[i] then
+        deadline = math.max(deadline, math.min(found[i], ms + wait))
+      elseif deadline < ms + wait / 2 then
+        deadline = ms + wait
+      end
       moved[#moved + 1] = deadline
       moved[#moved + 1] = owner
     end

@@ -1,8 +1,9 @@
 -- Ends every hold of the lock, whoever has it, and tells those who watch the channel.
 --
 -- KEYS[1]  the lock
--- ARGV[1]  the lock's channel
+-- ARGV[1]  the channel
 -- ARGV[2]  how to tell: publish, spublish or both
+-- ARGV[3]  1: the lock must be a read/write lock, and the channel is that of such locks; 0: a lock of any kind
 --
 -- {1, listeners, now}  there was a hold and it is gone; `listeners` as in release
 -- {0, now}             there was none, nothing was done
@@ -15,37 +16,29 @@ local time = redis.pcall('time')
 if time.err then return time end
 local now = time[1] * 1000000 + time[2]
 
--- HLEN answers WRONGTYPE for a key that is no hash.
-local holds = redis.pcall('hlen', KEYS[1])
-if type(holds) == 'table' then return holds end
-if holds == 0 then return {0, now} end
-
--- A hash is a lock if it has no more fields than a lock can have, and each is an owner (a client and a number, of a
--- write hold with `:write` behind it) with a count, or the mode of a lock for reading and writing.
-local no_lock = redis.error_reply('WRONGTYPE the key holds a hash that is no lock')
-if holds > 10000 then return no_lock end
-local fields = redis.pcall('hgetall', KEYS[1])
+local lock, is_read_write = KEYS[1], ARGV[3] == '1'
+local fields, mode = holds_of(lock)
 if fields.err then return fields end
-for i = 1, #fields, 2 do
-  local field, value = fields[i], fields[i + 1]
-  local is_owner = string.find(field, '.:%d+$') or string.find(field, '.:%d+:write$')
-  if field ~= 'mode' and not (is_owner and string.find(value, '^%d+$')) then return no_lock end
+if not fields[1] then return {0, now} end
+if is_read_write and mode ~= 'read' and mode ~= 'write' then
+  return redis.error_reply('WRONGTYPE the key holds a hash that is no read/write lock')
 end
+local failed = delete(lock, fields, mode)
+if failed then return failed end
 
-local removed = redis.pcall('del', KEYS[1])
-if type(removed) == 'table' then return removed end
 -- A notice that cannot be published must not hide that the lock is free.
-local function publish(command)
-  local reached = redis.pcall(command, ARGV[1], '0')
+local function publish(command, payload)
+  local reached = redis.pcall(command, ARGV[1], payload)
   if type(reached) == 'table' then return -1 end
   return reached
 end
 
-local listeners
-if ARGV[2] == 'both' then
-  local sharded, classic = publish('spublish'), publish('publish')
-  listeners = (sharded < 0 or classic < 0) and -1 or sharded + classic
-else
-  listeners = publish(ARGV[2])
+local function tell(payload)
+  if ARGV[2] ~= 'both' then return publish(ARGV[2], payload) end
+  local sharded, classic = publish('spublish', payload), publish('publish', payload)
+  return (sharded < 0 or classic < 0) and -1 or sharded + classic
 end
-return {1, listeners, now}
+
+-- `1` wakes all waiters of a peer; one of them that is about to wait may miss it, and does not miss `0`.
+if is_read_write then tell('1') end
+return {1, tell('0'), now}

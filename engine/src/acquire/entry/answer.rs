@@ -122,7 +122,8 @@ impl<S> Entry<S> {
         verdict: &mut Verdict<S>,
     ) {
         (self.last_held, self.held_after) = (Some(asked), Some(self.callers.came()));
-        if takes_turns(asked) {
+        // While a lease of this engine holds the lock, "held" speaks of that lease.
+        if takes_turns(asked) && !self.is_excluded_here() {
             self.fairness.handle_held(now);
         }
         verdict.closing = self.attempt.take().and_then(Attempt::into_closing);

@@ -4,7 +4,8 @@
 //! - The attempt belongs to the key. It has the kind and the ttl of the caller that is at the head when the attempt
 //!   starts. Its grant goes to the first queued caller with that kind and ttl. A caller that leaves changes nothing for
 //!   the others. A caller of another kind never gets the grant: its token or its release would be wrong.
-//! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy).
+//! - At most one ask is in flight. While a lease of this engine holds the key, nothing is asked (but see jeopardy), except
+//!   whether the server still has the hold (see `confirm`).
 //! - An unanswered ask is repeated with the same owner for half a ttl. Then its owner is closed and a new attempt
 //!   starts. "Held" ends the attempt: an owner with earlier unanswered sends is closed.
 //! - A notice is a hint: it leads to one ask. Several notices during an ask are remembered as one.
@@ -20,6 +21,7 @@
 //! take what came in.
 
 mod answer;
+mod confirm;
 mod grants;
 mod hand_off;
 mod local;
@@ -81,6 +83,8 @@ pub(crate) struct Entry<S> {
     attempt: Option<Attempt>,
     next_ask: Instant,
     cause: Cause,
+    /// When the last ask was sent.
+    asked_at: Instant,
     /// The last definite answer was "held", to an ask for this kind, and nothing has happened since.
     last_held: Option<HoldKind>,
     /// The arrival number of the last caller that had joined when the lock was last known to be held, by a definite
@@ -114,6 +118,7 @@ impl<S> Default for Entry<S> {
             attempt: None,
             next_ask: Instant::default(),
             cause: Cause::Arrival,
+            asked_at: Instant::default(),
             last_held: None,
             held_after: None,
             asking: 0,
@@ -173,9 +178,10 @@ impl<S> Entry<S> {
     }
 
     /// What the leases of this engine say about the key to callers of a fair lock.
-    pub(crate) fn held_here(&self, now: Instant) -> HeldHere {
+    pub(crate) fn held_here(&self, now: Instant, pace: &Pace) -> HeldHere {
         let held = self.leases().any(|lease| lease.is_held(now));
-        HeldHere { held, surely: held && self.leases().all(|lease| !lease.is_in_jeopardy()) }
+        let surely = held && !self.is_confirm_due(now, pace);
+        HeldHere { held, surely: surely && self.leases().all(|lease| !lease.is_in_jeopardy()) }
     }
 
     /// The leases of this engine that hold the key.
@@ -205,6 +211,7 @@ impl<S> Entry<S> {
             attempt,
             next_ask,
             cause,
+            asked_at,
             last_held,
             held_after,
             asking,
@@ -223,7 +230,8 @@ impl<S> Entry<S> {
         callers.clear();
         grants.clear();
         (*lost, *attempt, *last_held, *held_after, *asked) = (Vec::new(), None, None, None, None);
-        (*next_ask, *cause, *follow_up, *unclear) = (Instant::default(), Cause::Arrival, None, None);
+        (*next_ask, *cause, *asked_at) = (Instant::default(), Cause::Arrival, Instant::default());
+        (*follow_up, *unclear) = (None, None);
         (*asking, *standing_back, *warned_no_expiry, *failures) = (0, false, false, 0);
         (*spin_pause, *looks, *fairness) = (SpinPause::default(), Looks::default(), Fairness::default());
         (*may_reserve_tokens, *forced_releases) = (false, 0);
@@ -238,6 +246,7 @@ impl<S> Entry<S> {
             && (self.follow_up, self.failures, self.looks) == (None, 0, Looks::default())
             && !(self.last_held.is_some() || self.standing_back || self.warned_no_expiry)
             && self.unclear.is_none()
+            && self.asked_at <= held.lease.granted_at
             && self.fairness == Fairness::of_one_grant(held.lease.kind(), held.lease.granted_at);
         is_quiet.then_some(held)
     }
@@ -257,10 +266,13 @@ impl<S> Entry<S> {
     }
 
     /// Whether a caller of this kind that only tries can get "held" without a command: the last definite answer was
-    /// "held" and no ask is in flight, or a lease of this engine holds the key and is not in jeopardy.
+    /// "held" and no ask is in flight, or a lease of this engine holds the key, is not in jeopardy and was confirmed lately.
     ///
     /// A caller comes behind the writers that wait, so what is closed for them is closed for the caller.
-    pub(crate) fn is_known_held_to_newcomers(&self, kind: HoldKind, now: Instant) -> bool {
+    pub(crate) fn is_known_held_to_newcomers(&self, kind: HoldKind, now: Instant, pace: &Pace) -> bool {
+        if self.grants.exclude(kind) && self.is_confirm_due(now, pace) {
+            return false;
+        }
         let waits_for_writers = self.callers.has_writers() && self.is_known_held(HoldKind::Write, now);
         waits_for_writers || self.is_known_held(self.first_to_be_served(kind), now)
     }

@@ -58,6 +58,8 @@ struct Bounds {
     jeopardy: bool,
     /// How often this engine's hold is deleted, without a notice.
     deletions: u32,
+    /// How often the moment comes to ask whether the server still has this engine's hold.
+    confirms: u32,
     /// Every second caller wants a fenced lock. The others want a plain one.
     two_kinds: bool,
     /// How often the server refuses an ask for a fenced lock for good.
@@ -91,6 +93,7 @@ const SMALL: Bounds = Bounds {
     stands_back: false,
     jeopardy: false,
     deletions: 0,
+    confirms: 0,
     two_kinds: false,
     refusals: 0,
     ignores_kinds: false,
@@ -153,6 +156,7 @@ enum Action {
     OurHolderReleases,
     OurHoldVanishes,
     OurLossIsNoticed,
+    ConfirmIsDue,
     ShortWaitEnds,
     SleeperComesBack,
     TryComes,
@@ -312,6 +316,7 @@ impl World {
             Action::OurHolderReleases => !self.entry.grants.is_empty() && self.untaken().is_none(),
             Action::OurHoldVanishes => self.bounds.deletions > 0 && self.holds_on_server(),
             Action::OurLossIsNoticed => !self.entry.grants.is_empty() && !self.holds_on_server(),
+            Action::ConfirmIsDue => self.bounds.confirms > 0 && self.confirm_is_next(),
             Action::ShortWaitEnds => self.short_wait().is_some(),
             Action::SleeperComesBack => self.sleepers > 0,
             Action::TryComes => self.bounds.tries > 0,
@@ -328,6 +333,11 @@ impl World {
 
     fn holds_on_server(&self) -> bool {
         self.entry.only_lease().is_some_and(|lease| self.hold == Hold::Ours(lease.owner))
+    }
+
+    /// The driver waits for the end of this engine's hold, and its next step may be to ask the server about that hold.
+    fn confirm_is_next(&self) -> bool {
+        matches!(self.driver, Driver::Waiting(_)) && self.entry.is_excluded_here()
     }
 
     /// A wait that the entry requests itself, other than the safety poll and the end of a foreign hold.
@@ -380,6 +390,10 @@ impl World {
                 assert!(lease.lose(LossReason::NotOurs));
                 self.entry.handle_local_loss(&lease, self.now, PACE.round_trip);
             }
+            Action::ConfirmIsDue => {
+                self.bounds.confirms -= 1;
+                self.now = self.entry.next_confirm(self.now, &self.pace());
+            }
             Action::ShortWaitEnds => self.now = self.short_wait().unwrap(),
             Action::SleeperComesBack => {
                 self.sleepers -= 1;
@@ -387,7 +401,7 @@ impl World {
             }
             Action::TryComes => {
                 self.bounds.tries -= 1;
-                if !self.entry.is_known_held(HoldKind::Exclusive, self.now) {
+                if !self.entry.is_known_held_to_newcomers(HoldKind::Exclusive, self.now, &self.pace()) {
                     self.join(Patience::Try, 0);
                 }
             }
@@ -408,6 +422,7 @@ impl World {
         if !std::mem::take(&mut self.sleeps) {
             self.drive();
         }
+        assert!(action != Action::ConfirmIsDue || matches!(self.driver, Driver::InFlight(_)), "no ask");
         self.check();
     }
 
@@ -525,7 +540,8 @@ impl World {
         }
         self.entry.begin_looks(grant.receiver.late);
         for earlier in self.entry.install(lease, None) {
-            assert!(self.bounds.jeopardy && earlier.lease().lose(LossReason::NotOurs), "two owners held");
+            let is_vanished = self.hold != Hold::Ours(earlier.lease().owner);
+            assert!(is_vanished && earlier.lease().lose(LossReason::NotOurs), "two owners held");
         }
     }
 
@@ -693,6 +709,7 @@ impl World {
             &self.entry;
         let Entry { unclear, failures, fairness, grants, asked, asking, held_after, .. } = &self.entry;
         let granted = grants.only().filter(|_| self.bounds.looks).map(|it| it.lease.granted_at);
+        let confirm = (self.bounds.confirms > 0).then(|| self.entry.next_confirm(self.now, &PACE));
         let came = self.entry.callers.came();
         let since = |coming: u64| came - coming;
         let known = (since(*asking), asked.map(since), held_after.map(since));
@@ -735,14 +752,14 @@ impl World {
                 (commands.collect::<Vec<_>>(), self.answers.iter().map(in_flight).collect::<Vec<_>>()),
                 (self.subscription, &self.notes, self.watch.in_force, watch, driver, self.now),
                 (known, zero_waits.collect::<Vec<_>>()),
-                (granted, self.untaken().is_some(), self.sleepers, self.entry.looks),
+                (confirm, granted, self.untaken().is_some(), self.sleepers, self.entry.looks),
                 (self.bounds, self.owners.len(), 2 * self.hints - self.asks_by_hint),
             )
         )
     }
 }
 
-const ACTIONS: [Action; 19] = [
+const ACTIONS: [Action; 20] = [
     Action::CloserSends,
     Action::ServerTakesCommand,
     Action::AnswerArrives,
@@ -757,6 +774,7 @@ const ACTIONS: [Action; 19] = [
     Action::OurHolderReleases,
     Action::OurHoldVanishes,
     Action::OurLossIsNoticed,
+    Action::ConfirmIsDue,
     Action::ShortWaitEnds,
     Action::SleeperComesBack,
     Action::TryComes,
@@ -842,6 +860,14 @@ fn an_entry_that_ignores_the_kind_is_found() {
 #[test]
 fn l2_nor_when_somebody_tries_in_jeopardy() {
     explore_habits(Bounds { tries: 1, jeopardy: true, deletions: 1, cuts: 0, foreign_takes: 1, ..SMALL });
+}
+
+#[test]
+fn l2_a_hold_that_has_vanished_is_asked_about_whatever_the_order_of_events() {
+    let confirmed = Bounds { deletions: 1, confirms: 1, cuts: 0, foreign_takes: 1, ..SMALL };
+    explore_habits(Bounds { departures: 1, ..confirmed });
+    explore_habits(Bounds { timeouts: 1, foreign_takes: 0, ..confirmed });
+    explore_habits(Bounds { callers: 3, hand_offs: 1, foreign_takes: 0, ..confirmed });
 }
 
 #[test]

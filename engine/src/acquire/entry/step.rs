@@ -56,16 +56,11 @@ impl<S> Entry<S> {
         let Some(Terms { kind, ttl, labels, .. }) = self.callers.head().map(|head| head.terms) else {
             return (Step::Rest, self.rest(now));
         };
-        if self.leaves_it_to_local() {
-            let closing = self.stop_asking();
-            let step = match self.look_at_grant(now) {
-                Look::TakeBack(lease) => Step::TakeBack(lease),
-                Look::Wait(look) => {
-                    let until = self.next_give_up(pace).into_iter().chain(look).min();
-                    Step::Wait { until, watch: false }
-                }
-            };
-            return (step, closing);
+        let leaves_it_to_local = self.leaves_it_to_local();
+        if leaves_it_to_local {
+            if let Some(taken) = self.wait_for_local(now, pace) {
+                return taken;
+            }
         }
         self.hurry_for_smaller_want(now);
         if now < self.next_ask {
@@ -87,7 +82,12 @@ impl<S> Entry<S> {
             reserved_tokens: attempt.reserved_tokens,
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),
-            give_up: self.next_give_up_in_flight(pace),
+            // A caller whose wait ends knows that the lock is held while a lease of this engine holds it.
+            give_up: if leaves_it_to_local {
+                self.next_give_up(pace)
+            } else {
+                self.next_give_up_in_flight(pace)
+            },
         };
         (self.follow_up, self.standing_back) = (None, false);
         (Step::Ask(ask), closing)
@@ -135,6 +135,32 @@ impl<S> Entry<S> {
         self.is_excluded_here() && !(self.callers.has_tries() && is_doubtful())
     }
 
+    // `None`: the server is asked whether it still has the hold.
+    fn wait_for_local(&mut self, now: Instant, pace: &Pace) -> Option<(Step, Option<UnconfirmedOwner>)> {
+        let look = match self.look_at_grant(now) {
+            Look::TakeBack(lease) => return Some((Step::TakeBack(lease), self.stop_asking())),
+            Look::Wait(look) => look,
+        };
+        let confirm = self.next_confirm(now, pace);
+        if confirm <= now {
+            let is_first = self.callers.has_tries(); // a caller that only tries waits for this answer
+            self.ask_next(now, if is_first { Cause::Arrival } else { Cause::SafetyPoll });
+            return None;
+        }
+        let until = self.next_give_up(pace).into_iter().chain(look).chain([confirm]).min();
+        Some((Step::Wait { until, watch: false }, self.keep_unanswered(now)))
+    }
+
+    // An ask that is not answered is repeated with its owner at the next confirmation. Anything else is over.
+    fn keep_unanswered(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
+        let is_unanswered = |attempt: &Attempt| !attempt.open.is_closed() && !attempt.is_over(now);
+        if !self.attempt.as_ref().is_some_and(is_unanswered) {
+            return self.stop_asking();
+        }
+        self.handle_clear();
+        None
+    }
+
     fn give_up_attempt(&mut self, now: Instant) -> Option<UnconfirmedOwner> {
         let over = self.attempt.as_ref().is_some_and(|attempt| attempt.is_over(now));
         if over { self.attempt.take().and_then(Attempt::into_closing) } else { None }
@@ -152,6 +178,7 @@ impl<S> Entry<S> {
             attempt.note_sent(sent);
         }
         self.asking = self.callers.came();
+        self.note_asked(sent);
         self.unclear.get_or_insert(Unclear { since: sent, last_error: None });
     }
 }

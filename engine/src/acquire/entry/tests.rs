@@ -663,9 +663,9 @@ fn l3_unavailable_does_not_run_behind_a_lease_of_our_own() {
     ground.answer(unknown(1_010), 10, 1_010);
     ground.entry.depart(asker);
     ground.caller(FOREVER, 1_020);
-    ground.step(1_020);
-    assert!(ground.overdue(60_000).is_empty(), "nothing is being asked");
-    assert_eq!(ground.wait(60_000), (None, false));
+    ground.ask(1_020);
+    ground.answer(unknown(2_020), 1_020, 2_020);
+    assert!(ground.overdue(60_000).is_empty(), "the lease is held, whether the server confirms it or not");
 }
 
 // Callers that only try.
@@ -1071,6 +1071,7 @@ fn after_a_loss_the_next_caller_is_asked_for_at_once() {
     ground.ask(100);
 }
 
+mod confirm;
 mod hand_off;
 
 #[test]
@@ -1078,7 +1079,7 @@ fn a_grant_that_was_lost_is_waited_for_and_not_taken_back() {
     let (mut ground, lease) = Ground::holding(None);
     ground.caller(FOREVER, 5);
     assert!(lease.lose(LossReason::NotOurs));
-    assert_eq!(ground.wait(201), (None, false), "the loss is about to be handled");
+    assert_eq!(ground.wait(201), (Some(POLL + 1), false), "the loss is about to be handled");
 }
 
 #[test]
@@ -1090,7 +1091,7 @@ fn a_look_that_is_late_gives_the_caller_the_same_time_once_more() {
         other => panic!("{other:?}"),
     };
     assert_eq!(step(&mut ground, 10), Some(201));
-    assert_eq!(step(&mut ground, 5_000), Some(5_200), "the process stood still");
-    let Step::TakeBack(back) = ground.step(5_220).0 else { panic!("the second look was in time") };
+    assert_eq!(step(&mut ground, 700), Some(900), "the process stood still");
+    let Step::TakeBack(back) = ground.step(920).0 else { panic!("the second look was in time") };
     assert!(Arc::ptr_eq(&back, &lease) && back.end_untaken());
 }

@@ -10,7 +10,7 @@ use crate::{
 impl<S> Entry<S> {
     /// Removes and returns three kinds of callers. First: callers whose wait has ended. Second: callers without a
     /// definite answer for `unavailable_after`. Third: callers that only try, as soon as a lease of this engine holds
-    /// the key and is not in jeopardy.
+    /// the key, is not in jeopardy and was confirmed lately.
     ///
     /// A caller whose wait has ended leaves once a fact is known that is true since it joined: the lock is held, or an
     /// ask that was sent for the caller got no definite answer. Until then the caller stays queued, for at most one
@@ -20,7 +20,7 @@ impl<S> Entry<S> {
             return Vec::new();
         }
         let mut leaving = self.take_unanswered(now, pace);
-        if self.callers.has_tries() && self.is_head_surely_held_here(now) {
+        if self.callers.has_tries() && self.is_head_surely_held_here(now) && !self.is_confirm_due(now, pace) {
             leaving.extend(self.refuse_tries());
         }
         if self.callers.may_have_ended(now) {

@@ -55,13 +55,17 @@ impl Connection {
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
-        let values = [text(&channel_of(key)), self.publish()];
+        let is_read_write = Arg::Number((key.family() == Family::ReadWrite).into());
+        let values = [text(&channel_of(key)), self.publish(), is_read_write];
         let args = |head: &Str| {
             let mut args = vec![Arg::Text(head.clone())];
             args.extend(keys_of(key).into_iter().chain(values.iter().cloned()));
             args
         };
-        let script = force_release_of(key.family());
+        let script = match key.family() {
+            Family::Permits => Script::PermitForceRelease,
+            _ => Script::ForceRelease,
+        };
         let answer = self.run((script, asking), args, limit, Freed::read, Freed::now).await?;
         self.observe(answer.sample, false);
         Ok(matches!(answer.value, Freed::Yes { .. }))
@@ -81,14 +85,6 @@ impl Connection {
                 });
             }
         }
-    }
-}
-
-fn force_release_of(family: Family) -> Script {
-    match family {
-        Family::ReadWrite => Script::ReadWriteForceRelease,
-        Family::Permits => Script::PermitForceRelease,
-        _ => Script::ForceRelease,
     }
 }
 

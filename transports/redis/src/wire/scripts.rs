@@ -7,13 +7,10 @@ use std::sync::{
 
 use fred::bytes_utils::Str;
 
-/// The text of a script of fair locks: how all of them judge the line, then what it does.
-macro_rules! fair {
-    ($name:literal) => {
-        concat!(
-            include_str!("../../scripts/fair_line.lua"),
-            include_str!(concat!("../../scripts/", $name, ".lua"))
-        )
+/// The text of a script that is made of several files: what it has in common with others, then what it does.
+macro_rules! made_of {
+    ($($name:literal),+) => {
+        concat!($(include_str!(concat!("../../scripts/", $name, ".lua"))),+)
     };
 }
 
@@ -36,7 +33,6 @@ pub(crate) enum Script {
     WriteRelease,
     Downgrade,
     ReadWriteInspect,
-    ReadWriteForceRelease,
     Semaphore,
     Latch,
     Count,
@@ -80,7 +76,7 @@ struct Content {
 pub(crate) struct SentScripts(AtomicU64);
 
 impl Script {
-    const ALL: [Script; 42] = [
+    const ALL: [Script; 41] = [
         Script::Acquire,
         Script::FencedAcquire,
         Script::Release,
@@ -97,7 +93,6 @@ impl Script {
         Script::WriteRelease,
         Script::Downgrade,
         Script::ReadWriteInspect,
-        Script::ReadWriteForceRelease,
         Script::Semaphore,
         Script::Latch,
         Script::Count,
@@ -149,7 +144,7 @@ impl Script {
             Script::Renew => include_str!("../../scripts/renew.lua"),
             Script::RenewAcrossSlots => include_str!("../../scripts/renew_across_slots.lua"),
             Script::Inspect => include_str!("../../scripts/inspect.lua"),
-            Script::ForceRelease => include_str!("../../scripts/force_release.lua"),
+            Script::ForceRelease => made_of!("forced", "force_release"),
             Script::ReadAcquire => include_str!("../../scripts/read_acquire.lua"),
             Script::WriteAcquire => include_str!("../../scripts/write_acquire.lua"),
             Script::ReadRenew => include_str!("../../scripts/read_renew.lua"),
@@ -159,14 +154,13 @@ impl Script {
             Script::WriteRelease => include_str!("../../scripts/write_release.lua"),
             Script::Downgrade => include_str!("../../scripts/downgrade.lua"),
             Script::ReadWriteInspect => include_str!("../../scripts/read_write_inspect.lua"),
-            Script::ReadWriteForceRelease => include_str!("../../scripts/read_write_force_release.lua"),
             Script::Semaphore => include_str!("../../scripts/semaphore.lua"),
             Script::Latch => include_str!("../../scripts/latch.lua"),
             Script::Count => include_str!("../../scripts/count.lua"),
-            Script::FairQueue => fair!("fair_queue"),
-            Script::FairBeat => fair!("fair_beat"),
-            Script::FairRelease => fair!("fair_release"),
-            Script::FairForceRelease => fair!("fair_force_release"),
+            Script::FairQueue => made_of!("fair_line", "fair_queue"),
+            Script::FairBeat => made_of!("fair_line", "fair_beat"),
+            Script::FairRelease => made_of!("fair_line", "fair_release"),
+            Script::FairForceRelease => made_of!("fair_line", "forced", "fair_force_release"),
             Script::Rights => include_str!("../../scripts/rights.lua"),
             Script::ReadWriteRights => include_str!("../../scripts/read_write_rights.lua"),
             Script::PermitAcquire => include_str!("../../scripts/permit_acquire.lua"),

@@ -15,7 +15,7 @@ const OTHER_PEER: usize = 101;
 /// A case, which panics if the scripts are wrong.
 pub(crate) type Case = fn(&mut World);
 
-pub(crate) const CASES: [(&str, Case); 16] = [
+pub(crate) const CASES: [(&str, Case); 18] = [
     ("stall", a_stall_drops_nobody),
     ("dead head", a_dead_head_costs_five_seconds),
     ("live line", a_line_that_beats_loses_nobody),
@@ -31,6 +31,8 @@ pub(crate) const CASES: [(&str, Case); 16] = [
     ("F20", a_waiter_that_gives_up_leaves_the_line_at_once),
     ("late", a_late_command_does_nothing),
     ("dead behind", dead_places_behind_the_head_are_removed_in_small_steps),
+    ("dead, and Java", dead_places_keep_java_from_a_free_lock_for_its_wait),
+    ("Java behind", short_holds_of_ours_evict_no_java_waiter),
     ("mixed expiry", a_line_with_a_peer_has_no_expiry_and_one_again_without),
 ];
 
@@ -370,6 +372,64 @@ pub(crate) fn a_line_with_a_peer_has_no_expiry_and_one_again_without(world: &mut
     world.ask(PEER, Op::GiveUp(WAIT));
     world.beat(1);
     assert!(world.read().ends.iter().all(Option::is_some));
+}
+
+/// Wherever they are in the line, also behind the place of a dead peer that is the head.
+pub(crate) fn dead_places_keep_java_from_a_free_lock_for_its_wait(world: &mut World) {
+    for (dead, live) in [
+        (&[1][..], &[][..]),
+        (&[1, 10, 2], &[]),
+        (&[3], &[1, 2]),
+        (&[3, 10], &[1]),
+        (&[PEER], &[]),
+        (&[PEER, 1, 2], &[]),
+        (&[PEER, 1], &[2]),
+    ] {
+        world.client.ok(&["FLUSHALL"]);
+        assert_eq!(world.queue(0), Answer::Granted);
+        for actor in live.iter().chain(dead) {
+            let joins = if *actor == PEER { Op::Lock(PEER_LEASE, WAIT) } else { Op::Queue(PEER_LEASE) };
+            world.ask(*actor, joins);
+        }
+        assert!(matches!(world.ask(OTHER_PEER, Op::Lock(PEER_LEASE, WAIT)), Answer::Number(_)));
+        world.pass(100);
+        world.release(0);
+        for actor in live {
+            world.pass(100);
+            assert_eq!(world.queue(*actor), Answer::Granted);
+            world.release(*actor);
+        }
+        let took = granted_after(world, OTHER_PEER);
+        assert!(took <= WAIT + 1_000, "{dead:?} behind {live:?}: {took} ms");
+    }
+}
+
+/// When a peer that asks each second has the lock.
+fn granted_after(world: &mut World, peer: usize) -> i64 {
+    let begun = world.now();
+    while world.ask(peer, Op::Lock(PEER_LEASE, WAIT)) != Answer::Nil {
+        assert!(world.now() < begun + 10 * WAIT, "it waits for ever");
+        world.pass(1_000);
+    }
+    world.now() - begun
+}
+
+/// A peer has given up, so the deadlines of our places before the next peer are early.
+pub(crate) fn short_holds_of_ours_evict_no_java_waiter(world: &mut World) {
+    world.client.ok(&["FLUSHALL"]);
+    assert_eq!(world.queue(0), Answer::Granted);
+    waits(world, &[1, 2, 3]);
+    world.ask(PEER, Op::Lock(PEER_LEASE, WAIT));
+    world.release(0);
+    world.ask(PEER, Op::GiveUp(WAIT));
+    world.ask(OTHER_PEER, Op::Lock(PEER_LEASE, WAIT));
+    assert!(matches!(world.queue(10), Answer::Waits(..)));
+    for (holder, waiters) in [(1, &[2, 3, 10][..]), (2, &[3, 10]), (3, &[10])] {
+        assert_eq!(world.ask(holder, Op::Queue(WAIT)), Answer::Granted);
+        beat_for(world, waiters, WAIT / 4);
+        world.release(holder);
+    }
+    assert_eq!(granted_after(world, OTHER_PEER), 0, "it came before the last of ours");
 }
 
 fn run(case: Case) {

@@ -309,21 +309,35 @@ impl Model {
 
     fn judge_head(&mut self) -> (Option<usize>, i64) {
         while let Some(head) = self.line.first().copied() {
-            let deadline = self.deadlines[&head];
+            let is_free = self.hold.is_none();
+            let latest = if is_free { WAIT } else { i64::MAX };
+            let deadline = self.deadlines[&head].min(latest);
             match self.alive.get(&head).copied() {
                 Some(lives) if lives > 0 => {
+                    self.deadlines.insert(head, deadline);
                     self.raise(head);
+                    self.bring_forward(latest);
                     return (Some(head), (lives + 1) / 2 + if lives % 2 == 0 { SUSPICION } else { 0 });
                 }
                 None if deadline > 0 => {
-                    let deadline = if self.hold.is_none() { deadline.min(WAIT) } else { deadline };
                     self.deadlines.insert(head, deadline);
+                    self.bring_forward(latest);
                     return (Some(head), deadline);
                 }
                 _ => drop(self.remove(head)),
             }
         }
         (None, 0)
+    }
+
+    fn bring_forward(&mut self, latest: i64) {
+        let before_the_last = if self.is_mixed() { self.line.len() - 1 } else { 0 };
+        for actor in &self.line[..before_the_last] {
+            if self.alive.contains_key(actor) {
+                let deadline = self.deadlines[actor].min(latest);
+                self.deadlines.insert(*actor, deadline);
+            }
+        }
     }
 
     fn remove(&mut self, actor: usize) -> bool {
@@ -339,8 +353,11 @@ impl Model {
         let followers = place.filter(|_| is_mixed).map(|place| self.line[place + 1..].to_vec());
         let had_place = self.remove(actor);
         for follower in followers.unwrap_or_default() {
-            *self.deadlines.get_mut(&follower).unwrap() -= WAIT;
-            if self.alive.contains_key(&follower) {
+            let before = self.deadlines[&follower];
+            let is_ours = self.alive.contains_key(&follower);
+            let least = if is_ours { i64::MIN } else { before.min(WAIT) };
+            self.deadlines.insert(follower, (before - WAIT).max(least));
+            if is_ours {
                 self.raise(follower);
             }
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::{cases, histories, ours::Scripts, space, world::World};
 
 /// A rule: its name, the text that keeps it, and another that does not.
-const MUTANTS: [(&str, &str, &str); 30] = [
+const MUTANTS: [(&str, &str, &str); 35] = [
     ("late commands", "if now > tonumber(ARGV[3]) then return {2, now} end", ""),
     ("late beats", "if now > tonumber(ARGV[1]) then return {2, now} end", ""),
     ("a repeat is granted", "if mine == 1 then", "if false then"),
@@ -54,13 +54,26 @@ const MUTANTS: [(&str, &str, &str); 30] = [
         "    if not found[i] then",
     ),
     ("places of ours are raised", "if found[i] < ms + wait / 2 then", "if false then"),
+    ("a head of ours is raised", "is_too_late or deadline < ms + wait / 2", "is_too_late"),
+    ("a head of ours is lowered", "is_too_late or deadline < ms + wait / 2", "deadline < ms + wait / 2"),
     (
-        "a head of ours is raised",
-        "if deadline < ms + wait / 2 then call('zadd', deadlines, ms + wait, head) end",
+        "places of ours behind the head are lowered",
+        "      earlier[#earlier + 1] = ms + wait\n      earlier[#earlier + 1] = owner\n",
         "",
     ),
+    ("the last place is not", "  table.remove(owners)\n", ""),
+    (
+        "nor is a line of ours",
+        "  if not is_mixed() then return end\n  local owners, earlier",
+        "  local owners, earlier",
+    ),
+    (
+        "a peer keeps its wait",
+        "deadline = math.max(deadline, math.min(found[i], ms + wait))",
+        "deadline = math.min(deadline, found[i])",
+    ),
     ("Redisson's rule for peers", "if not lives and deadline > ms then", "if not lives then"),
-    ("a peer's head is lowered", "if is_free and deadline > latest then", "if false then"),
+    ("a peer's head is lowered", "      if is_too_late then", "      if false then"),
     ("followers advance", "  advance(followers, wait)\n", ""),
     (
         "peers alone make followers advance",

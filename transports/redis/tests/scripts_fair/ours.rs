@@ -40,7 +40,12 @@ impl Scripts {
             queue: fair!("fair_queue").into(),
             beat: fair!("fair_beat").into(),
             release: fair!("fair_release").into(),
-            force: fair!("fair_force_release").into(),
+            force: concat!(
+                include_str!("../../scripts/fair_line.lua"),
+                include_str!("../../scripts/forced.lua"),
+                include_str!("../../scripts/fair_force_release.lua")
+            )
+            .into(),
         }
     }
 

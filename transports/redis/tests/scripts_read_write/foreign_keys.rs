@@ -1,9 +1,9 @@
 //! Keys of another type, and hashes that are no lock, stay as they are.
 
 use crate::{
-    keyspace::{Keyspace, LOCK, timeout_key},
+    keyspace::{CHANNEL, Keyspace, LOCK, timeout_key},
     model::{OWNERS, UNIT},
-    ours,
+    ours, redisson,
     resp::{Client, Reply},
     server::{Server, programs},
 };
@@ -64,6 +64,20 @@ fn a_hash_that_is_no_read_write_lock_is_not_force_released() {
         let reply = ours::force_release(&mut client);
         assert!(reply.error().is_some_and(|text| text.starts_with("WRONGTYPE")), "{fields:?}: {reply:?}");
         assert_eq!(Keyspace::read(&mut client), before, "{fields:?}");
+    }
+}
+
+#[test]
+fn l6_a_release_by_force_leaves_no_timeout_key_of_either_side() {
+    let server = Server::start();
+    let mut client = server.client();
+    for is_read_write in ["1", "0"] {
+        ours::read_acquire(&mut client, OWNERS[0], UNIT, ours::NEVER);
+        (0..3).for_each(|_| drop(redisson::read_lock(&mut client, "java:-7", UNIT)));
+        client.ok(&["HSET", LOCK, "odd:1", "4000000000"]);
+        assert_eq!(Keyspace::read(&mut client).0.len(), 5);
+        let forced = client.eval(ours::FORCE_RELEASE, &[LOCK], &[CHANNEL, ours::PUBLISH, is_read_write]);
+        assert_eq!((forced.code(), Keyspace::read(&mut client)), (1, Keyspace::default()), "{is_read_write}");
     }
 }
 

@@ -173,6 +173,9 @@ impl Model {
             Op::ReleaseWrite => Answer::No,
             Op::ForceRelease if free => Answer::No,
             Op::ForceRelease => {
+                for hold in &mut self.holds {
+                    hold.timeouts.retain(|number, _| *number > hold.reads);
+                }
                 self.clear();
                 Answer::Yes
             }

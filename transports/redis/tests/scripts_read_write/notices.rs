@@ -96,7 +96,7 @@ fn both_kinds_of_channel_are_told_and_counted() {
         ours::write_acquire(&mut client, owner, UNIT, ours::NEVER);
         let args = [&UNIT.to_string(), owner, ours::NEVER, CHANNEL, "both"];
         assert_eq!(reached(&client.eval(ours::DOWNGRADE, &keys, &args)), 2);
-        assert_eq!(reached(&client.eval(ours::FORCE_RELEASE, &[LOCK], &[CHANNEL, "both"])), 2);
+        assert_eq!(reached(&client.eval(ours::FORCE_RELEASE, &[LOCK], &[CHANNEL, "both", "1"])), 2);
         assert_eq!(heard(&mut classic, 6), ["1", "0", "1", "0", "1", "0"]);
         assert_eq!(heard(&mut sharded, 7), ["1", "0", "0", "1", "0", "1", "0"]);
     }

@@ -20,7 +20,7 @@ pub(crate) const RENEW: &str = script!("renew");
 pub(crate) const READ_RELEASE: &str = script!("read_release");
 pub(crate) const WRITE_RELEASE: &str = script!("write_release");
 pub(crate) const DOWNGRADE: &str = script!("downgrade");
-pub(crate) const FORCE_RELEASE: &str = script!("read_write_force_release");
+pub(crate) const FORCE_RELEASE: &str = concat!(script!("forced"), script!("force_release"));
 pub(crate) const INSPECT: &str = script!("read_write_inspect");
 pub(crate) const FENCED_ACQUIRE: &str = script!("fenced_acquire");
 
@@ -53,7 +53,7 @@ pub(crate) fn downgrade(client: &mut Client, owner: &str, ttl: i64, limit: &str)
 }
 
 pub(crate) fn force_release(client: &mut Client) -> Reply {
-    client.eval(FORCE_RELEASE, &[LOCK], &[CHANNEL, PUBLISH])
+    client.eval(FORCE_RELEASE, &[LOCK], &[CHANNEL, PUBLISH, "1"])
 }
 
 pub(crate) fn inspect(client: &mut Client) -> Reply {

@@ -1,6 +1,6 @@
 //! The line of a fair lock: queueing, beats for many places, releasing.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use leasehold::{
     fencing::FencingToken,
@@ -40,8 +40,7 @@ impl Connection {
         let limit = self.limit(call.execute_by)?;
         let [ttl, owner, latest] = terms_of(call, ttl, limit);
         let (wait, beat) =
-            place.map_or((self.peer_wait(), NO_PLACE), |place| (place.wait(), millis(place.beat())));
-        self.note_peer_wait(place);
+            place.map_or((self.terms.fair_wait, NO_PLACE), |place| (place.wait(), millis(place.beat())));
         let values = [ttl, owner, latest, millis(wait), beat, channel(&call.key), self.publish()];
         let keys = keys(&call.key);
         let args = arguments(&keys, &values);
@@ -75,7 +74,6 @@ impl Connection {
         else {
             return Ok(members.iter().map(|member| member.unsupported("redis")).collect());
         };
-        self.note_peer_wait(Some(*place));
         let _permit = self.permit(execute_by).await?;
         let limit = self.limit(execute_by)?;
         let (keys, values) = (keys(key), self.beat_values(members, *place, limit));
@@ -114,23 +112,9 @@ impl Connection {
         }
     }
 
-    // A place that leaves moves those of peers behind it by as much as it has moved them when it came.
-    fn peer_wait(&self) -> Duration {
-        match self.fair_wait.load(Ordering::Relaxed) {
-            0 => PEER_WAIT,
-            known => Duration::from_millis(known),
-        }
-    }
-
-    fn note_peer_wait(&self, place: Option<PlaceTerms>) {
-        let Some(place) = place else { return };
-        let wait = u64::try_from(place.wait().as_millis()).unwrap_or(u64::MAX);
-        self.fair_wait.store(wait, Ordering::Relaxed);
-    }
-
     pub(super) async fn leave(&self, call: &Call, asking: Asking) -> Result<Outcome, CallError> {
         let values =
-            [text(&call.owner.to_string()), millis(self.peer_wait()), channel(&call.key), self.publish()];
+            [text(&call.owner.to_string()), millis(self.terms.fair_wait), channel(&call.key), self.publish()];
         self.release_by(Script::FairRelease, call, (&keys(&call.key), &values), asking).await
     }
 
@@ -138,7 +122,7 @@ impl Connection {
         let until = self.timeout();
         let _permit = self.permit(until).await?;
         let limit = self.sent_now(until)?;
-        let values = [millis(self.peer_wait()), channel(key), self.publish()];
+        let values = [millis(self.terms.fair_wait), channel(key), self.publish()];
         let keys = keys(key);
         let args = arguments(&keys, &values);
         let script = (Script::FairForceRelease, asking);
@@ -159,7 +143,5 @@ fn channel(key: &LockKey) -> Arg {
     text(&lock_channel(key.on_server()))
 }
 
-/// How long a place counts for peers, before any call has said it: Redisson's default.
-const PEER_WAIT: Duration = Duration::from_secs(300);
 /// The word for a call that keeps no place.
 const NO_PLACE: Arg = Arg::Number(0);
