@@ -11,7 +11,7 @@ use super::{
 use crate::faults::{self, Fault};
 use crate::{
     clock::Instant,
-    dispatch::calls::Begun,
+    dispatch::calls::{Begun, CallTimes},
     inner::Inner,
     key::LockKey,
     lease::unconfirmed_owner::UnconfirmedOwner,
@@ -45,6 +45,16 @@ impl SentAsk {
         Self { ask, sent, execute_by }
     }
 
+    /// The same ask, which was sent this much later.
+    pub(super) fn later(self, waited: Duration) -> Self {
+        Self { sent: self.sent + waited, execute_by: self.execute_by + waited, ..self }
+    }
+
+    /// The times of its call.
+    pub(super) fn times(&self) -> CallTimes {
+        CallTimes { ready: self.sent, leaves: self.ask.leaves }
+    }
+
     pub(super) fn call(&self, key: &Arc<LockKey>) -> Call {
         let Ask { kind, owner, reserved_tokens, .. } = self.ask;
         Call::new(key.clone(), kind, self.op(), owner, self.execute_by).with_reserved_tokens(reserved_tokens)
@@ -67,7 +77,8 @@ impl SentAsk {
         let reply = outcome.definite(self.op())?;
         let Some(at) = reply.at() else { return Ok(reply) };
         if begun.is_sample() {
-            inner.dispatcher.note_round_trip(inner.clock.now() - self.sent);
+            let now = inner.clock.now();
+            inner.dispatcher.note_round_trip(at.clock.node, now - self.sent, now);
         }
         drop(begun);
         inner.check_present(at)?;

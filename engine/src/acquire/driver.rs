@@ -1,7 +1,7 @@
 //! The driver of one key's entry, for as long as the entry has callers: sends the asks, sleeps, listens for notices,
 //! and answers callers as the entry decides. One task per entry, on the calls thread.
 
-use std::{future::Future, pin::pin, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
@@ -234,13 +234,21 @@ async fn ask_server(
 ) -> (After, Option<Box<TransportError>>) {
     let sending = send(inner, key, &sent);
     let next = sent.ask.give_up.filter(|give_up| *give_up < sent.sent + inner.config.command_timeout());
-    let answer = match next {
+    let (answer, waited) = match next {
         // Boxed: this future is rare, and it would make the task of every call larger.
         Some(give_up) => Box::pin(meanwhile(inner, key, Some(give_up), sending)).await,
         None => sending.await,
     };
+    note_waited(inner, key, waited);
     let last_error = passing_error(&answer);
-    (sent.handle_answer(inner, key, answer, noticed), last_error)
+    (sent.later(waited).handle_answer(inner, key, answer, noticed), last_error)
+}
+
+/// The ask of this key has waited unsent for this time, while its node answered other calls.
+pub(super) fn note_waited(inner: &Inner, key: &Arc<LockKey>, waited: Duration) {
+    if !waited.is_zero() {
+        inner.table.with(key, |slot| slot.entry.note_waited(waited));
+    }
 }
 
 /// The error that prevented an answer, if a later ask may succeed.
@@ -249,13 +257,20 @@ pub(super) fn passing_error(answer: &Result<Outcome, TransportError>) -> Option<
     last_error.cloned().map(Box::new)
 }
 
-async fn send(inner: &Arc<Inner>, key: &Arc<LockKey>, sent: &SentAsk) -> Result<Outcome, TransportError> {
-    let lane = inner.calls.lane().ok_or_else(|| inner.calls.last_error())?;
-    inner.check_restart_grace(key, sent.sent)?;
+async fn send(
+    inner: &Arc<Inner>,
+    key: &Arc<LockKey>,
+    sent: &SentAsk,
+) -> (Result<Outcome, TransportError>, Duration) {
+    let Some(lane) = inner.calls.lane() else { return (Err(inner.calls.last_error()), Duration::ZERO) };
+    if let Err(refused) = inner.check_restart_grace(key, sent.sent) {
+        return (Err(refused), Duration::ZERO);
+    }
     inner.events.totals.asks.add(1);
     let begun = inner.dispatcher.count();
-    let outcome = inner.dispatcher.call(&inner.core, &lane, sent.call(key), &begun).await;
-    sent.check(inner, outcome, begun)
+    let call = sent.call(key);
+    let (outcome, waited) = inner.dispatcher.call(&inner.core, &lane, call, sent.times(), &begun).await;
+    (sent.later(waited).check(inner, outcome, begun), waited)
 }
 
 // Releases the owner of a grant that no caller took. Callers still leave by the clock meanwhile.

@@ -55,9 +55,12 @@ fn open_lane(inner: &Inner, key: &LockKey, sent: &SentAsk) -> Option<Arc<dyn Lan
 fn send(inner: &Arc<Inner>, lane: &Arc<dyn Lane>, guard: DrainGuard, sent: SentAsk, permit: Option<Permit>) {
     inner.events.totals.asks.add(1);
     let (call, begun) = (sent.call(&guard.key), inner.dispatcher.count());
-    let goes_alone = inner.dispatcher.goes_alone(&call, &begun);
-    let answer_to = AnswerTo::new(move |outcome| land(guard, sent, permit, outcome, begun));
-    inner.dispatcher.begin(&inner.core, lane, call, goes_alone, answer_to);
+    let goes_alone = inner.dispatcher.goes_alone(&begun);
+    let answer_to = AnswerTo::of_queued(move |outcome, waited| {
+        driver::note_waited(&guard.inner, &guard.key, waited);
+        land(guard, sent.later(waited), permit, outcome, begun);
+    });
+    inner.dispatcher.begin(&inner.core, lane, call, sent.times(), goes_alone, answer_to);
 }
 
 fn land(mut guard: DrainGuard, sent: SentAsk, permit: Option<Permit>, outcome: Outcome, begun: Begun) {

@@ -164,7 +164,8 @@ impl<T: Timed> CallQueue<T> {
 
     // The call that goes next, in a command of its own. `None`: the next call waits for others.
     fn take_alone(&mut self, most: usize) -> Option<T> {
-        let is_first = |single: &T| self.groupable.front().is_none_or(|call| single.put_at() <= call.put_at());
+        let is_first =
+            |single: &T| self.groupable.front().is_none_or(|call| single.put_at() <= call.put_at());
         if self.single.front().is_some_and(is_first) {
             return self.single.pop_front();
         }
@@ -266,7 +267,8 @@ impl<T: Timed> CallQueue<T> {
     /// Takes the calls whose caller leaves, or whose node has not answered in their time. Their time has counted from the moment
     /// in the second part.
     pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<(T, Instant)> {
-        let is_over: Vec<_> = self.waiting().map(|call| (self.gives_up(call) <= now, self.counts_from(call))).collect();
+        let is_over: Vec<_> =
+            self.waiting().map(|call| (self.gives_up(call) <= now, self.counts_from(call))).collect();
         let mut is_over = is_over.into_iter();
         let mut over = Vec::new();
         for queue in [&mut self.groupable, &mut self.single] {
@@ -314,27 +316,42 @@ mod model;
 mod tests {
     use super::*;
 
-    const WINDOW: Window = Window { calls: 2, groups: 2 };
     const RELEASE: u32 = 1_000;
+    const START: Instant = Instant::from_nanos(0);
 
     impl Timed for u32 {
-        fn ends(&self) -> Instant {
-            Instant::from_nanos(1 + u64::from(*self))
+        fn put_at(&self) -> Instant {
+            START
         }
+
+        fn time(&self) -> Duration {
+            Duration::from_nanos(1 + u64::from(*self))
+        }
+
+        fn leaves(&self) -> Option<Instant> {
+            None
+        }
+
+        fn start(&mut self, _at: Instant) {}
 
         fn is_release(&self) -> bool {
             *self == RELEASE
+        }
+
+        fn is_groupable(&self) -> bool {
+            true
         }
     }
 
     fn queue(calls: u32) -> CallQueue<u32> {
         let mut queue = CallQueue::default();
+        queue.window.fixed = Some((2, 2));
         (0..calls).for_each(|call| queue.put(call));
         queue
     }
 
     fn all(queue: &mut CallQueue<u32>) -> (Vec<Ready<u32>>, Vec<Sent>) {
-        std::iter::from_fn(|| queue.take_ready(WINDOW, 64)).unzip()
+        std::iter::from_fn(|| queue.take_ready(64, START)).unzip()
     }
 
     #[test]
@@ -356,42 +373,92 @@ mod tests {
         let (ready, sent) = all(&mut queue);
         let is_full = |ready: &Ready<_>| matches!(ready, Ready::Together(calls) if calls.len() == 64);
         assert_eq!(ready[2..].iter().map(is_full).collect::<Vec<_>>(), [true, true], "{ready:?}");
-        queue.handle_end(sent[2], End::Answered);
+        queue.handle_end(sent[2], End::Replied, START);
         assert!(matches!(all(&mut queue).0[..], [Ready::Together(_)]));
     }
 
     #[test]
-    fn calls_that_are_taken_back_are_not_sent() {
+    fn calls_whose_time_is_over_are_not_sent() {
         let mut queue = queue(20);
-        assert_eq!(queue.take_waiting(|call| call % 2 == 0), (0..20).step_by(2).collect::<Vec<_>>());
-        assert!(queue.waiting().eq(&[1, 3, 5, 7, 9, 11, 13, 15, 17, 19]));
+        let over = queue.take_overdue(Instant::from_nanos(10));
+        assert_eq!(over.into_iter().map(|(call, _)| call).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
         let (ready, sent) = all(&mut queue);
-        let group = Ready::Together(vec![5, 7, 9, 11, 13, 15, 17, 19]);
-        assert_eq!(ready, [Ready::Alone(1), Ready::Alone(3), group]);
-        sent.into_iter().for_each(|sent| queue.handle_end(sent, End::Answered));
+        let group = Ready::Together((12..20).collect());
+        assert_eq!(ready, [Ready::Alone(10), Ready::Alone(11), group]);
+        sent.into_iter().for_each(|sent| queue.handle_end(sent, End::Replied, START));
         assert!(queue.is_idle());
+    }
+
+    #[test]
+    fn time_counts_from_the_last_answer_of_the_node() {
+        let mut queue = queue(3);
+        let at = Instant::from_nanos;
+        queue.handle_answer(at(50));
+        assert_eq!(queue.take_overdue(at(50)), []);
+        assert_eq!(queue.take_overdue(at(52)), [(0, at(50)), (1, at(50))]);
+    }
+
+    #[test]
+    fn calls_that_are_too_few_go_to_a_far_node_after_a_part_of_the_round_trip() {
+        let (mut queue, at) = (queue(5), |ms: u64| Instant::from_nanos(ms * 1_000_000));
+        queue.window.expect(Duration::from_millis(64), START);
+        assert_eq!(all(&mut queue).0, [Ready::Alone(0), Ready::Alone(1)]);
+        assert_eq!(queue.gathers_until(), Some(at(2)));
+        assert_eq!(queue.take_ready(64, at(1)), None);
+        assert!(
+            matches!(queue.take_ready(64, at(2)), Some((Ready::Together(calls), _)) if calls == [2, 3, 4])
+        );
+        assert_eq!(queue.gathers_until(), None);
+    }
+
+    #[test]
+    fn with_many_unanswered_more_go_together() {
+        let mut queue = queue(3_000);
+        queue.window.fixed = Some((512, 1_000));
+        let size = |ready: &Ready<u32>| match ready {
+            Ready::Alone(_) => 1,
+            Ready::Together(calls) => calls.len(),
+        };
+        let mut sizes: Vec<_> = all(&mut queue).0.iter().map(size).collect();
+        sizes.dedup();
+        assert_eq!((sizes, queue.groupable.len()), (vec![1, 64], 56));
+        (0..7).for_each(|call| queue.put(call));
+        assert_eq!(all(&mut queue).0, []);
+        queue.put(7);
+        assert!(matches!(&all(&mut queue).0[..], [Ready::Together(calls)] if calls.len() == 64));
+    }
+
+    #[test]
+    fn no_more_calls_are_unanswered_than_the_node_can_work_on() {
+        let mut queue = queue(60_000);
+        queue.window.fixed = Some((2, 10_000));
+        let sent = all(&mut queue).1;
+        let unanswered: usize = sent.iter().map(|sent| sent.calls).sum();
+        assert_eq!(unanswered, queue.window.most());
+        queue.handle_end(sent[5], End::Replied, START);
+        assert!(!all(&mut queue).0.is_empty());
     }
 
     #[test]
     fn a_silent_node_gets_one_call_at_a_time_until_it_answers() {
         let mut queue = queue(100);
         let (_, sent) = all(&mut queue);
-        sent.iter().for_each(|sent| queue.handle_end(*sent, End::Unanswered));
+        sent.iter().for_each(|sent| queue.handle_end(*sent, End::Unanswered, START));
         assert!(queue.is_silent());
         (100..200).for_each(|call| queue.put(call));
         let (ready, sent) = all(&mut queue);
         assert_eq!(ready, [Ready::Alone(199)], "it has the most time left");
-        queue.handle_end(sent[0], End::Unanswered);
+        queue.handle_end(sent[0], End::Unanswered, START);
         assert_eq!(all(&mut queue).0, [], "the time of the others is over");
         queue.put(200);
         let (ready, sent) = all(&mut queue);
         assert_eq!(ready, [Ready::Alone(200)]);
         [300, 250].into_iter().for_each(|call| queue.put(call));
         assert_eq!(all(&mut queue).0, []);
-        queue.handle_end(sent[0], End::Unanswered);
+        queue.handle_end(sent[0], End::Unanswered, START);
         let (ready, sent) = all(&mut queue);
         assert_eq!(ready, [Ready::Alone(300)]);
-        queue.handle_end(sent[0], End::Answered);
+        queue.handle_end(sent[0], End::Replied, START);
         assert!(all(&mut queue).0.len() > 1 && !queue.is_silent());
     }
 
@@ -399,8 +466,8 @@ mod tests {
     fn a_call_without_an_answer_makes_no_node_silent_that_has_answered_since() {
         let mut queue = queue(2);
         let (_, sent) = all(&mut queue);
-        queue.handle_end(sent[1], End::Answered);
-        queue.handle_end(sent[0], End::Unanswered);
+        queue.handle_end(sent[1], End::Replied, START);
+        queue.handle_end(sent[0], End::Unanswered, START);
         assert!(!queue.is_silent());
     }
 
@@ -408,21 +475,21 @@ mod tests {
     fn a_call_that_was_not_sent_says_nothing_of_its_node() {
         let mut queue = queue(2);
         let (_, sent) = all(&mut queue);
-        queue.handle_end(sent[0], End::NotSent);
+        queue.handle_end(sent[0], End::NotSent, START);
         assert!(!queue.is_silent());
-        queue.handle_end(sent[1], End::Unanswered);
+        queue.handle_end(sent[1], End::Unanswered, START);
         queue.put(5);
         let (_, sent) = all(&mut queue);
-        queue.handle_end(sent[0], End::NotSent);
+        queue.handle_end(sent[0], End::NotSent, START);
         assert!(queue.is_silent());
     }
 
     #[test]
     fn a_call_whose_time_is_over_is_not_sent_to_a_silent_node() {
-        let mut queue = CallQueue::default();
+        let mut queue = queue(0);
         [50, 10].into_iter().for_each(|call| queue.put(call));
         let (_, sent) = all(&mut queue);
-        sent.iter().for_each(|sent| queue.handle_end(*sent, End::Unanswered));
+        sent.iter().for_each(|sent| queue.handle_end(*sent, End::Unanswered, START));
         queue.put(30);
         assert_eq!(all(&mut queue).0, []);
         queue.put(51);
@@ -434,7 +501,7 @@ mod tests {
     fn a_release_goes_to_a_silent_node_before_an_acquire() {
         let mut queue = queue(1);
         let (_, sent) = all(&mut queue);
-        queue.handle_end(sent[0], End::Unanswered);
+        queue.handle_end(sent[0], End::Unanswered, START);
         [RELEASE, RELEASE + 1].into_iter().for_each(|call| queue.put(call));
         assert_eq!(all(&mut queue).0, [Ready::Alone(RELEASE)]);
     }

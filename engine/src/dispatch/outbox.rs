@@ -258,7 +258,9 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
     /// Takes the waiting calls of all nodes that end unsent, and the nodes.
     pub(crate) fn take_overdue(&mut self, now: Instant) -> Vec<(Option<NodeId>, C, Instant)> {
         let taken = self.of.iter_mut().map(|(node, outbox)| (*node, outbox.calls.take_overdue(now)));
-        taken.flat_map(|(node, over)| over.into_iter().map(move |(call, since)| (node, call, since))).collect()
+        taken
+            .flat_map(|(node, over)| over.into_iter().map(move |(call, since)| (node, call, since)))
+            .collect()
     }
 
     /// When calls are sent at the latest that wait for others to go with.
@@ -269,7 +271,11 @@ impl<C: Routed + Timed, W: Routed> Outboxes<C, W> {
     /// The nodes with calls that have waited for others for long enough.
     pub(crate) fn nodes_that_gathered(&self, now: Instant) -> Vec<NodeId> {
         let has_gathered = |calls: &CallQueue<C>| calls.gathers_until().is_some_and(|until| until <= now);
-        self.of.iter().filter(|(_, outbox)| has_gathered(&outbox.calls)).filter_map(|(node, _)| *node).collect()
+        self.of
+            .iter()
+            .filter(|(_, outbox)| has_gathered(&outbox.calls))
+            .filter_map(|(node, _)| *node)
+            .collect()
     }
 
     /// Whether no call waits.

@@ -27,6 +27,9 @@ pub(crate) struct Window {
     cut_behind: u64,
     /// How long the last command took.
     last_took: Duration,
+    /// For tests: [`calls`](Self::calls) and [`groups`](Self::groups).
+    #[cfg(test)]
+    pub(crate) fixed: Option<(usize, usize)>,
 }
 
 /// A command that has a reply, or whose time is over.
@@ -46,8 +49,16 @@ pub(crate) struct Timing {
 
 impl Default for Window {
     fn default() -> Self {
-        let (samples, last_took) = ([Duration::ZERO; 4], Duration::ZERO);
-        Self { samples, next: 0, sampled: None, most: MOST_FIRST, cut_behind: 0, last_took }
+        Self {
+            samples: [Duration::ZERO; 4],
+            next: 0,
+            sampled: None,
+            most: MOST_FIRST,
+            cut_behind: 0,
+            last_took: Duration::ZERO,
+            #[cfg(test)]
+            fixed: None,
+        }
     }
 }
 
@@ -59,11 +70,19 @@ impl Window {
 
     /// Below this number of unanswered calls, each call is sent at once, alone.
     pub(crate) fn calls(&self) -> usize {
+        #[cfg(test)]
+        if let Some((calls, _)) = self.fixed {
+            return calls;
+        }
         (self.nanos() / NANOS_A_CALL).clamp(CALLS_MIN, CALLS_MAX).min(self.most)
     }
 
     /// The maximum number of commands for many calls.
     pub(crate) fn groups(&self) -> usize {
+        #[cfg(test)]
+        if let Some((_, groups)) = self.fixed {
+            return groups;
+        }
         GROUPS_MIN + self.nanos() / ROUND_TRIP_NANOS_A_GROUP
     }
 
@@ -188,7 +207,11 @@ mod tests {
         assert_eq!(end(100, 90), Duration::from_millis(60), "it may have waited at the node");
         assert_eq!(end(100, 40), Duration::from_millis(40));
         let grown: Vec<_> = (0..4).map(|_| end(8, 50)).collect();
-        assert_eq!(grown.last(), Some(&Duration::from_millis(50)), "the smallest of the last four: {grown:?}");
+        assert_eq!(
+            grown.last(),
+            Some(&Duration::from_millis(50)),
+            "the smallest of the last four: {grown:?}"
+        );
     }
 
     #[test]

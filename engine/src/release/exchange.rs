@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     clock::Instant,
-    dispatch::calls::Begun,
+    dispatch::calls::{Begun, CallTimes},
     inner::Inner,
     key::LockKey,
     metrics::{EngineEvent, Operation},
@@ -20,15 +20,19 @@ pub(super) struct Release {
     pub(super) owner: Owner,
 }
 
-/// What one send came to, and when.
-pub(super) type Answered = (Result<Outcome, TransportError>, Instant);
+/// What one send came to.
+pub(super) struct Answered {
+    pub(super) reply: Result<Outcome, TransportError>,
+    pub(super) sent: Instant,
+    pub(super) received: Instant,
+}
 
 /// How a release is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SentAs {
-    /// With other calls, if its node is busy.
+    /// With other calls, if its node is busy or silent.
     First,
-    /// In a command of its own: an earlier send has no answer, and the commands of others must not wait for this one.
+    /// With other calls, if its node is busy. To a silent node it is sent at once: the outbox of the node says when.
     Repeat,
 }
 
@@ -41,7 +45,9 @@ pub(super) fn send(
     how: SentAs,
     done: impl FnOnce(Answered) + Send + 'static,
 ) {
-    let Some(lane) = inner.calls.lane() else { return done((Err(inner.calls.last_error()), sent)) };
+    let Some(lane) = inner.calls.lane() else {
+        return done(Answered { reply: Err(inner.calls.last_error()), sent, received: sent });
+    };
     let Release { key, kind, owner } = release;
     #[cfg(leasehold_fault)]
     if crate::faults::Fault::BlindRelease.is_on() && how == SentAs::First {
@@ -51,17 +57,19 @@ pub(super) fn send(
     let execute_by = sent + inner.config.command_timeout();
     let call = Call::new(key, kind, Op::Release, owner, execute_by);
     let begun = inner.dispatcher.count();
-    let goes_alone =
-        how == SentAs::Repeat || inner.dispatcher.goes_alone(&call, &begun) || is_last_chance(inner);
+    let goes_alone = inner.dispatcher.goes_alone(&begun)
+        || inner.dispatcher.holds_calls_back() && goes_to_silent(inner, how);
     let receiver = inner.clone();
-    let answer_to = AnswerTo::new(move |outcome| done(land(&receiver, sent, outcome, begun)));
-    inner.dispatcher.begin(&inner.core, &lane, call, goes_alone, answer_to);
+    let answer_to =
+        AnswerTo::of_queued(move |outcome, waited| done(land(&receiver, sent + waited, outcome, begun)));
+    let times = CallTimes { ready: sent, leaves: None };
+    inner.dispatcher.begin(&inner.core, &lane, call, times, goes_alone, answer_to);
 }
 
 // A release that a server executes after the end of this process still frees its lock. So a silent node gets all releases of a
 // shutdown.
-fn is_last_chance(inner: &Inner) -> bool {
-    inner.dispatcher.holds_calls_back() && inner.check_open().is_err()
+fn goes_to_silent(inner: &Inner, how: SentAs) -> bool {
+    how == SentAs::Repeat || inner.check_open().is_err()
 }
 
 fn land(inner: &Arc<Inner>, sent: Instant, outcome: Outcome, begun: Begun) -> Answered {
@@ -69,7 +77,7 @@ fn land(inner: &Arc<Inner>, sent: Instant, outcome: Outcome, begun: Begun) -> An
     let (reply, received) = (outcome.definite(Op::Release), inner.clock.now());
     let (operation, took) = (Operation::Release, received - sent);
     inner.events.record_engine(EngineEvent::Answered { operation, took, last_error: reply.as_ref().err() });
-    (reply.and_then(|reply| of_present_server(inner, reply)), received)
+    Answered { reply: reply.and_then(|reply| of_present_server(inner, reply)), sent, received }
 }
 
 fn of_present_server(inner: &Inner, reply: Outcome) -> Result<Outcome, TransportError> {

@@ -139,9 +139,12 @@ impl UnderWay {
     }
 
     fn land(&mut self, answered: Option<Answered>) {
-        let Some(owner) = self.owner.take() else { return };
+        let Some(mut owner) = self.owner.take() else { return };
         let node_answers = self.permit.as_ref().is_some_and(Permit::node_answers);
-        let reply = answered.map(|(reply, _received)| reply);
+        let reply = answered.map(|Answered { reply, sent, .. }| {
+            owner.sent = sent;
+            reply
+        });
         let unanswered = Exchanged::Unanswered { node_answers };
         let exchanged = reply.as_ref().map_or(unanswered, |reply| Exchanged::of(reply, node_answers));
         if let Exchanged::Unanswered { .. } = exchanged {

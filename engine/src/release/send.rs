@@ -13,7 +13,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    exchange::{self, Release, SentAs},
+    exchange::{self, Answered, Release, SentAs},
     in_progress::{ReleaseInProgress, ReleasedBy},
     told::{Awaited, AwaitingCaller, Told},
 };
@@ -37,7 +37,7 @@ pub(crate) fn send(
     let lease = &under_way.lease;
     let release = Release { key: lease.key.clone(), kind: lease.kind(), owner: lease.owner };
     let mut first = FirstSend(Some(Caller { under_way, answer_to }));
-    exchange::send(inner, release, sent, SentAs::First, move |(reply, received)| {
+    exchange::send(inner, release, sent, SentAs::First, move |Answered { reply, sent, received }| {
         let Some(caller) = first.0.take() else { return };
         match reply {
             Err(last_error) if !last_error.kind.is_final() => caller.wait_for_reconciler(sent, last_error),

@@ -32,6 +32,7 @@ fn topology(batching: Batching, most: usize) -> Topology {
         connected: true,
         batch_leases_max: most,
         batching,
+        round_trip: None,
     };
     Topology::single(1, node)
 }

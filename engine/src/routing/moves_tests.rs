@@ -16,6 +16,7 @@ fn node(id: u32, epoch: u32) -> Node {
         connected: true,
         batch_leases_max: 100,
         batching: Batching::AcrossSlots,
+        round_trip: None,
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Node {
     pub batch_leases_max: usize,
     /// How the node takes batches.
     pub batching: Batching,
+    /// A round trip to the node that the transport has measured, without a queue. `None`: not known; the engine measures.
+    pub round_trip: Option<Duration>,
 }
 
 /// How a node takes renewals of leases whose keys are in different slots.
@@ -72,6 +74,7 @@ impl Node {
             connected: false,
             batch_leases_max,
             batching: Batching::AcrossSlots,
+            round_trip: None,
         }
     }
 
@@ -226,6 +229,7 @@ mod tests {
             connected: true,
             batch_leases_max: 100,
             batching: Batching::AcrossSlots,
+            round_trip: None,
         }
     }
 

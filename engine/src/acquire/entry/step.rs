@@ -43,6 +43,8 @@ pub(crate) struct Ask {
     pub(crate) oldest: Instant,
     /// When the next caller leaves by the clock even if this ask is not answered by then.
     pub(crate) give_up: Option<Instant>,
+    /// The same if this ask is not sent by then, while its node answers other calls.
+    pub(crate) leaves: Option<Instant>,
 }
 
 impl<S> Entry<S> {
@@ -83,6 +85,7 @@ impl<S> Entry<S> {
             cause: self.cause,
             oldest: self.oldest().unwrap_or(now),
             // A caller whose wait ends knows that the lock is held while a lease of this engine holds it.
+            leaves: self.callers.first_end().map(|end| end + pace.command_timeout),
             give_up: if leaves_it_to_local {
                 self.next_give_up(pace)
             } else {
@@ -180,5 +183,13 @@ impl<S> Entry<S> {
         self.asking = self.callers.came();
         self.note_asked(sent);
         self.unclear.get_or_insert(Unclear { since: sent, last_error: None });
+    }
+
+    /// The ask has waited unsent for this time, while its node answered other calls. That does not count as a time without an
+    /// answer.
+    pub(crate) fn note_waited(&mut self, waited: Duration) {
+        if let Some(unclear) = &mut self.unclear {
+            unclear.since = unclear.since + waited;
+        }
     }
 }

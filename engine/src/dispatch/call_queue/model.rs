@@ -6,7 +6,8 @@
 
 use super::*;
 
-const WINDOW: Window = Window { calls: 2, groups: 2 };
+const CALLS: usize = 2;
+const GROUPS: usize = 2;
 const MOST: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ enum Step {
     Lose,
     /// The node answers a call that did not go through the queue.
     AnswerElsewhere,
-    /// The call that waits longest is taken back.
+    /// The calls that wait are taken back.
     TakeBack,
 }
 
@@ -30,16 +31,37 @@ const STEPS: [Step; 5] = [Step::Put, Step::Answer, Step::Lose, Step::AnswerElsew
 struct Numbered(u32);
 
 impl Timed for Numbered {
-    fn ends(&self) -> Instant {
-        Instant::from_nanos(u64::from(2 * (self.0 / 4) + [3, 1, 4, 2][self.0 as usize % 4]))
+    fn put_at(&self) -> Instant {
+        NOW
     }
+
+    fn time(&self) -> Duration {
+        Duration::from_nanos(u64::from(2 * (self.0 / 4) + [3, 1, 4, 2][self.0 as usize % 4]))
+    }
+
+    fn leaves(&self) -> Option<Instant> {
+        None
+    }
+
+    fn start(&mut self, _at: Instant) {}
 
     fn is_release(&self) -> bool {
         false
     }
+
+    fn is_groupable(&self) -> bool {
+        true
+    }
 }
 
-#[derive(Default)]
+impl Numbered {
+    fn ends(&self) -> Instant {
+        NOW + self.time()
+    }
+}
+
+const NOW: Instant = Instant::from_nanos(0);
+
 struct World {
     queue: CallQueue<Numbered>,
     put: u32,
@@ -73,7 +95,7 @@ fn explore(steps: &mut Vec<Step>, more: usize, looked: &mut usize, silences: &mu
 
 // Returns whether the node was silent at the end of the steps. Then the node answers, and everything must have been sent.
 fn run(steps: &[Step]) -> bool {
-    let mut world = World::default();
+    let mut world = World::new();
     for (place, step) in steps.iter().enumerate() {
         world.step(*step);
         world.check(&steps[..=place]);
@@ -88,6 +110,13 @@ fn run(steps: &[Step]) -> bool {
 }
 
 impl World {
+    fn new() -> Self {
+        let mut queue = CallQueue::default();
+        queue.window.fixed = Some((CALLS, GROUPS));
+        let (gone, commands) = (Vec::new(), VecDeque::new());
+        Self { queue, put: 0, gone, sent_until: NOW, commands, time: 0, answered: None }
+    }
+
     fn step(&mut self, step: Step) {
         match step {
             Step::Put => {
@@ -104,7 +133,7 @@ impl World {
 
     fn end(&mut self, is_answered: bool) {
         let Some((sent, calls, at)) = self.commands.pop_front() else { return };
-        self.queue.handle_end(sent, if is_answered { End::Answered } else { End::Unanswered });
+        self.queue.handle_end(sent, if is_answered { End::Replied } else { End::Unanswered }, NOW);
         self.gone.extend(calls);
         match is_answered {
             true => self.note_answer(),
@@ -114,7 +143,7 @@ impl World {
     }
 
     fn answer_elsewhere(&mut self) {
-        self.queue.handle_answer();
+        self.queue.handle_answer(NOW);
         self.note_answer();
     }
 
@@ -125,14 +154,13 @@ impl World {
     }
 
     fn take_back(&mut self) {
-        let oldest = self.queue.waiting().next().copied();
-        self.gone.extend(self.queue.take_waiting(|call| Some(*call) == oldest));
+        self.gone.extend(self.queue.take_waiting());
     }
 
     fn send(&mut self) {
         let was_busy = !self.commands.is_empty();
         let mut count = 0;
-        while let Some((ready, sent)) = self.queue.take_ready(WINDOW, MOST) {
+        while let Some((ready, sent)) = self.queue.take_ready(MOST, NOW) {
             self.time += 1;
             count += 1;
             let calls = match ready {
@@ -152,8 +180,8 @@ impl World {
         let waits = self.queue.waiting().any(|call| !self.queue.is_silent() || call.ends() > self.sent_until);
         assert!(!waits || !self.commands.is_empty(), "{steps:?}: calls wait for nothing");
         let groups = self.commands.iter().filter(|(_, calls, _)| calls.len() > 1).count();
-        assert!(groups <= WINDOW.groups, "{steps:?}");
+        assert!(groups <= GROUPS, "{steps:?}");
         let unanswered: usize = self.commands.iter().map(|(_, calls, _)| calls.len()).sum();
-        assert!(unanswered <= WINDOW.calls + WINDOW.groups * MOST, "{steps:?}");
+        assert!(unanswered <= CALLS + GROUPS * MOST, "{steps:?}");
     }
 }

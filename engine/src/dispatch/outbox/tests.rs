@@ -14,12 +14,26 @@ impl Routed for Thing {
 }
 
 impl Timed for Thing {
-    fn ends(&self) -> Instant {
-        at(1_000)
+    fn put_at(&self) -> Instant {
+        at(0)
     }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn leaves(&self) -> Option<Instant> {
+        None
+    }
+
+    fn start(&mut self, _at: Instant) {}
 
     fn is_release(&self) -> bool {
         false
+    }
+
+    fn is_groupable(&self) -> bool {
+        true
     }
 }
 
@@ -59,7 +73,7 @@ fn l2_the_work_of_one_node_holds_no_work_of_another_back() {
     for kind in WORK_KINDS {
         let mut put = |work| boxes.put_work(Some(&topology), (kind, at(0)), work, at(1000)).is_ok();
         let begun = (0..10_000).filter(|number| put(first(*number))).count();
-        assert_eq!(begun, [50, 8, 64][kind as usize], "{kind:?}");
+        assert_eq!(begun, [50, 8, 1_024][kind as usize], "{kind:?}");
         assert_eq!((0..10_000).filter(|number| put(last(*number))).count(), begun, "{kind:?}");
     }
 }
@@ -71,7 +85,7 @@ fn work_and_calls_follow_their_slots_and_keep_their_order() {
     assert_eq!(boxes.handle_topology(Some(&before), at(0)), Some(vec![]));
     for number in 0..4 {
         let _ = boxes.put_work(Some(&before), (WorkKind::Bulk, at(0)), first(number), at(0));
-        assert_eq!(boxes.put_call(Some(&before), first(number)), Ok(NodeId(0)));
+        assert_eq!(boxes.put_call(Some(&before), first(number), at(0)), Ok(NodeId(0)));
     }
     assert!(granted(&mut boxes, at(0)).is_empty());
     assert_eq!(boxes.handle_topology(Some(&after), at(1)), Some(vec![]));
@@ -100,7 +114,7 @@ fn a_new_topology_and_any_answer_end_the_silence_of_a_node() {
         assert_eq!(boxes.next_look(at(0)), Some(at(50)));
     };
     silence(&mut boxes);
-    boxes.get(Some(NodeId(0))).unwrap().handle_answer();
+    boxes.get(Some(NodeId(0))).unwrap().handle_answer(at(0));
     let answered = boxes.take_granted(at(1)).unwrap();
     assert!(answered.node_answers && !boxes.has_silent());
     assert_eq!(granted(&mut boxes, at(1)), [1]);

@@ -44,6 +44,7 @@ fn node(connected: bool, most: usize) -> Node {
         connected,
         batch_leases_max: most,
         batching: Batching::AcrossSlots,
+        round_trip: None,
     }
 }
 

@@ -98,6 +98,7 @@ impl World {
             connected,
             batch_leases_max: 2,
             batching: Batching::AcrossSlots,
+            round_trip: None,
         };
         self.topology = Topology::single(self.version, node);
     }

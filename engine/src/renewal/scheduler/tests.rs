@@ -40,6 +40,7 @@ fn topology(epoch: u32, connected: bool) -> Topology {
         connected,
         batch_leases_max: 2,
         batching: Batching::AcrossSlots,
+        round_trip: None,
     };
     Topology::single(u64::from(epoch) * 2 + u64::from(connected), node)
 }

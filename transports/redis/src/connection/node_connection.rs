@@ -216,6 +216,11 @@ impl Connection {
         self.terms.batch_limit.refute(self.terms.batches, self.now());
     }
 
+    /// The shortest round trip so far, if there was a reply.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.link.traffic().round_trip()
+    }
+
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {
         work(&mut self.offset.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -232,7 +232,9 @@ impl Node {
         let connection = Arc::new(Connection::new(link, terms, checked.sample, run_id));
         let run_id = run_id.map(Arc::from);
         // The topology is published first, the connection second: no caller may use a run that was not published.
-        self.topology_publisher.set_connected(self.published(run, run_id, connection.batches().for_engine()));
+        let mut published = self.published(run, run_id, connection.batches().for_engine());
+        published.round_trip = connection.round_trip();
+        self.topology_publisher.set_connected(published);
         *self.lock() = ConnectionState::Connected(connection.clone());
         self.connections.send_modify(|count| *count += 1);
         Ok(connection)
