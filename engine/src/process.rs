@@ -55,7 +55,7 @@ impl Process {
 
     #[cold]
     fn forked(&self) -> Invalid {
-        let value = format_args!("of process {}", self.id);
+        let value = format!("of process {}", self.id);
         let remedy = format!(
             "belongs to another process: process {} was forked from it; build an engine after the fork",
             std::process::id()

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use leasehold::{AuditLevel, AuditReport, Engine};
-use leasehold_redis::{Address, RedisConfig, RedisTransport};
-use leasehold_tests::harness::{
-    cluster::RedisCluster,
-    redis_server::RedisServer,
-    sentinel::{RedisSentinel, SERVICE},
+use leasehold_redis::{Address, NoticeKind, RedisConfig, RedisTransport};
+use leasehold_tests::{
+    changed,
+    harness::{
+        cluster::RedisCluster,
+        redis_server::RedisServer,
+        sentinel::{RedisSentinel, SERVICE},
+    },
 };
 
 async fn audited(config: RedisConfig) -> AuditReport {
@@ -103,4 +106,32 @@ async fn every_node_of_a_cluster_is_looked_at() {
     assert_eq!(about(&report, "detection").0, AuditLevel::Warn);
     assert_eq!(about(&report, "rights").1, "all that are needed");
     assert_ne!(report.worst(), Some(AuditLevel::Error), "{report}");
+}
+
+/// As a client of Redisson with the other `shardedSubscriptionMode` listens while it waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_hears_no_notices_is_told_of() {
+    let cluster =
+        tokio::task::spawn_blocking(RedisCluster::start).await.expect("no panic").expect("a cluster");
+    let nodes = cluster.ports().into_iter().map(|port| Address::new("127.0.0.1", port));
+    let config = RedisConfig::cluster(nodes);
+    let channel = "redisson_lock__channel:{L}";
+    let node = cluster.master_of(leasehold::routing::slot::Slot::of(b"L").number()).expect("a master");
+    let listens_for = |command| {
+        let mut listener = node.client().expect("a connection");
+        listener.command(&[command, channel]).expect("a reply");
+        listener
+    };
+    for (command, unheard, heard) in [
+        ("SUBSCRIBE", NoticeKind::Sharded, NoticeKind::Classic),
+        ("SSUBSCRIBE", NoticeKind::Classic, NoticeKind::Sharded),
+    ] {
+        let _listener = listens_for(command);
+        for (notices, is_heard) in [(unheard, false), (heard, true), (NoticeKind::Both, true)] {
+            let report = audited(changed(config.clone(), |new| new.notices = notices)).await;
+            let findings = report.findings().iter().filter(|finding| finding.subject == "notices");
+            let warned = findings.filter(|finding| finding.level == AuditLevel::Warn).count();
+            assert_eq!(warned, usize::from(!is_heard), "{command}, {notices:?}: {report}");
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Facts {
     /// The same for its replicas. `None`: the replica could not be asked.
     pub(crate) replica_offsets: Vec<(String, Option<i64>)>,
     pub(crate) publishes: &'static str,
+    /// On how many channels of locks clients listen that do not hear what is published so. `None`: the server does not tell.
+    pub(crate) unheard: Option<usize>,
     pub(crate) batches: &'static str,
     /// Whether replies have shown that larger batches do not work.
     pub(crate) is_limited: bool,

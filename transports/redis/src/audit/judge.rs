@@ -21,12 +21,7 @@ pub(crate) fn judge_server(facts: &Facts, config: &RedisConfig, terms: &AuditCon
         replicas(facts, config),
         rights(facts),
         idle_timeout(facts),
-        Finding::new(
-            AuditLevel::Info,
-            "notices",
-            format!("published by {}", facts.publishes),
-            "see `notices`",
-        ),
+        notices(facts),
         batching(facts),
     ];
     findings.extend(facts.missing_rights_of_kinds.iter().map(rights_of_kind));
@@ -222,6 +217,28 @@ fn regions(facts: &Facts) -> Option<Finding> {
         let remedy = "an Active-Active database grants each lock once in each region: use a database of one region for locks";
         info("regions", "Redis Enterprise does not report whether the database is Active-Active", remedy)
     })
+}
+
+// A client that listens for the other kind waits until the ttl that it was told, each time.
+fn notices(facts: &Facts) -> Finding {
+    let found = format!("published by {}", facts.publishes);
+    match facts.unheard {
+        Some(0) => info("notices", found, "see `notices`"),
+        None => info(
+            "notices",
+            format!("{found}; whether clients listen for another kind is not reported"),
+            "grant +pubsub|channels and +pubsub|shardchannels to see it",
+        ),
+        Some(channels) => {
+            let remedy = "set `notices` to \"both\": a client of Redisson listens for the other kind, and waits until the ttl each \
+                          time (see its shardedSubscriptionMode; PUBSUB CHANNELS and PUBSUB SHARDCHANNELS show it)";
+            warn(
+                "notices",
+                format!("{found}; not heard on {channels} channels that clients listen to"),
+                remedy,
+            )
+        }
+    }
 }
 
 fn batching(facts: &Facts) -> Finding {
@@ -436,6 +453,17 @@ mod tests {
         assert_eq!(batching(&limited).level, AuditLevel::Warn);
         assert!(batching(&limited).remedy.contains("by_slot"));
         assert_eq!(batching(&Facts::default()).level, AuditLevel::Info);
+    }
+
+    #[test]
+    fn listeners_that_hear_nothing_are_a_warning_and_what_is_not_told_is_none() {
+        let judged = |unheard| notices(&Facts { unheard, publishes: "spublish", ..Facts::default() });
+        let [none, unknown, some] = [Some(0), None, Some(2)].map(judged);
+        assert_eq!((none.level, &*none.found), (AuditLevel::Info, "published by spublish"));
+        assert_eq!(unknown.level, AuditLevel::Info);
+        assert!(unknown.found.contains("not reported"));
+        assert_eq!(some.level, AuditLevel::Warn);
+        assert!(some.found.contains("on 2 channels") && some.remedy.contains("`notices` to \"both\""));
     }
 
     #[test]

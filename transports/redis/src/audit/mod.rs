@@ -2,6 +2,7 @@
 
 mod facts;
 mod judge;
+mod listeners;
 mod rights;
 mod texts;
 
@@ -68,11 +69,12 @@ fn reachable(nodes: &Nodes) -> (Vec<Arc<Connection>>, Vec<Finding>) {
 async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, terms: &AuditContext) -> Facts {
     let (link, step) = (connection.link(), lane.command_timeout);
     let name = format!("{}leasehold:audit", terms.name_prefix); // no caller uses it
-    let (info, settings, rights, of_kinds, sample) = tokio::join!(
+    let (info, settings, rights, of_kinds, unheard, sample) = tokio::join!(
         link.request("INFO", Vec::new(), step),
         settings(link, step),
         rights::missing_of_locks(connection, config, &name, step),
         rights::missing_of_kinds(connection, &name, step),
+        listeners::that_hear_nothing(connection, config, &terms.name_prefix, step),
         time(link, lane.clock, step),
     );
     let info = info.ok().and_then(|frame| reply::text(&frame).map(str::to_owned)).unwrap_or_default();
@@ -81,6 +83,7 @@ async fn ask(connection: &Connection, config: &RedisConfig, lane: OpenLane, term
     facts.missing_rights_of_kinds = of_kinds;
     facts.offset_micros = sample.ok().map(|sample| sample.offset_micros());
     facts.publishes = connection.publishes();
+    facts.unheard = unheard;
     facts.batches = match connection.batches() {
         Batches::Declared => "one command for many locks",
         Batches::AcrossSlots => "one command for many locks of a node, across slots",

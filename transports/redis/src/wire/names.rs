@@ -69,12 +69,22 @@ pub(crate) fn turn_channel(lock: &str, owner: Owner) -> String {
 
 /// Returns the channel on which new permits of a semaphore are published.
 pub fn semaphore_channel(semaphore: &str) -> String {
-    prefix("redisson_sc", semaphore)
+    prefix(SEMAPHORE_CHANNEL, semaphore)
 }
 
 /// Returns the channel on which the end of a latch is published. It is wrapped in braces in any case, as Redisson does.
 pub fn latch_channel(latch: &str) -> String {
-    ["redisson_countdownlatch__channel__{", latch, "}"].concat()
+    [LATCH_CHANNEL, "{", latch, "}"].concat()
+}
+
+/// Whether this is the channel of a lock, a semaphore or a latch whose name begins with `name_prefix`.
+pub(crate) fn is_channel(channel: &str, name_prefix: &str) -> bool {
+    let rest = CHANNELS.iter().find_map(|kind| channel.strip_prefix(kind));
+    let name = rest.map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+    // A name with a hash tag of its own has no further braces around it.
+    name.is_some_and(|name| {
+        [Some(name), name.strip_prefix('{')].iter().flatten().any(|name| name.starts_with(name_prefix))
+    })
 }
 
 /// Returns the key that remembers the last operation of one client on a counter.
@@ -94,6 +104,9 @@ pub const TOKEN_COUNTER: &str = "redisson_lock_token";
 pub const LOCK_CHANNEL: &str = "redisson_lock__channel";
 /// The first part of the channel of every read/write lock.
 const READ_WRITE_CHANNEL: &str = "redisson_rwlock";
+const SEMAPHORE_CHANNEL: &str = "redisson_sc";
+const LATCH_CHANNEL: &str = "redisson_countdownlatch__channel__";
+const CHANNELS: [&str; 4] = [LOCK_CHANNEL, READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, LATCH_CHANNEL];
 
 #[cfg(test)]
 mod tests {
@@ -126,6 +139,21 @@ mod tests {
         assert_eq!(read_timeout(&read_write, owner), format!("{{app:L}}:{owner}:rwlock_timeout:1"));
         let tagged = LockKey::with_family("{app}:", "L", Family::ReadWrite).unwrap();
         assert_eq!(read_timeout(&tagged, owner), format!("{{app}}:L:{owner}:rwlock_timeout:1"));
+    }
+
+    #[test]
+    fn the_channels_of_names_with_a_prefix_are_found() {
+        let owner = Owner::new(Default::default(), 7);
+        for name in ["app:L", "app:{t}L", "app:"] {
+            let channels =
+                [lock_channel(name), read_write_channel(name), semaphore_channel(name), latch_channel(name)];
+            for channel in channels.iter().chain([&turn_channel(name, owner)]) {
+                assert!(is_channel(channel, "app:") && is_channel(channel, ""), "{channel}");
+                assert!(!is_channel(channel, "other:"), "{channel}");
+            }
+        }
+        assert!(is_channel(&lock_channel("{app}:L"), "{app}:"), "a prefix with a hash tag");
+        assert!(!is_channel("redisson_topic:{app:L}", ""));
     }
 
     #[test]
