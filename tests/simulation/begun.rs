@@ -282,7 +282,7 @@ impl Hand for BeginsMany {
     }
 }
 
-const MANY: usize = 150;
+const MANY: usize = 600;
 
 /// Callers of many locks at once, as many as share commands. Returns how many were told that the engine has ended.
 async fn pairs_of_many(engine: &Engine) -> usize {

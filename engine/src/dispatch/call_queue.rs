@@ -310,6 +310,8 @@ const GATHERS_A_ROUND_TRIP: u32 = 32;
 const GATHER_MIN: Duration = Duration::from_micros(500);
 
 #[cfg(test)]
+mod links_model;
+#[cfg(test)]
 mod model;
 
 #[cfg(test)]

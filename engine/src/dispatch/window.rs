@@ -68,6 +68,12 @@ impl Window {
         self.most
     }
 
+    /// For tests: as if no command had been late.
+    #[cfg(test)]
+    pub(crate) fn uncut(&mut self) {
+        self.most = usize::MAX / 2;
+    }
+
     /// Below this number of unanswered calls, each call is sent at once, alone.
     pub(crate) fn calls(&self) -> usize {
         #[cfg(test)]
