@@ -215,7 +215,7 @@ fn force_release<G: Fixture>() {
 fn lost<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
-        stage.engine.lock("a").force_release().await.expect("an answer");
+        force_release_soon(&stage.engine);
         polled(async move {
             lease.lost().await;
         })
@@ -226,7 +226,7 @@ fn losses_next<G: Fixture>() {
     at_every_poll::<G>(async |stage| {
         let mut losses = stage.engine.losses();
         let lease = stage.engine.lock("a").ttl(SHORTEST).wait(PATIENCE).acquire().await.expect("free");
-        stage.engine.lock("a").force_release().await.expect("an answer");
+        force_release_soon(&stage.engine);
         polled(async move {
             losses.next().await;
             drop(lease);
@@ -274,6 +274,14 @@ fn give_back_soon(lease: Lease) {
     tokio::spawn(async move {
         tokio::time::sleep(SOON).await;
         drop(lease);
+    });
+}
+
+fn force_release_soon(engine: &Engine) {
+    let forced = engine.lock("a");
+    tokio::spawn(async move {
+        tokio::time::sleep(SOON).await;
+        forced.force_release().await.expect("an answer");
     });
 }
 
