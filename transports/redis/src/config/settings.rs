@@ -61,7 +61,7 @@ pub struct RedisConfig {
     #[serde(default)]
     pub batching: Batching,
     /// The maximum number of requests in flight on one connection. Further requests wait for a permit. Default:
-    /// 4096.
+    /// 32,768.
     #[serde(default = "default_in_flight_max")]
     pub in_flight_max: usize,
     /// The maximum number of leases in one renewal command. The server is blocked for about 5 µs per lease.
@@ -151,7 +151,7 @@ impl RedisConfig {
 }
 
 fn default_in_flight_max() -> usize {
-    4096
+    32_768
 }
 fn default_batch_leases_max() -> usize {
     100
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_not_written_has_its_default_and_what_is_unknown_is_refused() {
         let config = read(r#"{ "addresses": ["cache"], "password": { "env": "P" }, "database": 2 }"#);
-        assert_eq!((config.addresses[0].to_string().as_str(), config.in_flight_max), ("cache:6379", 4096));
+        assert_eq!((config.addresses[0].to_string().as_str(), config.in_flight_max), ("cache:6379", 32_768));
         for wrong in [
             r#"{ "addresses": ["cache"], "in_flight": 2 }"#,
             r#"{ "addresses": ["cache"], "tls": { "verify": false } }"#,

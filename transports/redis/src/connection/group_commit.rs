@@ -93,7 +93,8 @@ impl Connection {
         }
     }
 
-    /// Asks, for each of these locks alone, which run of a server answers for it.
+    /// Asks, for each of these locks alone, which run of a server answers for it. Keys for which there is no question left
+    /// are asked for with a later call.
     pub(crate) async fn ask_for_runs(&self, keys: impl IntoIterator<Item = &LockKey>, until: Instant) {
         join_all(keys.into_iter().map(|key| self.ask_for_run(key, until))).await;
     }
@@ -108,6 +109,7 @@ impl Connection {
     }
 
     async fn ask_for_run(&self, key: &LockKey, until: Instant) {
+        let Ok(_question) = self.run_questions.try_acquire() else { return };
         let (name, slot) = (key.on_server(), key.slot().number());
         let (Ok(_permit), Ok(limit)) = (self.permit(until).await, self.sent_now(until)) else { return };
         let args = |head: &Str| vec![Arg::Text(head.clone()), ONE, text(name)];

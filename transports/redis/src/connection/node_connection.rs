@@ -29,6 +29,9 @@ use super::{
 };
 use crate::{config::Address, wire::scripts};
 
+/// How many questions for runs are unanswered at most: they are asked beside calls, and 64 answers are enough.
+const RUN_QUESTIONS_MAX: usize = 256;
+
 /// One checked connection of one lane.
 pub(crate) struct Connection {
     pub(super) link: Arc<CommandLink>,
@@ -44,6 +47,8 @@ pub(crate) struct Connection {
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
     one_server: Mutex<OneServer>,
+    /// For the questions that [`OneServer`] waits for.
+    pub(super) run_questions: Semaphore,
     group_checks: Mutex<Checks>,
     /// Set when the server has said that it cannot acquire many locks at once.
     pub(super) acquires_alone: AtomicBool,
@@ -88,6 +93,7 @@ impl Connection {
             sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
             one_server: Mutex::new(OneServer::of_run(run_id)),
+            run_questions: Semaphore::new(RUN_QUESTIONS_MAX),
             group_checks: Mutex::default(),
             acquires_alone: AtomicBool::default(),
             refuses_groups: AtomicBool::default(),
