@@ -2,7 +2,7 @@
 
 use leasehold::{
     Description, Engine, Holder, InspectError, LockMode, PermitsDescription,
-    transport::{ErrorKind, TransportError},
+    transport::{ErrorKind, ForeignText, TransportError},
 };
 
 use crate::kind::Inspected;
@@ -37,15 +37,15 @@ pub(crate) async fn look(engine: &Engine, name: &str, kind: Inspected) -> Result
 
 /// Why this is no hold of a lock of the kind that was asked for.
 fn fault(holder: &Holder) -> Option<String> {
-    let field = &holder.owner;
+    let (field, shown) = (&holder.owner, ForeignText(&holder.owner));
     if field == MODE {
         return Some("a read/write lock; leave out --kind, or give --kind read-write".to_owned());
     }
     if !is_owner(field) {
-        return Some(format!("a hash that is no lock, its field {field:?} names no owner; use another name"));
+        return Some(format!("a hash that is no lock, its field {shown:?} names no owner; use another name"));
     }
     let is_counted = holder.hold_count > 0;
-    let fault = || format!("a hash that is no lock, its field {field:?} has no count; use another name");
+    let fault = || format!("a hash that is no lock, its field {shown:?} has no count; use another name");
     (!is_counted).then(fault)
 }
 

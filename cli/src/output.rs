@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold::transport::ForeignText;
 use serde_json::{Value, json};
 
 use crate::{exit, failure::Failure, system_error::words};
@@ -35,7 +36,7 @@ impl Output {
     /// # Errors
     /// Stdout cannot be written.
     pub(crate) fn result(self, text: &dyn fmt::Display, json: &Value) -> Result<(), Failure> {
-        if self.is_json { self.print(json) } else { self.print(text) }
+        if self.is_json { self.print(visible(json)) } else { self.print(text) }
     }
 
     /// Prints a line to stdout.
@@ -53,7 +54,7 @@ impl Output {
             if let Value::Object(fields) = &mut json {
                 fields.insert("event".to_owned(), event.into());
             }
-            self.tell(&json);
+            self.tell(&visible(&json));
         } else {
             self.tell(&format_args!("leasehold: {text}"));
         }
@@ -104,6 +105,22 @@ fn lines() -> &'static SyncSender<Line> {
 const QUEUE: usize = 256;
 const FLUSH: Duration = Duration::from_millis(500);
 
+/// The document in visible characters. serde escapes the control characters of ASCII alone.
+fn visible(json: &Value) -> String {
+    json.to_string().chars().fold(String::new(), |mut text, letter| {
+        let is_visible = letter.is_ascii_graphic()
+            || letter == ' '
+            || !ForeignText(letter.to_string()).to_string().is_ascii();
+        match is_visible {
+            true => text.push(letter),
+            false => {
+                letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text += &format!("\\u{unit:04x}"))
+            }
+        }
+        text
+    })
+}
+
 /// A number with its noun: "1 lock", "2 locks".
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
@@ -118,6 +135,14 @@ pub(crate) fn unwritable(error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_has_no_invisible_characters_and_the_same_content() {
+        let document = json!({ "ä日\u{202e}": "\u{1b}\u{7f}\u{9b}\n\u{200b}\u{e0041} \"\\" });
+        let text = visible(&document);
+        assert_eq!(text, "{\"ä日\\u202e\":\"\\u001b\\u007f\\u009b\\n\\u200b\\udb40\\udc41 \\\"\\\\\"}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("a document"), document);
+    }
 
     #[test]
     fn one_is_singular() {

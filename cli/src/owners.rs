@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use leasehold::transport::ForeignText;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,13 +20,13 @@ pub(crate) struct Owners {
 
 /// What `who --owner` shows: a client by the id in its owners, and its connections.
 pub(crate) struct Client {
-    id: String,
+    id: ForeignText<String>,
     connections: Vec<Connection>,
 }
 
 /// An owner that holds the lock or waits in its line, and its connections.
 struct Owner {
-    owner: String,
+    owner: ForeignText<String>,
     is_holder: bool,
     remaining: Option<Duration>,
     connections: Vec<Connection>,
@@ -34,9 +35,9 @@ struct Owner {
 /// A connection of any client, as a server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
-    pub(crate) server: String,
-    pub(crate) address: String,
-    pub(crate) name: String,
+    pub(crate) server: ForeignText<String>,
+    pub(crate) address: ForeignText<String>,
+    pub(crate) name: ForeignText<String>,
     pub(crate) age: Duration,
 }
 
@@ -49,8 +50,8 @@ impl Owners {
         };
         let holders = report.holders.iter().map(|holder| (&holder.owner, true, holder.remaining));
         let line = report.line.iter().map(|owner| (owner, false, None));
-        let owner = |(owner, is_holder, remaining): (&String, bool, Option<Duration>)| Owner {
-            connections: connections.iter().filter(|one| one.is_of(client_of(owner))).cloned().collect(),
+        let owner = |(owner, is_holder, remaining): (&ForeignText<String>, bool, Option<Duration>)| Owner {
+            connections: connections.iter().filter(|one| one.is_of(client_of(&owner.0))).cloned().collect(),
             owner: owner.clone(),
             is_holder,
             remaining,
@@ -69,8 +70,8 @@ impl Owners {
     fn of_owner(&self, owner: &Owner) -> Value {
         let connections: Vec<Value> = owner.connections.iter().map(Connection::json).collect();
         json!({
-            "owner": owner.owner,
-            "client": client_of(&owner.owner),
+            "owner": owner.owner.0,
+            "client": client_of(&owner.owner.0),
             "holds": owner.is_holder,
             "remaining_ms": owner.remaining.map(millis),
             "connections": self.unknown.is_none().then_some(connections),
@@ -82,13 +83,16 @@ impl Client {
     /// The client of this owner, with those of the connections whose name has it.
     pub(crate) fn new(owner: &str, connections: Vec<Connection>) -> Self {
         let id = client_of(owner.strip_suffix(WRITE_FIELD).unwrap_or(owner)).to_owned();
-        Self { connections: connections.into_iter().filter(|one| one.is_of(&id)).collect(), id }
+        Self {
+            connections: connections.into_iter().filter(|one| one.is_of(&id)).collect(),
+            id: ForeignText(id),
+        }
     }
 
     /// As a JSON document. `connections` is empty if none names the client.
     pub(crate) fn json(&self) -> Value {
         let connections: Vec<Value> = self.connections.iter().map(Connection::json).collect();
-        json!({ "client": self.id, "connections": connections })
+        json!({ "client": self.id.0, "connections": connections })
     }
 }
 
@@ -107,18 +111,18 @@ impl fmt::Display for Client {
 
 impl Connection {
     fn is_of(&self, client: &str) -> bool {
-        self.name.split(':').nth(1) == Some(client)
+        self.name.0.split(':').nth(1) == Some(client)
     }
 
     /// The label of the engine, if its name has one: `purpose:client:label`.
-    fn label(&self) -> Option<&str> {
-        self.name.splitn(3, ':').nth(2)
+    fn label(&self) -> Option<ForeignText<&str>> {
+        self.name.0.splitn(3, ':').nth(2).map(ForeignText)
     }
 
     fn json(&self) -> Value {
         let Self { server, address, name, age } = self;
-        let label = self.label();
-        json!({ "address": address, "server": server, "name": name, "label": label, "age_ms": millis(*age) })
+        let label = self.label().map(|label| label.0);
+        json!({ "address": address.0, "server": server.0, "name": name.0, "label": label, "age_ms": millis(*age) })
     }
 }
 
@@ -157,7 +161,7 @@ impl fmt::Display for Owner {
 
 impl fmt::Display for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let purpose = self.name.split(':').next().unwrap_or_default();
+        let purpose = ForeignText(self.name.0.split(':').next().unwrap_or_default());
         write!(f, "from {} to {}, {purpose}, open for {}", self.address, self.server, shown(self.age))?;
         self.label().iter().try_for_each(|label| write!(f, ", {label}"))
     }
@@ -173,7 +177,7 @@ mod tests {
 
     fn report(owners: &[&str], line: &[&str]) -> Report {
         let holder = |owner: &&str| OwnerReport {
-            owner: (*owner).into(),
+            owner: ForeignText((*owner).into()),
             mode: "fair",
             count: 1,
             remaining: Some(Duration::from_secs(9)),
@@ -184,14 +188,14 @@ mod tests {
             mode: "fair",
             remaining: None,
             holders: owners.iter().map(holder).collect(),
-            line: line.iter().map(|owner| (*owner).into()).collect(),
+            line: line.iter().map(|owner| ForeignText((*owner).into())).collect(),
             permits: None,
         }
     }
 
     fn connection(name: &str) -> Connection {
-        let (server, address) = ("s:6379".into(), "c:1".into());
-        Connection { server, address, name: name.into(), age: Duration::from_secs(60) }
+        let [server, address, name] = ["s:6379", "c:1", name].map(|text| ForeignText(text.to_owned()));
+        Connection { server, address, name, age: Duration::from_secs(60) }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use leasehold::Holder;
+use leasehold::{Holder, transport::ForeignText};
 use serde_json::{Value, json};
 
 use crate::{
@@ -21,14 +21,14 @@ pub(crate) struct Report {
     pub(crate) remaining: Option<Duration>,
     pub(crate) holders: Vec<OwnerReport>,
     /// The owners that wait in the line of a fair lock, the head first.
-    pub(crate) line: Vec<String>,
+    pub(crate) line: Vec<ForeignText<String>>,
     /// Available and held.
     pub(crate) permits: Option<(i64, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerReport {
-    pub(crate) owner: String,
+    pub(crate) owner: ForeignText<String>,
     pub(crate) mode: &'static str,
     pub(crate) count: u64,
     pub(crate) remaining: Option<Duration>,
@@ -44,7 +44,7 @@ impl Report {
                 mode: seen.mode.as_str(),
                 remaining: seen.remaining,
                 holders: seen.holders.into_iter().map(OwnerReport::of).collect(),
-                line: seen.line.into_iter().map(|place| place.owner).collect(),
+                line: seen.line.into_iter().map(|place| ForeignText(place.owner)).collect(),
                 permits: None,
             },
             Look::Permits(seen) => Self {
@@ -66,7 +66,7 @@ impl Report {
 
     /// Those that hold it.
     pub(crate) fn owners(&self) -> Vec<&str> {
-        self.holders.iter().map(|holder| &*holder.owner).collect()
+        self.holders.iter().map(|holder| &*holder.owner.0).collect()
     }
 
     /// The same without the times that are left.
@@ -83,7 +83,7 @@ impl Report {
             "mode": self.mode,
             "remaining_ms": self.remaining.map(millis),
             "holders": self.holders.iter().map(OwnerReport::json).collect::<Vec<_>>(),
-            "line": self.line,
+            "line": self.line.iter().map(|owner| &owner.0).collect::<Vec<_>>(),
         });
         if let (Some((available, held)), Value::Object(fields)) = (self.permits, &mut document) {
             fields.insert("available".to_owned(), available.into());
@@ -96,13 +96,13 @@ impl Report {
 impl OwnerReport {
     fn of(holder: Holder) -> Self {
         let Holder { owner, hold_count: count, remaining, mode, .. } = holder;
-        Self { owner, mode: mode.as_str(), count, remaining }
+        Self { owner: ForeignText(owner), mode: mode.as_str(), count, remaining }
     }
 
     fn json(&self) -> Value {
         json!({
-            "owner": self.owner,
-            "client": client_of(&self.owner),
+            "owner": self.owner.0,
+            "client": client_of(&self.owner.0),
             "mode": self.mode,
             "count": self.count,
             "remaining_ms": self.remaining.map(millis),
@@ -164,14 +164,14 @@ mod tests {
 
     fn report() -> Report {
         let remaining = Some(Duration::from_millis(27_300));
-        let holder = OwnerReport { owner: "c-1:7".into(), mode: "fair", count: 1, remaining };
+        let holder = OwnerReport { owner: ForeignText("c-1:7".into()), mode: "fair", count: 1, remaining };
         Report {
             name: "printer".into(),
             kind: "fair",
             mode: "fair",
             remaining,
             holders: vec![holder],
-            line: vec!["c-2:1".into()],
+            line: vec![ForeignText("c-2:1".into())],
             permits: None,
         }
     }

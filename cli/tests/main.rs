@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "it watches real processes in real time; it is no pure file")]
 
 mod doctor;
+mod foreign_texts;
 mod inspect;
 mod list;
 mod pages;

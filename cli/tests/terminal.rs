@@ -9,7 +9,10 @@ use leasehold_tests::harness::polling::{found_within, holds_within};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::program::{PATIENCE, Program, leasehold, server, until, until_held};
+use crate::{
+    foreign_texts::{hostile_owners, must_be_safe, put},
+    program::{PATIENCE, Program, leasehold, server, until, until_held},
+};
 
 struct Terminal {
     folder: TempDir,
@@ -123,4 +126,18 @@ fn a_release_does_nothing_if_another_holder_came_before_the_answer() {
     terminal.press("yes\n");
     let (code, shown) = terminal.end();
     assert!(code == Some(1) && shown.contains("changed meanwhile"), "{code:?}: {shown}");
+}
+
+#[test]
+fn the_question_of_a_release_shows_no_invisible_characters() {
+    for (number, owner) in hostile_owners().iter().enumerate() {
+        let name = format!("terminal:foreign:{number}");
+        put(&name, owner);
+        let mut terminal = Terminal::start(&format!("release {name} --force"));
+        terminal.until("Type yes");
+        terminal.press("no\n");
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(1), "{shown:.4000}");
+        must_be_safe(&shown);
+    }
 }

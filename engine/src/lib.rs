@@ -34,6 +34,7 @@ mod error;
 #[cfg(leasehold_fault)]
 mod faults;
 pub mod fencing;
+mod foreign_text;
 mod guard;
 pub mod guide;
 mod handles;

@@ -6,6 +6,7 @@ mod errors;
 mod examples;
 mod first_build;
 mod first_screen;
+mod foreign_texts;
 mod functions;
 mod growth;
 mod imports;

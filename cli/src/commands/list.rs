@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::transport::Remaining;
+use leasehold::transport::{ForeignText, Remaining};
 use leasehold_redis::{ConfigFile, FoundLock, RedisAdmin, RedisTransport};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(super) fn check_whole(admin: &RedisAdmin, what: &str) -> Result<(), Failure>
 }
 
 pub(super) fn line(name: &str, lock: &FoundLock) -> String {
-    let owners: Vec<&str> = lock.holds.iter().map(|hold| &*hold.owner).collect();
+    let owners: Vec<_> = lock.holds.iter().map(|hold| ForeignText(&hold.owner).to_string()).collect();
     let line = if lock.in_line > 0 { format!(", {} in line", lock.in_line) } else { String::new() };
     let left = time(lock.remaining).map_or_else(|| "no expiry".to_owned(), shown);
     format!("{left:>10}  {:<9}  {name:?}  {}{line}", lock.mode, owners.join(" "))

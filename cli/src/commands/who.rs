@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::transport::TransportError;
+use leasehold::transport::{ForeignText, TransportError};
 use leasehold_redis::{ClientConnection, ConfigFile, RedisAdmin, RedisTransport};
 
 use super::list::check_whole;
@@ -61,5 +61,6 @@ async fn connections(transport: &RedisTransport, timeout: Duration) -> Result<Co
 
 fn connection(seen: ClientConnection) -> Connection {
     let ClientConnection { server, address, name, age, .. } = seen;
+    let [server, address, name] = [server, address, name].map(ForeignText);
     Connection { server, address, name, age }
 }

@@ -125,6 +125,18 @@ mod tests {
     }
 
     #[test]
+    fn facts_of_a_server_are_bounded_lines_of_visible_characters() {
+        let hostile = "\u{1b}[2J\n\u{202e}".repeat(1_000);
+        let finding = Finding::new(AuditLevel::Warn, "eviction", &*hostile, &*hostile).of(&*hostile);
+        let shown = AuditReport::new(vec![finding]).to_string();
+        assert!(
+            shown.trim_end().chars().all(|letter| letter.is_ascii_graphic() || letter == ' '),
+            "{shown:?}"
+        );
+        assert!(shown.len() < 4_400, "{}", shown.len());
+    }
+
+    #[test]
     fn the_worst_comes_first_and_the_order_is_stable() {
         let report = AuditReport::new(vec![
             finding(AuditLevel::Info, "version", "b:1"),

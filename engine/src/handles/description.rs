@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     fencing::FencingToken,
+    foreign_text::ForeignText,
     serialized::millis_if_known,
     transport::{Hold, Inspection, LockMode, Remaining},
 };
@@ -213,7 +214,7 @@ impl fmt::Display for Description {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}, count {}", self.owner, self.mode, self.hold_count)?;
+        write!(f, "{:?}: {}, count {}", ForeignText(&self.owner), self.mode, self.hold_count)?;
         match self.remaining {
             Some(left) => write!(f, ", {left:.1?} left")?,
             None => f.write_str(", no known expiry")?,
@@ -227,7 +228,12 @@ impl fmt::Display for Holder {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}{}", self.owner, if self.is_of_this_engine { ", this engine" } else { "" })
+        write!(
+            f,
+            "{:?}{}",
+            ForeignText(&self.owner),
+            if self.is_of_this_engine { ", this engine" } else { "" }
+        )
     }
 }
 

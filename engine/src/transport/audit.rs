@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use crate::lease::state::margin;
+use crate::{foreign_text::ForeignText, lease::state::margin};
 
 /// What an audit of the servers needs to know about the engine.
 #[derive(Clone, Debug)]
@@ -87,8 +87,9 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.level.as_str(), self.subject)?;
         if !self.server.is_empty() {
-            write!(f, " {}", self.server)?;
+            write!(f, " {}", ForeignText(&self.server))?;
         }
-        write!(f, ": {}; {}", self.found, self.remedy)
+        // A list of missing rights is longer than most texts.
+        write!(f, ": {:.2000}; {:.2000}", ForeignText(&self.found), ForeignText(&self.remedy))
     }
 }

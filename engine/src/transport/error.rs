@@ -3,7 +3,7 @@ use std::{error::Error, fmt, sync::Arc};
 use serde::Serialize;
 
 use super::ServerTime;
-use crate::{routing::topology::NodeId, serialized};
+use crate::{foreign_text::ForeignText, routing::topology::NodeId, serialized};
 
 /// A request without a definite answer, or a definite refusal. serde writes `kind` and `detail`.
 #[derive(Clone, Debug, Serialize)]
@@ -123,7 +123,7 @@ impl TransportError {
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
+        write!(f, "{:.2000}", ForeignText(&self.detail))
     }
 }
 

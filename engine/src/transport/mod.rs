@@ -90,4 +90,4 @@ pub use server_time::ServerTime;
 pub use stats::{ClockReading, LaneStats};
 pub use watch::{Watch, WatchState};
 
-pub use crate::answers::give_together;
+pub use crate::{answers::give_together, foreign_text::ForeignText};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore,
+    CertificateError, ClientConfig, Error, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
@@ -41,18 +41,35 @@ impl TlsConfig {
         let (chain, private) = (certificates("tls.cert", cert)?, private_key(key)?);
         builder.with_client_auth_cert(chain, private).map_err(|error| {
             let (cert, key) = (cert.display(), key.display());
-            format!("`tls.cert` {cert} and `tls.key` {key} cannot be used: {error}; give a certificate and its key")
+            format!("`tls.cert` {cert} and `tls.key` {key} cannot be used: {}", fault(&error))
         })
+    }
+}
+
+/// What is wrong with the file; what to do.
+fn fault(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidCertificate(CertificateError::Other(other))
+            if format!("{other:?}").contains("CertVersion") =>
+        {
+            "the certificate has version 1; sign it with extensions (openssl x509 -extfile), which makes version 3"
+        }
+        Error::InvalidCertificate(_) => "the certificate cannot be read; make it anew, as X.509 of version 3",
+        Error::InconsistentKeys(_) => {
+            "the key belongs to another certificate; give a certificate and its key"
+        }
+        Error::General(_) => {
+            "the key is of an unsupported kind; make one of RSA (2048 bits or more), P-256, P-384 or Ed25519"
+        }
+        _ => "the TLS library refuses them; make a certificate and its key anew",
     }
 }
 
 fn trusted_by(file: &Path) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in certificates("tls.ca", file)? {
-        let fault = |error| {
-            format!("`tls.ca` {} cannot be used: {error}; give the authority's certificate", file.display())
-        };
-        store.add(certificate).map_err(fault)?;
+        let unusable = |error| format!("`tls.ca` {} cannot be used: {}", file.display(), fault(&error));
+        store.add(certificate).map_err(unusable)?;
     }
     Ok(store)
 }
@@ -115,6 +132,26 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
+
+    /// A key that was made for this test, and a certificate of version 1 whose key was thrown away.
+    const P521: &str = "-----BEGIN PRIVATE KEY-----
+MIHuAgEAMBAGByqGSM49AgEGBSuBBAAjBIHWMIHTAgEBBEIBFxrShmINQpu7JtHL
+ZYOz3zkQeH3mw4qlJzrgnxvcwftzHNOwTqBqA0G/2NcaYsn/QYM2hKFtEQZjmFs4
+uOoxP7uhgYkDgYYABABE36U3LuNISPZ857zCiC2zy7pDlIYQMtmYHX4dCTwajQbH
+qhr81iJTIIJAZp172WUBp5aTH7mIlpHTR+CUQ/mw5wBpK2+opx/VqsvPRGq6W0FS
+q534ixIIP3DEjc/UQNJeCbp/OXF6TbCYrqCOsfkt6rA4wZUKOZLPgUundoM271nY
+Lw==
+-----END PRIVATE KEY-----
+";
+    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBFDCBuwIUAujdQOYMk0L1WqFhw+6fN4WZBsswCgYIKoZIzj0EAwIwDDEKMAgG
+A1UEAwwBYzAgFw0yNjExMjYwNzM0MDVaGA8yMTI2MTEwMjA3MzQwNVowDDEKMAgG
+A1UEAwwBYzBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABD6O7g3R4BnrimYSAhvB
+++bSPbZpe1TjKSCk66mtxrLUfS0bvnJBVFn9khARXoFZLTkCe3xQTySCBYz5Llzq
+INMwCgYIKoZIzj0EAwIDSAAwRQIgZbzkXKkC9Z/xqRo9MwSi0Fh0tAJih1R7XnJC
+GsMX99UCIQCM062/2Iux37/CO6n3JUKX3ldrknWJa5SA15TuG4Gy8g==
+-----END CERTIFICATE-----
+";
 
     /// A folder with a certificate, its key, and a file that is neither.
     struct Folder(tempfile::TempDir);
@@ -183,6 +220,23 @@ mod tests {
                 "{fault}"
             );
         }
+    }
+
+    #[test]
+    fn a_key_of_an_unsupported_kind_is_told_with_those_that_are_supported() {
+        let folder = Folder::new();
+        fs::write(folder.file("p521.pem"), P521).unwrap();
+        let fault = folder.tls(Some("cert.pem"), Some(("cert.pem", "p521.pem"))).read().unwrap_err();
+        assert!(fault.contains("P-384 or Ed25519") && !fault.contains("parse"), "{fault}");
+    }
+
+    #[test]
+    fn a_certificate_of_version_1_is_told_with_its_cure() {
+        let folder = Folder::new();
+        fs::write(folder.file("v1.pem"), VERSION_1).unwrap();
+        let fault = folder.tls(Some("cert.pem"), Some(("v1.pem", "key.pem"))).read().unwrap_err();
+        assert!(fault.contains("has version 1; sign it with extensions"), "{fault}");
+        assert!(!fault.contains("Other") && !fault.contains("peer"), "{fault}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::{
     traffic::Traffic,
 };
 use crate::{
-    config::{Address, Password, RedisConfig, TlsConfig},
+    config::{Address, Password, RedisConfig, RedisTopology, TlsConfig},
     wire::{
         error_reply::{refusal, refused, refused_login},
         shown::shown,
@@ -202,6 +202,27 @@ impl Target<'_> {
         }
     }
 
+    /// Returns what to do about an address that does not stand in `addresses`, but was announced. Empty: it stands there.
+    fn announced(&self) -> String {
+        let by = match (self.config.topology, self.login) {
+            (RedisTopology::Single, _) | (_, Login::Sentinel) => return String::new(),
+            (RedisTopology::Sentinel, Login::Server) => "the sentinels announce it",
+            (RedisTopology::Cluster, _) if self.config.addresses.contains(self.address) => {
+                return String::new();
+            }
+            (RedisTopology::Cluster, Login::Server) => "a node of the cluster announces it",
+        };
+        let map = &self.config.address_map;
+        if map.values().any(|mapped| mapped.host == self.address.host) {
+            return ", and the entry of `address_map` that leads to this address".to_owned();
+        }
+        format!(
+            "; {by}: if clients reach it at another address, set that in `address_map`, for example \
+             \"{}\" = \"10.0.0.7:6379\"",
+            self.address
+        )
+    }
+
     /// Returns a text about TLS with the name of this login's section in it.
     fn in_its_section(&self, text: &str) -> String {
         let has_its_own = self.login == Login::Sentinel && self.config.sentinel_tls.is_some();
@@ -289,8 +310,9 @@ pub(super) fn cannot_connect(target: &Target<'_>, error: &FredError, step: Durat
         return refused(&address, refusal, &format!("{} ({})", shown(details), target.credentials()));
     }
     if let Some(refusal) = tls_errors::refusal(details) {
-        let said = tls_errors::shown(details);
+        let said = tls_errors::fact(details).unwrap_or_default();
         let remedy = target.in_its_section(refusal.remedy);
+        let remedy = if remedy.contains("`addresses`") { remedy + &target.announced() } else { remedy };
         let detail = format!("redis {address}: TLS failed: {said}; {remedy}");
         return TransportError::without_effect(refusal.kind, None, detail);
     }
@@ -302,9 +324,11 @@ pub(super) fn cannot_connect(target: &Target<'_>, error: &FredError, step: Durat
     };
     let timed_out = kind == ErrorKind::TimedOut;
     let hint = tls_errors::hint(details, timed_out, target.tls().is_some());
-    let detail = format!(
-        "redis {address}: cannot connect: {why}; check `addresses`, and whether the server is up{hint}"
-    );
+    let check = match target.announced() {
+        announced if announced.is_empty() => format!("check `addresses`, and whether the server is up{hint}"),
+        announced => format!("check whether the server is up{hint}{announced}"),
+    };
+    let detail = format!("redis {address}: cannot connect: {why}; {check}");
     TransportError::without_effect(kind, None, detail)
 }
 
@@ -335,6 +359,38 @@ mod tests {
     fn message() -> Message {
         let server = Server::from(("cache".to_owned(), 6379));
         Message { channel: "c".into(), value: Value::Integer(0), kind: MessageKind::Message, server }
+    }
+
+    /// What an operator reads if a server of this configuration refuses the connection.
+    fn said(config: &RedisConfig, address: &Address, login: Login) -> String {
+        let error = FredError::new(
+            FredKind::IO,
+            "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }",
+        );
+        cannot_connect(&Target { config, address, login }, &error, Duration::from_secs(1)).to_string()
+    }
+
+    #[test]
+    fn of_an_announced_server_the_remedy_is_the_address_map() {
+        let (named, announced) = (Address::new("named", 7000), Address::new("node-b.internal", 6379));
+        let cluster = RedisConfig::cluster([named.clone()]);
+        let sentinel = RedisConfig::sentinel([named.clone()], "main");
+        for (config, by) in [(&cluster, "a node of the cluster"), (&sentinel, "the sentinels")] {
+            let said = said(config, &announced, Login::Server);
+            assert!(said.contains("`address_map`, for example \"node-b.internal:6379\" = \""), "{said}");
+            assert!(said.contains(by) && !said.contains("`addresses`"), "{said}");
+        }
+        let mut mapped = cluster.clone();
+        mapped.address_map.insert(Address::new("10.0.0.1", 6379), announced.clone());
+        assert!(said(&mapped, &announced, Login::Server).contains("the entry of `address_map`"));
+        for (config, address, login) in [
+            (&cluster, &named, Login::Server),
+            (&sentinel, &named, Login::Sentinel),
+            (&RedisConfig::single("named", 7000), &named, Login::Server),
+        ] {
+            let said = said(config, address, login);
+            assert!(said.contains("check `addresses`") && !said.contains("address_map"), "{said}");
+        }
     }
 
     #[test]

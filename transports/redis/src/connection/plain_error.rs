@@ -3,9 +3,14 @@
 //! The details are the `Debug` text of an error of the operating system or of TLS: fred keeps nothing else, and the table
 //! of TLS errors looks there. The readable message is a part of that text.
 
+use super::tls_errors;
+
 /// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }` becomes `Connection refused`, and
 /// `Custom { kind: InvalidData, error: "some text" }` becomes `some text`.
 pub(super) fn plain(details: &str) -> String {
+    if let Some(fact) = tls_errors::fact(details) {
+        return fact;
+    }
     let of_system = || details.strip_prefix("Os { code: ").and_then(|rest| rest.split_once("message: \""));
     if let Some((message, _)) = of_system().and_then(|(_, rest)| rest.rsplit_once('"')) {
         return message.to_owned();
@@ -36,8 +41,9 @@ mod tests {
             ),
             (
                 "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }",
-                "InvalidCertificate(UnknownIssuer)",
+                "no trusted authority has signed the server's certificate",
             ),
+            ("Custom { kind: InvalidData, error: New(1) }", "the TLS library has ended the handshake"),
             ("Connection closed.", "Connection closed."),
         ] {
             assert_eq!(plain(details), expected);
