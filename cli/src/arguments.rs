@@ -64,6 +64,10 @@ pub(crate) enum Command {
     Man(Man),
     #[command(hide = true)]
     Guard,
+    #[command(hide = true)]
+    Foreground {
+        group: i32,
+    },
 }
 
 /// Runs a command while it holds a lock.
