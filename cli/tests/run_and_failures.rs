@@ -11,7 +11,11 @@ use std::{
 };
 
 use leasehold::clock::{Clock, Instant};
-use leasehold_tests::harness::{polling::holds_within, redis_server::RedisServer, stall::unless_stalled};
+use leasehold_tests::harness::{
+    polling::{found_within, holds_within},
+    redis_server::RedisServer,
+    stall::unless_stalled,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -148,6 +152,43 @@ fn stop_a_run() {
 }
 
 #[test]
+fn a_command_does_not_outlive_an_outer_run_that_is_killed() {
+    unless_stalled(kill_an_outer_run);
+}
+
+fn kill_an_outer_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = stubborn(&beats);
+    let itself = env!("CARGO_BIN_EXE_leasehold");
+    let inner = [itself, "run", "failures:inner", "--ttl", "60s", "--", "sh", "-c", &job];
+    let mut arguments = vec!["run", "failures:outer", "--ttl", "3s", "--"];
+    arguments.extend(inner);
+    let program = Program::start(server(), &arguments);
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    program.signal(Signal::KILL);
+    let until = now_ms() + 3_000;
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
+    assert!(last_beat(&beats) < until);
+}
+
+#[test]
+fn a_command_does_not_outlive_its_lock_if_stderr_is_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = format!("head -c 1000000 /dev/zero >&2 & {}", stubborn(&beats));
+    let mut run = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    run.args(["run", "failures:full", "--ttl", "3s", "--", "sh", "-c", &job]).env("LEASEHOLD_URL", server());
+    let mut run = run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("cargo has built it");
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    leasehold(server(), &["release", "failures:full", "--force", "--yes"]).expect_code(0);
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
+    // Nothing has read stderr, which is still open.
+    let ended = found_within(PATIENCE, || run.try_wait().expect("it is our child"));
+    assert_eq!(ended.expect("it ends within a minute").code(), Some(79));
+}
+
+#[test]
 fn a_child_in_a_session_of_its_own_ends_with_the_lease() {
     for own in ["setsid --wait", "timeout 600"] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -229,6 +270,26 @@ fn a_guard_that_is_stopped_goes_on_with_the_next_deadline() {
     assert!(holds_within(PATIENCE, || is_in(") S")));
     program.signal(Signal::TERM);
     program.end().expect_code(143);
+}
+
+#[test]
+fn a_guard_ignores_signals_and_is_replaced_if_it_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = stubborn(&beats);
+    let program = Program::start(server(), &["run", "failures:guard", "--ttl", "3s", "--", "sh", "-c", &job]);
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    let first = program.child_named("lease-guard");
+    kill_process(first, Signal::KILL).expect("killed");
+    let second = || program.child_named("lease-guard") != first;
+    assert!(holds_within(PATIENCE, second));
+    let second = program.child_named("lease-guard");
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        kill_process(second, signal).expect("sent");
+    }
+    assert_eq!(program.child_named("lease-guard"), second);
+    program.signal(Signal::KILL);
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
 }
 
 #[test]

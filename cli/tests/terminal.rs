@@ -158,6 +158,22 @@ fn a_script_has_its_terminal_again_when_the_lock_is_lost() {
 }
 
 #[test]
+fn a_terminal_that_takes_no_output_keeps_no_command_alive() {
+    let job = "FOREGROUND; echo process $$; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = Terminal::start(&format!("run terminal:still --ttl 3s -- sh -c '{job}'"));
+    terminal.until("ready\r\n");
+    let shown = terminal.shown();
+    let id = shown.split("\nprocess ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an id");
+    let process = format!("/proc/{id}");
+    assert!(Path::new(&process).exists());
+    terminal.press("\x13");
+    leasehold(server(), &["release", "terminal:still", "--force", "--yes"]).expect_code(0);
+    assert!(holds_within(PATIENCE, || !Path::new(&process).exists()));
+    terminal.press("\x11");
+    assert_eq!(terminal.end().0, Some(79));
+}
+
+#[test]
 fn release_asks_and_only_yes_is_yes() {
     let type_yes = "type yes in full to release; nothing was released";
     for (answer, code, says) in [("no", 1, type_yes), ("y", 1, type_yes), ("yes", 0, ": released")] {
