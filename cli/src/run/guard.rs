@@ -189,20 +189,23 @@ impl Watch {
         Some(())
     }
 
+    /// The time until `run` stands still. `run` is first, if it is free to act.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?.before(self.grace + self.lead / 2);
+        Some(deadline.since(Clock::Boot.now()))
+    }
+
     /// Waits until `run` is killed or stands still. Returns whether the command must be ended.
     fn wait(&mut self, pipe: &mut impl BufRead) -> bool {
         loop {
             self.drain(pipe);
-            // `run` is first, if it is free to act.
-            let left = |watch: &Self| {
-                let deadline = watch.deadline?.before(watch.grace + watch.lead / 2);
-                Some(deadline.since(Clock::Boot.now()))
-            };
-            if left(self) == Some(Duration::ZERO) {
+            let mut left = self.left();
+            if left == Some(Duration::ZERO) {
                 // This process may have been stopped since it read.
                 self.drain(pipe);
+                left = self.left();
             }
-            match left(self) {
+            match left {
                 _ if self.is_over || self.has_ended => return !self.is_over && !self.mark.is_empty(),
                 Some(Duration::ZERO) => return true,
                 left => pause(left.unwrap_or(LOOK_MOST)),
