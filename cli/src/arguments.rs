@@ -64,14 +64,19 @@ pub(crate) enum Command {
     Man(Man),
     #[command(hide = true)]
     Guard,
+    #[command(hide = true)]
+    Foreground {
+        group: i32,
+    },
 }
 
 /// Runs a command while it holds a lock.
 ///
 /// The exit code is that of the command. If the lease is lost, or nearly, the command gets SIGTERM, and SIGKILL
 /// before the lease's deadline; the exit code is then 79. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are
-/// passed on to the command, and the lock is released once it has ended. The command finds LEASEHOLD_NAME, LEASEHOLD_TOKEN (the fencing token;
-/// permits have none) and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its environment.
+/// passed on to the command, and the lock is released once it has ended. The command finds LEASEHOLD_NAME,
+/// LEASEHOLD_TOKEN (the fencing token; permits have none) and LEASEHOLD_DEADLINE (unix time in ms, at the start) in its
+/// environment.
 #[derive(Args)]
 #[command(after_help = "Exit codes: see `leasehold --help`.")]
 pub(crate) struct Run {

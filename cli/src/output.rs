@@ -12,6 +12,11 @@ use std::{
 };
 
 use leasehold::transport::ForeignText;
+use rustix::{
+    process::getpgrp,
+    stdio::stderr,
+    termios::{LocalModes, tcgetattr, tcgetpgrp},
+};
 use serde_json::{Value, json};
 
 use crate::{exit, failure::Failure, system_error::words};
@@ -94,7 +99,12 @@ fn lines() -> &'static SyncSender<Line> {
         let (sender, lines) = sync_channel(QUEUE);
         thread::spawn(move || {
             lines.into_iter().for_each(|line| match line {
-                Line::Text(text) => drop(writeln!(io::stderr().lock(), "{text}")),
+                Line::Text(text) => {
+                    while would_stop() {
+                        thread::sleep(LOOK);
+                    }
+                    drop(writeln!(io::stderr().lock(), "{text}"));
+                }
                 Line::Last(done) => drop(done.try_send(())),
             });
         });
@@ -102,7 +112,14 @@ fn lines() -> &'static SyncSender<Line> {
     })
 }
 
+/// Whether a write would stop the group of this process: stderr is its terminal, has `tostop`, and is another group's.
+fn would_stop() -> bool {
+    tcgetattr(stderr()).is_ok_and(|settings| settings.local_modes.contains(LocalModes::TOSTOP))
+        && tcgetpgrp(stderr()).is_ok_and(|group| group != getpgrp())
+}
+
 const QUEUE: usize = 256;
+const LOOK: Duration = Duration::from_millis(20);
 const FLUSH: Duration = Duration::from_millis(500);
 
 /// The document in visible characters. serde escapes the control characters of ASCII alone.

@@ -60,6 +60,22 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
+    /// Its child of this name.
+    pub(crate) fn child_named(&self, name: &str) -> Pid {
+        let is_wanted = |stat: &str| {
+            let (start, behind) = stat.rsplit_once(") ")?;
+            let is_child = behind.split(' ').nth(1) == Some(&*self.child.id().to_string());
+            let (id, of) = start.split_once(" (")?;
+            (is_child && of == name).then(|| Pid::from_raw(id.parse().ok()?))?
+        };
+        let look = || {
+            let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
+            let mut stats = processes.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
+            stats.find_map(|stat| is_wanted(&stat))
+        };
+        found_within(PATIENCE, look).expect("it has such a child within a minute")
+    }
+
     /// Waits until stderr has this event.
     pub(crate) fn until_event(&self, name: &str) {
         let part = format!("\"event\":\"{name}\"");

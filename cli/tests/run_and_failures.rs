@@ -6,12 +6,18 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Command, Stdio},
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use leasehold_tests::harness::{polling::holds_within, redis_server::RedisServer, stall::unless_stalled};
+use leasehold::clock::{Clock, Instant};
+use leasehold_tests::harness::{
+    polling::{found_within, holds_within},
+    redis_server::RedisServer,
+    stall::unless_stalled,
+};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{PATIENCE, Program, leasehold, server, until, until_held};
 
@@ -60,7 +66,7 @@ fn kill_the_server_of_a_stubborn_command() {
     assert_eq!(ended.event("killing")["name"], "job");
     assert!(last_beat(&beats) < until, "it worked for {} ms too long", last_beat(&beats) - until);
     let last = last_beat(&beats);
-    std::thread::sleep(Duration::from_millis(300)); // fifteen beats
+    thread::sleep(Duration::from_millis(300)); // fifteen beats
     assert_eq!(last_beat(&beats), last, "a child of the command still runs");
 }
 
@@ -146,6 +152,43 @@ fn stop_a_run() {
 }
 
 #[test]
+fn a_command_does_not_outlive_an_outer_run_that_is_killed() {
+    unless_stalled(kill_an_outer_run);
+}
+
+fn kill_an_outer_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = stubborn(&beats);
+    let itself = env!("CARGO_BIN_EXE_leasehold");
+    let inner = [itself, "run", "failures:inner", "--ttl", "60s", "--", "sh", "-c", &job];
+    let mut arguments = vec!["run", "failures:outer", "--ttl", "3s", "--"];
+    arguments.extend(inner);
+    let program = Program::start(server(), &arguments);
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    program.signal(Signal::KILL);
+    let until = now_ms() + 3_000;
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
+    assert!(last_beat(&beats) < until);
+}
+
+#[test]
+fn a_command_does_not_outlive_its_lock_if_stderr_is_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = format!("head -c 1000000 /dev/zero >&2 & {}", stubborn(&beats));
+    let mut run = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    run.args(["run", "failures:full", "--ttl", "3s", "--", "sh", "-c", &job]).env("LEASEHOLD_URL", server());
+    let mut run = run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("cargo has built it");
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    leasehold(server(), &["release", "failures:full", "--force", "--yes"]).expect_code(0);
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
+    // Nothing has read stderr, which is still open.
+    let ended = found_within(PATIENCE, || run.try_wait().expect("it is our child"));
+    assert_eq!(ended.expect("it ends within a minute").code(), Some(79));
+}
+
+#[test]
 fn a_child_in_a_session_of_its_own_ends_with_the_lease() {
     for own in ["setsid --wait", "timeout 600"] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -181,6 +224,72 @@ fn a_guard_ends_a_command_that_was_just_being_started() {
     guard.stdin.take().expect("a pipe").write_all(b"1000 100 test-mark\n").expect("told");
     assert_eq!(command.wait().expect("ended").signal(), Some(Signal::TERM.as_raw()));
     assert!(guard.wait().expect("ended").success());
+}
+
+/// A guard that was stopped has old deadlines before it, and a new one behind them.
+#[test]
+fn a_guard_that_was_stopped_ends_nothing_whose_deadline_was_renewed() {
+    let itself = env!("CARGO_BIN_EXE_leasehold");
+    let mut guard = Command::new(itself).arg("guard").stdin(Stdio::piped()).spawn().expect("a guard");
+    let mut pipe = guard.stdin.take().expect("a pipe");
+    let mut command = Command::new("sleep");
+    command.arg("600").env("LEASEHOLD_GUARD", "mark-of-stopped").process_group(0);
+    let mut command = command.spawn().expect("sleep");
+    // The first line has a deadline in 1.1 s.
+    pipe.write_all(b"1000 100 mark-of-stopped\n").expect("told");
+    kill_process(Pid::from_child(&guard), Signal::STOP).expect("stopped");
+    let until = |left| format!("until {}\n", since_boot_ms() + left);
+    for left in 0..2_000 {
+        pipe.write_all(until(left).as_bytes()).expect("told");
+    }
+    thread::sleep(Duration::from_millis(1_300)); // all these deadlines are near or over
+    pipe.write_all(until(600_000).as_bytes()).expect("told");
+    kill_process(Pid::from_child(&guard), Signal::CONT).expect("it goes on");
+    pipe.write_all(b"done\n").expect("told");
+    assert!(guard.wait().expect("ended").success());
+    assert!(command.try_wait().expect("it is our child").is_none(), "the guard ended it");
+    command.kill().and_then(|()| command.wait()).expect("ended");
+}
+
+fn since_boot_ms() -> u64 {
+    let since = Clock::Boot.now().since(Instant::default());
+    u64::try_from(since.as_millis()).expect("it fits")
+}
+
+#[test]
+fn a_guard_that_is_stopped_goes_on_with_the_next_deadline() {
+    let arguments =
+        ["run", "failures:guard-stopped", "--ttl", "3s", "--", "sh", "-c", "echo started; sleep 600"];
+    let program = Program::start(server(), &arguments);
+    program.until_lines(1);
+    let guard = program.child_named("lease-guard");
+    let stat = format!("/proc/{}/stat", guard.as_raw_nonzero());
+    let is_in = |state| fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(state));
+    let stop = || kill_process(guard, Signal::STOP).is_ok() && is_in(") T");
+    assert!(holds_within(PATIENCE, stop));
+    assert!(holds_within(PATIENCE, || is_in(") S")));
+    program.signal(Signal::TERM);
+    program.end().expect_code(143);
+}
+
+#[test]
+fn a_guard_ignores_signals_and_is_replaced_if_it_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let job = stubborn(&beats);
+    let program = Program::start(server(), &["run", "failures:guard", "--ttl", "3s", "--", "sh", "-c", &job]);
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    let first = program.child_named("lease-guard");
+    kill_process(first, Signal::KILL).expect("killed");
+    let second = || program.child_named("lease-guard") != first;
+    assert!(holds_within(PATIENCE, second));
+    let second = program.child_named("lease-guard");
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        kill_process(second, signal).expect("sent");
+    }
+    assert_eq!(program.child_named("lease-guard"), second);
+    program.signal(Signal::KILL);
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    path::Path,
     process::{Child, ChildStdin, Command, Stdio},
 };
 
@@ -22,11 +23,20 @@ struct Terminal {
 
 impl Terminal {
     fn start(command: &str) -> Self {
+        Self::shell(&format!("leasehold {command}"))
+    }
+
+    /// A line of a shell, which finds `leasehold`.
+    fn shell(line: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let line = format!("{} {command}", env!("CARGO_BIN_EXE_leasehold"));
+        let programs = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().expect("a folder").display();
+        let path = format!("{programs}:{}", std::env::var("PATH").expect("a path"));
         let mut script = Command::new("script");
+        // The command gets the terminal a moment behind its start.
+        let line = line.replace("FOREGROUND", "until ps -o stat= -p $$ | grep -q +; do :; done");
         script.args(["--quiet", "--flush", "--return", "--command", &line]).arg(folder.path().join("shown"));
-        script.env("LEASEHOLD_URL", server()).stdin(Stdio::piped()).stdout(Stdio::null());
+        script.env("LEASEHOLD_URL", server()).env("PATH", path).env("SHELL", "/bin/sh");
+        script.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut script = script.spawn().expect("script, of the package bsdutils");
         let keyboard = script.stdin.take();
         Self { folder, script, keyboard }
@@ -61,8 +71,13 @@ impl Drop for Terminal {
 
 /// Types `keys` once the command has said "ready".
 fn typed(command: &str, keys: &str) -> (Option<i32>, String) {
-    let mut terminal = Terminal::start(command);
-    terminal.until("\nready");
+    typed_in(&format!("leasehold {command}"), keys)
+}
+
+/// The same in a line of a shell.
+fn typed_in(line: &str, keys: &str) -> (Option<i32>, String) {
+    let mut terminal = Terminal::shell(line);
+    terminal.until("ready\r\n");
     terminal.press(keys);
     terminal.end()
 }
@@ -75,18 +90,90 @@ fn the_command_reads_what_is_typed() {
 
 #[test]
 fn ctrl_c_reaches_the_command() {
-    let command = "'trap \"echo told; exit 4\" INT; echo ready; sleep 600 & wait'";
+    let command = "'trap \"echo told; exit 4\" INT; FOREGROUND; echo ready; sleep 600 & wait'";
     let (code, shown) = typed(&format!("run terminal:interrupt -- sh -c {command}"), "\x03");
     assert!(code == Some(4) && shown.contains("told"), "{code:?}: {shown}");
 }
 
 #[test]
 fn a_suspended_command_goes_on() {
-    let (code, shown) = typed("run terminal:suspend -- sh -c 'echo ready; sleep 1; echo end'", "\x1a");
+    let (code, shown) =
+        typed("run terminal:suspend -- sh -c 'FOREGROUND; echo ready; sleep 1; echo end'", "\x1a");
     assert!(
         code == Some(0) && shown.contains("cannot be suspended") && shown.contains("end"),
         "{code:?}: {shown}"
     );
+}
+
+#[test]
+fn a_command_with_another_stdin_reads_the_terminal_when_it_needs_it() {
+    for stdin in ["echo data |", "</dev/null"] {
+        let line = format!(
+            "{stdin} leasehold run terminal:piped -- sh -c 'echo ready; read x </dev/tty; echo got $x'"
+        );
+        let (code, shown) = typed_in(&line, "hello\n");
+        assert!(code == Some(0) && shown.contains("got hello"), "{stdin} {code:?}: {shown}");
+        let (code, shown) = typed_in(&line, "\x03");
+        assert_eq!(code, Some(130), "{stdin}: {shown}");
+        until(server(), "terminal:piped", |report| report["mode"] == "free");
+    }
+}
+
+#[test]
+fn a_pipeline_and_the_command_read_the_terminal_in_turn() {
+    // With `set -m`, as in an interactive shell, a pipeline is a job, and the kernel stops it.
+    let line = "set -m; (read a </dev/tty; echo $a) | leasehold run terminal:turn -- \
+                sh -c 'echo ready; read x; read y </dev/tty; echo $x $y' | \
+                (read ready; echo $ready; read all; echo $all; read z </dev/tty; echo third $z)";
+    let mut terminal = Terminal::shell(line);
+    terminal.until("ready\r\n");
+    terminal.press("one\n");
+    terminal.press("two\n");
+    terminal.until("one two\r\n");
+    terminal.press("three\n");
+    let (code, shown) = terminal.end();
+    assert!(code == Some(0) && shown.contains("third three"), "{code:?}: {shown}");
+}
+
+/// The shell has no job control, as that of every script: it does not take the terminal back itself.
+#[test]
+fn a_script_has_its_terminal_again_when_the_command_has_ended() {
+    for command in [
+        "true",
+        "sh -c 'kill -9 $$'",
+        "leasehold run terminal:inner --ttl 3s -- sh -c 'kill -9 $PPID; sleep 1'",
+    ] {
+        let line = format!("leasehold run terminal:script -- {command}; echo ready; read x; echo got $x");
+        let (code, shown) = typed_in(&line, "hello\n");
+        assert!(code == Some(0) && shown.contains("got hello"), "{command} {code:?}: {shown}");
+        let (code, shown) = typed_in(&line, "\x03");
+        assert_eq!(code, Some(130), "{command}: {shown}");
+    }
+}
+
+#[test]
+fn a_script_has_its_terminal_again_when_the_lock_is_lost() {
+    let line = "stty tostop; leasehold run terminal:lost --ttl 3s -- \
+                sh -c 'leasehold release terminal:lost --force --yes >/dev/null; sleep 600'; \
+                stty -tostop; echo ready; read x; echo got $x";
+    let (code, shown) = typed_in(line, "hello\n");
+    assert!(code == Some(0) && shown.contains("lost") && shown.contains("got hello"), "{code:?}: {shown}");
+}
+
+#[test]
+fn a_terminal_that_takes_no_output_keeps_no_command_alive() {
+    let job = "FOREGROUND; echo process $$; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = Terminal::start(&format!("run terminal:still --ttl 3s -- sh -c '{job}'"));
+    terminal.until("ready\r\n");
+    let shown = terminal.shown();
+    let id = shown.split("\nprocess ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("an id");
+    let process = format!("/proc/{id}");
+    assert!(Path::new(&process).exists());
+    terminal.press("\x13");
+    leasehold(server(), &["release", "terminal:still", "--force", "--yes"]).expect_code(0);
+    assert!(holds_within(PATIENCE, || !Path::new(&process).exists()));
+    terminal.press("\x11");
+    assert_eq!(terminal.end().0, Some(79));
 }
 
 #[test]

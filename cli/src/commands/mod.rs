@@ -40,5 +40,6 @@ pub(crate) async fn dispatch(mut arguments: Arguments, output: Output) -> Result
         Command::Completions(completions) => pages::completions(&completions, output),
         Command::Man(man) => pages::man(&man, output),
         Command::Guard => Ok(run::guard()),
+        Command::Foreground { group } => Ok(run::foreground(group)),
     }
 }

@@ -2,19 +2,15 @@
 
 use std::{
     ffi::OsString,
-    io::{self, ErrorKind, IsTerminal},
+    io::{self, ErrorKind},
     os::unix::process::CommandExt,
     process::{Command, ExitStatus},
 };
 
-use rustix::{
-    process::{Pid, Signal, getpgrp, kill_process_group},
-    stdio::stdin,
-    termios::{tcgetpgrp, tcsetpgrp},
-};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 
-use super::process_table;
+use super::{process_table, terminal::Terminal};
 use crate::{exit, failure::Failure, system_error::words};
 
 /// A command that was started. Dropping it kills the whole group.
@@ -24,13 +20,13 @@ pub(crate) struct Group {
     /// What the environment of each of its processes has.
     mark: String,
     status: Option<ExitStatus>,
-    is_in_foreground: bool,
+    terminal: Option<Terminal>,
     is_released: bool,
 }
 
 impl Group {
-    /// Starts the command, with these variables in its environment; those without a value are removed. If this process is in the foreground of a terminal,
-    /// the command takes that place: it may read, and Ctrl-C reaches it.
+    /// Starts the command, with these variables in its environment; those without a value are removed. If this process
+    /// is in the foreground of a terminal, the command gets that place: it may read, and Ctrl-C reaches it.
     ///
     /// # Errors
     /// It is not found, or cannot be executed.
@@ -54,20 +50,13 @@ impl Group {
             tokio::process::Command::from(starting).spawn().map_err(|error| cannot_start(program, &error))?;
         let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let id = id.ok_or_else(|| Failure::new(exit::CANNOT_START, "the command has no process id"))?;
-        let mut group = Self { child, id, mark, status: None, is_in_foreground: false, is_released: false };
-        group.is_in_foreground = group.take_terminal();
-        Ok(group)
-    }
-
-    // Another process of this group, as a pager, may need the terminal if the output does not go there. The shell takes the terminal back when this process ends. A command that has tried to read too early was stopped.
-    fn take_terminal(&self) -> bool {
-        let is_all = io::stdout().is_terminal() && io::stderr().is_terminal();
-        let is_ours = is_all && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-        let taken = is_ours && tcsetpgrp(stdin(), self.id).is_ok();
-        if taken {
-            self.signal(Signal::CONT);
+        let terminal = Terminal::open(id);
+        let group = Self { child, id, mark, status: None, terminal, is_released: false };
+        if group.terminal.as_ref().is_some_and(|terminal| terminal.is_for_the_command() && terminal.give()) {
+            // It may have tried to read too early.
+            group.signal(Signal::CONT);
         }
-        taken
+        Ok(group)
     }
 
     /// The number of the process group.
@@ -120,15 +109,24 @@ impl Group {
         self.is_released = true;
     }
 
-    /// Lets a command go on that Ctrl-Z has suspended, also if it is one of its children alone: no shell looks after
-    /// them, and they would keep the lock. Returns whether there was one.
+    /// Gives the terminal to a command that the kernel has stopped because it needs it, and lets it go on. Also lets a
+    /// command go on that Ctrl-Z has suspended, also if it is one of its children alone: no shell looks after them, and
+    /// they would keep the lock. Returns whether there was one that was suspended.
     pub(crate) fn resume(&self) -> bool {
-        let is_stopped =
-            self.is_in_foreground && self.status.is_none() && process_table::has_stopped(self.id);
+        let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_near()) else {
+            return false;
+        };
+        let is_stopped = self.status.is_none() && process_table::has_stopped(self.id);
+        let needs_terminal = is_stopped && terminal.give();
         if is_stopped {
             self.signal(Signal::CONT);
         }
-        is_stopped
+        is_stopped && !needs_terminal
+    }
+
+    /// Takes the terminal from the command.
+    pub(crate) fn take_terminal(&self) {
+        self.terminal.iter().for_each(|terminal| terminal.take_back(&self.mark));
     }
 }
 
@@ -137,6 +135,7 @@ impl Drop for Group {
         if !self.is_released {
             self.kill_all();
         }
+        self.take_terminal();
     }
 }
 

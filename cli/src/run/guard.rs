@@ -1,23 +1,27 @@
 //! A second process that ends the command if this one is killed or stopped.
 //!
-//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`: a line with the grace, the lead and
-//! the mark in the environment of the command; a line with each deadline, on the boot clock; a line with the process group
-//! of the command; and a line when all is over. If the last deadline comes near, `run` stands still; if the pipe ends without
-//! that last line, `run` was killed. The guard then ends all processes with the mark.
+//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`: a line with the grace, the
+//! lead and the mark in the environment of the command; a line with each deadline, on the boot clock; a line with the
+//! process group of the command; and a line when all is over. If the last deadline comes near, `run` stands still; if
+//! the pipe ends without that last line, `run` was killed. The guard then ends all processes with the mark.
+//!
+//! The guard may be stopped, too. So `run` lets it go on with each deadline that it tells, and the guard reads all that
+//! the pipe has before it judges.
 
 use std::{
     io::{self, BufRead, ErrorKind, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::Duration,
 };
 
 use leasehold::clock::{Clock, Instant};
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     io::ioctl_fionbio,
-    process::{Pid, Signal},
+    process::{Pid, Signal, kill_process},
+    stdio::stdin,
 };
 use tokio::signal::unix::SignalKind;
 
@@ -51,8 +55,8 @@ impl Guard {
         &self.mark
     }
 
-    /// A command is about to be started, with this variable in its environment. From now on the other process ends it if
-    /// this process is killed or stopped.
+    /// A command is about to be started, with this variable in its environment. From now on the other process ends it
+    /// if this process is killed or stopped.
     pub(super) fn announce(&mut self, remaining: Duration) -> (&'static str, Option<String>) {
         self.deadline = Clock::Boot.now() + remaining;
         self.tell_all();
@@ -69,7 +73,7 @@ impl Guard {
         let _ = self.say(&group_line(group));
     }
 
-    /// The lease lasts for this time. A guard that has ended is replaced.
+    /// The lease lasts for this time. A guard that has ended is replaced; one that reads nothing is ended before.
     pub(super) fn renewed(&mut self, remaining: Duration) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             if let Ok((child, pipe)) = spawn() {
@@ -78,8 +82,15 @@ impl Guard {
             }
         }
         let deadline = Clock::Boot.now() + remaining;
-        if deadline > self.deadline + STEP && self.say(&deadline_line(deadline)).is_ok() {
-            self.deadline = deadline;
+        if deadline <= self.deadline + STEP {
+            return;
+        }
+        match self.say(&deadline_line(deadline)) {
+            Ok(()) => {
+                self.deadline = deadline;
+                let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);
+            }
+            Err(_) => drop(self.child.kill()),
         }
     }
 
@@ -127,61 +138,93 @@ fn since_boot(at: Instant) -> u64 {
 }
 
 /// What the other process has read.
+#[derive(Default)]
 struct Watch {
     grace: Duration,
     lead: Duration,
     mark: String,
-    deadline: Instant,
+    deadline: Option<Instant>,
     group: Option<Pid>,
+    /// The beginning of the next line.
+    line: Vec<u8>,
+    is_over: bool,
+    has_ended: bool,
 }
 
 impl Watch {
-    fn of(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let mut time = || words.next()?.parse().ok().map(Duration::from_millis);
-        let (grace, lead) = (time()?, time()?);
-        let mark = words.next().filter(|mark| !mark.is_empty())?.to_owned();
-        let deadline = Clock::Boot.now() + grace + lead;
-        Some(Self { grace, lead, mark, deadline, group: None })
+    /// Reads all that the pipe has.
+    fn drain(&mut self, pipe: &mut impl BufRead) {
+        loop {
+            match pipe.read_until(b'\n', &mut self.line) {
+                Ok(0) => self.has_ended = true,
+                Ok(_) => {
+                    let line = std::mem::take(&mut self.line);
+                    self.read(String::from_utf8_lossy(&line).trim_end());
+                    continue;
+                }
+                Err(error) => self.has_ended = error.kind() != ErrorKind::WouldBlock,
+            }
+            return;
+        }
     }
 
-    /// Reads a line. Returns whether all is over.
-    fn read(&mut self, line: &str) -> bool {
+    fn read(&mut self, line: &str) {
         match line.split_once(' ') {
             Some(("until", at)) => {
-                self.deadline =
-                    at.parse().map_or(self.deadline, |at| Instant::default() + Duration::from_millis(at));
+                let at = at.parse().map(|at| Instant::default() + Duration::from_millis(at));
+                self.deadline = at.ok().or(self.deadline);
             }
             Some(("group", group)) => self.group = group_of(group),
-            _ => return line == "done",
+            Some(_) => self.begin(line).unwrap_or_default(),
+            None => self.is_over = line == "done",
         }
-        false
+    }
+
+    fn begin(&mut self, line: &str) -> Option<()> {
+        let mut words = line.split(' ');
+        let mut time = || words.next()?.parse().ok().map(Duration::from_millis);
+        (self.grace, self.lead) = (time()?, time()?);
+        self.mark = words.next()?.to_owned();
+        self.deadline = Some(Clock::Boot.now() + self.grace + self.lead);
+        Some(())
+    }
+
+    /// The time until `run` stands still. `run` is first, if it is free to act.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?.before(self.grace + self.lead / 2);
+        Some(deadline.since(Clock::Boot.now()))
     }
 
     /// Waits until `run` is killed or stands still. Returns whether the command must be ended.
-    fn wait(&mut self, lines: &Receiver<String>) -> bool {
+    fn wait(&mut self, pipe: &mut impl BufRead) -> bool {
         loop {
-            // `run` is first, if it is free to act.
-            let left = self.deadline.before(self.grace + self.lead / 2).since(Clock::Boot.now());
-            match lines.recv_timeout(left) {
-                Ok(line) if self.read(&line) => return false,
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return true,
+            self.drain(pipe);
+            let mut left = self.left();
+            if left == Some(Duration::ZERO) {
+                // This process may have been stopped since it read.
+                self.drain(pipe);
+                left = self.left();
+            }
+            match left {
+                _ if self.is_over || self.has_ended => return !self.is_over && !self.mark.is_empty(),
+                Some(Duration::ZERO) => return true,
+                left => pause(left.unwrap_or(LOOK_MOST)),
             }
         }
     }
 
-    fn end(&self) {
+    fn end(&mut self, pipe: &mut impl BufRead) {
         let now = Clock::Boot.now();
-        let until = (now + self.grace).min(self.deadline.before(self.lead / 2));
+        let until = (now + self.grace).min(self.deadline.unwrap_or(now).before(self.lead / 2));
         // The command may be between its fork and its own environment.
         let look_until = if self.group.is_none() { now + STARTED_WITHIN } else { until };
         let mut is_told = false;
         while Clock::Boot.now() < if is_told { until } else { look_until } {
+            self.drain(pipe);
             let is_alive = process_table::is_alive(self.group, &self.mark);
             if is_alive && !is_told {
                 process_table::signal_all(self.group, &self.mark, Signal::TERM);
-            } else if is_told && !is_alive {
+            } else if self.is_over || (is_told && !is_alive) {
                 return;
             }
             is_told |= is_alive;
@@ -197,16 +240,18 @@ pub(crate) fn guard() -> u8 {
     let _ = signals::ignore(&ends).and_then(|()| signals::ignore(&signals::stops()));
     // The program's own name would bring it the signals of `pkill leasehold`.
     let _ = std::fs::write("/proc/self/comm", "lease-guard");
-    let (sender, lines) = channel();
-    thread::spawn(move || {
-        let said = io::stdin().lock().lines().map_while(Result::ok);
-        said.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
-    });
-    let Some(mut watch) = lines.recv().ok().and_then(|line| Watch::of(&line)) else { return exit::SUCCESS };
-    if watch.wait(&lines) {
-        watch.end();
+    let mut pipe = io::stdin().lock();
+    let mut watch = Watch::default();
+    if ioctl_fionbio(stdin(), true).is_ok() && watch.wait(&mut pipe) {
+        watch.end(&mut pipe);
     }
     exit::SUCCESS
+}
+
+/// Waits until the pipe has something, and for half of this time at most: the machine may sleep meanwhile.
+fn pause(left: Duration) {
+    let most = (left / 2).clamp(LOOK_LEAST, LOOK_MOST);
+    let _ = poll(&mut [PollFd::new(&stdin(), PollFlags::IN)], most.try_into().ok().as_ref());
 }
 
 fn group_of(line: &str) -> Option<Pid> {
@@ -220,6 +265,8 @@ const STEP: Duration = Duration::from_millis(20);
 /// A command that was being started when `run` was killed has its environment within this time.
 const STARTED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
+const LOOK_LEAST: Duration = Duration::from_millis(5);
+const LOOK_MOST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

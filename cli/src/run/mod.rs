@@ -8,8 +8,9 @@ mod process_table;
 mod signals;
 mod stop_plan;
 mod supervision;
+mod terminal;
 
-pub(crate) use self::guard::guard;
+pub(crate) use self::{guard::guard, terminal::foreground};
 
 use std::{io, time::Duration};
 
@@ -98,8 +99,8 @@ async fn under_lock(
     ended.map(|_| code)
 }
 
-/// Looks at the lock from time to time while the program waits for it. Ends if the key holds a hash that is no lock: that
-/// looks as if it was held, and the wait would be in vain. Tells if the server stops answering.
+/// Looks at the lock from time to time while the program waits for it. Ends if the key holds a hash that is no lock:
+/// that looks as if it was held, and the wait would be in vain. Tells if the server stops answering.
 async fn look_while_waiting(engine: &Engine, run: &Run, news: &News<'_>) -> Failure {
     let (mut pause, mut answers) = (UNTIL_LOOK, true);
     loop {

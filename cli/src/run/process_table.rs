@@ -6,10 +6,19 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 /// Whether a process of this group is suspended.
 pub(super) fn has_stopped(group: Pid) -> bool {
+    has_member(group, |state| state == "T")
+}
+
+/// Whether a process of this group is alive. One that has ended, and that its parent has not asked for, is not.
+pub(super) fn has_living(group: Pid) -> bool {
+    has_member(group, |state| !["Z", "X"].contains(&state))
+}
+
+fn has_member(group: Pid, is_wanted: impl Fn(&str) -> bool) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     processes.flatten().any(|process| {
-        let stat = process.path().join("stat");
-        fs::read_to_string(stat).is_ok_and(|stat| is_stopped_member(&stat, group.as_raw_nonzero().get()))
+        let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        state_in(&stat, group.as_raw_nonzero().get()).is_some_and(&is_wanted)
     })
 }
 
@@ -70,11 +79,10 @@ fn group_of(stat: &str) -> Option<i32> {
     behind.split_whitespace().nth(2)?.parse().ok()
 }
 
-/// Reads `pid (name) state parent group ...`. The name may hold anything.
-fn is_stopped_member(stat: &str, group: i32) -> bool {
-    let Some((_, behind)) = stat.rsplit_once(')') else { return false };
-    let words: Vec<&str> = behind.split_whitespace().take(3).collect();
-    matches!(words[..], ["T", _parent, of] if of.parse() == Ok(group))
+/// The state in `pid (name) state parent group ...` of a process of this group. The name may hold anything.
+fn state_in(stat: &str, group: i32) -> Option<&str> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().next().filter(|_| group_of(stat) == Some(group))
 }
 
 #[cfg(test)]
@@ -95,12 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_process_of_the_group_is_found() {
-        assert!(is_stopped_member("4937 (a) b) T 4928 42 4928 34816", 42));
-        for other in
-            ["4937 (sh) S 4928 42 4928", "4937 (sh) T 4928 43 4928", "4937 (sh) T", "", "4937 (T 1 42"]
-        {
-            assert!(!is_stopped_member(other, 42), "{other}");
+    fn the_state_of_a_process_of_the_group_is_found() {
+        assert_eq!(state_in("4937 (a) b) T 4928 42 4928 34816", 42), Some("T"));
+        for other in ["4937 (sh) T 4928 43 4928", "4937 (sh) T", "", "4937 (T 1 42"] {
+            assert_eq!(state_in(other, 42), None, "{other}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The signals that this process passes on to the command.
+//! The signals that this process passes on to the command, and those of a terminal.
 
 use std::io;
 
@@ -38,6 +38,8 @@ impl Signals {
             (SignalKind::quit(), Signal::QUIT),
             (SignalKind::user_defined1(), Signal::USR1),
             (SignalKind::user_defined2(), Signal::USR2),
+            (SignalKind::from_raw(Signal::TTIN.as_raw()), Signal::TTIN),
+            (SignalKind::from_raw(Signal::TTOU.as_raw()), Signal::TTOU),
         ];
         for (kind, number) in kinds {
             let (mut signals, sender) = (signal(kind)?, sender.clone());
@@ -67,7 +69,7 @@ impl Signals {
     pub(crate) async fn end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
-            if ![Signal::USR1, Signal::USR2].contains(&signal) {
+            if ![Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU].contains(&signal) {
                 return signal;
             }
         }

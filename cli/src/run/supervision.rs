@@ -88,7 +88,7 @@ impl Supervision<'_> {
                 biased;
                 ended = self.group.ended(), if is_running => drop(ended?),
                 reason = &mut lost, if self.loss.is_none() => self.loss = Some(reason),
-                signal = signals.next() => self.group.signal(signal),
+                signal = signals.next() => self.pass_on(signal),
                 () = tokio::time::sleep(pause) => self.resume(),
             }
         }
@@ -102,6 +102,14 @@ impl Supervision<'_> {
     fn view(&self) -> View {
         let since_term = self.terminated.map(|at| Clock::Boot.now().since(at));
         View { remaining: self.held.remaining(), loss: self.loss, since_term }
+    }
+
+    fn pass_on(&self, signal: Signal) {
+        match signal {
+            // Another process of this group, as a pager, needs the terminal.
+            Signal::TTIN | Signal::TTOU => self.group.take_terminal(),
+            _ => self.group.signal(signal),
+        }
     }
 
     fn terminate(&mut self) {
