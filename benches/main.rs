@@ -16,6 +16,7 @@
 //! cargo run --release -p leasehold-benches -- --shards            the rows `shards` alone
 //! cargo run --release -p leasehold-benches -- --faults            tens of thousands in trouble, about four minutes
 //! cargo run --release -p leasehold-benches -- --links             100,000 leases over long links, about six minutes
+//! cargo run --release -p leasehold-benches -- --far               callers of free names over long links, some minutes
 //! ```
 //!
 //! With `--small` each of the parts runs small, too.
@@ -30,6 +31,7 @@ mod callgrind;
 mod commands;
 mod counted;
 mod crossings;
+mod far;
 mod faults;
 mod first_lock;
 mod handover;
@@ -73,6 +75,10 @@ fn main() {
         // The far end of a link, measured from within.
         return links::run_child(&arguments[job + 1..]);
     }
+    if let Some(job) = arguments.iter().position(|argument| argument == "--far-callers") {
+        // The callers at the far end of a link, measured from within.
+        return far::run_child(&arguments[job + 1..]);
+    }
     if let Some(job) = arguments.iter().position(|argument| argument == "--hand-over-side") {
         // A holder or a waiter, which is told what to do.
         return handover::run_side(&arguments[job + 1..]);
@@ -114,6 +120,10 @@ fn main() {
     }
     if has("--links") {
         links::measure(&mut table, if small { links::SMALL } else { links::LARGE });
+        return tell(&table, &arguments);
+    }
+    if has("--far") {
+        far::measure(&mut table, if small { far::SMALL } else { far::LARGE }, &arguments);
         return tell(&table, &arguments);
     }
     if has("--pairs") {
@@ -163,11 +173,13 @@ fn main() {
         leases::measure(&mut table, leases::SMALL);
         faults::measure(&mut table, faults::SMALL);
         links::measure(&mut table, links::SMALL);
+        far::measure(&mut table, far::SMALL, &[]);
     }
     tell(&table, &arguments);
 }
 
 fn tell(table: &Table, arguments: &[String]) {
+    println!("command: cargo run --release -p leasehold-benches -- {}", arguments.join(" "));
     print!("{table}");
     if let Some(place) = arguments.iter().position(|argument| argument == "--json") {
         std::fs::write(&arguments[place + 1], table.as_json()).expect("the file can be written");

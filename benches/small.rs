@@ -14,7 +14,7 @@ fn every_bench_runs() {
     let targets: Vec<&str> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
     for target in [
         "P3", "P5", "P9", "P10", "P11", "P12", "P13", "P13c", "P14", "P15", "bulk", "faults", "L4", "shards",
-        "links", "first",
+        "links", "first", "far",
     ] {
         assert!(targets.contains(&target), "{target} is not measured");
     }

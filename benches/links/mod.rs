@@ -22,7 +22,7 @@ use leasehold_tests::harness::{raw_client::RawClient, redis_server::RedisServer,
 use crate::{rounds::Spread, table::Table};
 use hold::Told;
 pub(crate) use link::Link;
-pub(crate) use size::{LARGE, LinksSize, SMALL};
+pub(crate) use size::{LARGE, LinksSize, SMALL, runtime};
 
 pub(crate) fn measure(table: &mut Table, size: LinksSize) {
     for round_trip in size.round_trips.iter().copied().map(Duration::from_millis) {

@@ -31,6 +31,6 @@ pub(crate) const SMALL: LinksSize = LinksSize {
 };
 
 /// The application's.
-pub(super) fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }

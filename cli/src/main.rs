@@ -39,6 +39,7 @@ async fn main() -> ExitCode {
         output.failure(&failure);
         failure.code
     });
+    output::flush();
     ExitCode::from(code)
 }
 
@@ -55,7 +56,10 @@ fn tell_usage(error: &clap::Error) -> u8 {
             .map_or_else(|failure: Failure| failure.code, |()| exit::SUCCESS);
     }
     match is_json_asked_for() {
-        true => Output::new(true).failure(&Failure::new(exit::USAGE, in_one_line(&text))),
+        true => {
+            Output::new(true).failure(&Failure::new(exit::USAGE, in_one_line(&text)));
+            output::flush();
+        }
         false => eprintln!("{}", text.trim_end()),
     }
     exit::USAGE

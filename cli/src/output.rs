@@ -3,6 +3,12 @@
 use std::{
     fmt,
     io::{self, ErrorKind, Write},
+    sync::{
+        OnceLock,
+        mpsc::{SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -61,9 +67,42 @@ impl Output {
     }
 
     fn tell(self, line: &dyn fmt::Display) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        // What does not fit is dropped: a command must not wait for a reader of stderr.
+        let _ = lines().try_send(Line::Text(line.to_string()));
     }
 }
+
+/// Waits for a moment until stderr has taken what was told.
+pub(crate) fn flush() {
+    let (done, is_done) = sync_channel(1);
+    if lines().try_send(Line::Last(done)).is_ok() {
+        let _ = is_done.recv_timeout(FLUSH);
+    }
+}
+
+enum Line {
+    Text(String),
+    /// All lines before this one are written.
+    Last(SyncSender<()>),
+}
+
+/// The queue of a thread that alone writes to stderr, and that may be blocked there for ever.
+fn lines() -> &'static SyncSender<Line> {
+    static LINES: OnceLock<SyncSender<Line>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let (sender, lines) = sync_channel(QUEUE);
+        thread::spawn(move || {
+            lines.into_iter().for_each(|line| match line {
+                Line::Text(text) => drop(writeln!(io::stderr().lock(), "{text}")),
+                Line::Last(done) => drop(done.try_send(())),
+            });
+        });
+        sender
+    })
+}
+
+const QUEUE: usize = 256;
+const FLUSH: Duration = Duration::from_millis(500);
 
 /// A number with its noun: "1 lock", "2 locks".
 pub(crate) fn counted(count: u64, noun: &str) -> String {

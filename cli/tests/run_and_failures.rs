@@ -29,6 +29,10 @@ fn last_beat(beats: &Path) -> u64 {
     text.lines().last().expect("a beat").parse().expect("ms")
 }
 
+fn has_begun(beats: &Path) -> bool {
+    fs::metadata(beats).is_ok_and(|file| file.len() > 0)
+}
+
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     u64::try_from(now.as_millis()).expect("it fits")
@@ -121,15 +125,60 @@ fn kill_a_run() {
     assert!(last_beat(&beats) < until);
 }
 
+#[test]
+fn a_command_does_not_outlive_the_lease_of_a_run_that_is_stopped() {
+    unless_stalled(stop_a_run);
+}
+
+fn stop_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let beats = folder.path().join("beats");
+    let command = stubborn(&beats);
+    let program =
+        Program::start(server(), &["run", "failures:stopped", "--ttl", "3s", "--", "sh", "-c", &command]);
+    assert!(holds_within(PATIENCE, || has_begun(&beats)));
+    program.signal(Signal::STOP);
+    let until = now_ms() + 3_000;
+    assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()));
+    assert!(last_beat(&beats) < until);
+    program.signal(Signal::CONT);
+    program.end().expect_code(79);
+}
+
+#[test]
+fn a_child_in_a_session_of_its_own_ends_with_the_lease() {
+    for own in ["setsid --wait", "timeout 600"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let beats = folder.path().join("beats");
+        let job = folder.path().join("job");
+        fs::write(&job, stubborn(&beats)).expect("written");
+        let command = format!("{own} sh {}; true", job.display());
+        let arguments = ["run", "failures:session", "--ttl", "3s", "--", "sh", "-c", &command];
+        let program = Program::start(server(), &arguments);
+        assert!(holds_within(PATIENCE, || has_begun(&beats)));
+        leasehold(server(), &["release", "failures:session", "--force", "--yes"]).expect_code(0);
+        program.end().expect_code(79);
+        assert!(holds_within(PATIENCE, || last_beat(&beats) + 300 < now_ms()), "{own}");
+    }
+}
+
+#[test]
+fn a_token_of_another_lock_is_not_inherited() {
+    let variables = [("LEASEHOLD_URL", server()), ("LEASEHOLD_TOKEN", "7")];
+    let command = "echo token=${LEASEHOLD_TOKEN-none}";
+    let arguments = ["run", "failures:token", "--kind", "permits", "--limit", "2", "--", "sh", "-c", command];
+    assert_eq!(Program::start_with(&variables, &arguments).end().expect_code(0).stdout, "token=none\n");
+}
+
 /// `run` was killed behind the start of its command, before it could tell the guard which one it is.
 #[test]
 fn a_guard_ends_a_command_that_was_just_being_started() {
     let itself = env!("CARGO_BIN_EXE_leasehold");
     let mut guard = Command::new(itself).arg("guard").stdin(Stdio::piped()).spawn().expect("a guard");
     let mut command = Command::new("sleep");
-    command.arg("600").env("LEASEHOLD_GUARD", guard.id().to_string()).process_group(0);
+    command.arg("600").env("LEASEHOLD_GUARD", "outer,test-mark").process_group(0);
     let mut command = command.spawn().expect("sleep");
-    guard.stdin.take().expect("a pipe").write_all(b"1000\n").expect("told");
+    guard.stdin.take().expect("a pipe").write_all(b"1000 100 test-mark\n").expect("told");
     assert_eq!(command.wait().expect("ended").signal(), Some(Signal::TERM.as_raw()));
     assert!(guard.wait().expect("ended").success());
 }

@@ -25,6 +25,7 @@ use crate::{
     metrics::Events,
     owner::OwnerMint,
     pending_tasks::PendingTasks,
+    process::Process,
     process_name,
     routing::topology::{Node, NodeId, Topology},
     shared_threads::{SharedThreads, ThreadsOfEngine},
@@ -34,6 +35,8 @@ use crate::{
 
 /// The state of one engine that every module uses.
 pub(crate) struct Core {
+    /// The process that built the engine. Every public call checks it before it takes a lock of the engine.
+    pub(crate) process: Process,
     pub(crate) clock: Clock,
     pub(crate) config: EngineConfig,
     pub(crate) capabilities: Capabilities,
@@ -66,6 +69,7 @@ impl Core {
     ) -> Self {
         let label = config.own_label().ok().flatten().unwrap_or_else(process_name::label); // it has been checked
         Self {
+            process: Process::current(),
             clock,
             config,
             capabilities,

@@ -48,6 +48,7 @@ pub mod metrics;
 pub mod owner;
 mod pending_tasks;
 mod permit_id;
+mod process;
 mod process_name;
 mod recipes;
 mod release;

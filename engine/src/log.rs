@@ -23,7 +23,7 @@ use std::{
 
 use tracing::{Level, Value, level_filters::LevelFilter, span::Entered};
 
-use crate::guard;
+use crate::{guard, process::Process};
 
 /// The maximum number of queued log lines from the engines' threads of one process.
 pub const LINES_MAX: usize = 4096;
@@ -50,11 +50,34 @@ pub(crate) fn mark_engine_thread() {
 
 type Line = Box<dyn FnOnce() + Send>;
 
+/// The queue of one process.
+struct Lines {
+    process: Process,
+    /// `None`: the operating system could not create the log thread.
+    queue: Option<SyncSender<Line>>,
+    /// The queue of a forked child, which does not have the log thread of its parent.
+    of_child: OnceLock<Box<Lines>>,
+}
+
+impl Lines {
+    fn start() -> Self {
+        Self { process: Process::current(), queue: start(), of_child: OnceLock::new() }
+    }
+
+    fn queue() -> Option<&'static SyncSender<Line>> {
+        let mut lines = LINES.get_or_init(Self::start);
+        while lines.process.is_forked() {
+            lines = lines.of_child.get_or_init(|| Box::new(Self::start()));
+        }
+        lines.queue.as_ref()
+    }
+}
+
 thread_local! {
     static ON_ENGINE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-static LINES: OnceLock<Option<SyncSender<Line>>> = OnceLock::new();
+static LINES: OnceLock<Lines> = OnceLock::new();
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 // Writes or queues the line. `false`: the line was dropped.
@@ -62,7 +85,7 @@ fn enqueue(line: impl FnOnce() + Send + 'static) -> bool {
     if !ON_ENGINE_THREAD.get() {
         return guard::call(line).is_some();
     }
-    LINES.get_or_init(start).as_ref().is_some_and(|lines| lines.try_send(Box::new(line)).is_ok())
+    Lines::queue().is_some_and(|lines| lines.try_send(Box::new(line)).is_ok())
 }
 
 // Starts the log thread with the first line. The thread never ends, because it belongs to the process. `None`: the

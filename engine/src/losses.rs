@@ -12,7 +12,9 @@ use std::{
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::{clock::Instant, fencing::FencingToken, guard, lease::state::LossReason, serialized};
+use crate::{
+    clock::Instant, fencing::FencingToken, guard, lease::state::LossReason, process::Process, serialized,
+};
 
 /// How many losses an engine keeps for its slowest reader.
 pub const LOSSES_KEPT: usize = 1 << 17;
@@ -193,12 +195,13 @@ impl Kept {
 pub struct Losses {
     ring: Arc<LossRing>,
     id: ReaderId,
+    process: Process,
 }
 
 impl Losses {
-    pub(crate) fn new(ring: Arc<LossRing>) -> Self {
-        let id = ring.lock().join();
-        Self { ring, id }
+    pub(crate) fn new(ring: Arc<LossRing>, process: Process) -> Self {
+        let id = if process.is_forked() { ReaderId(u64::MAX) } else { ring.lock().join() };
+        Self { ring, id, process }
     }
 
     /// Waits for the next loss. `None`: the engine has ended, and this reader has read every loss.
@@ -231,13 +234,16 @@ impl Losses {
         loop {
             let news = self.ring.news.notified();
             tokio::pin!(news);
+            if self.process.is_forked() {
+                return None;
+            }
             news.as_mut().enable();
             let ended = self.ring.lock().ended; // before the last read: the last loss comes before the end
             let notice = self.ring.lock().read(self.id);
             if notice.is_some() || ended {
                 return notice;
             }
-            news.await;
+            let _ = self.process.here(news).await; // in a forked child the next round returns
         }
     }
 
@@ -256,13 +262,15 @@ impl Losses {
     /// # }
     /// ```
     pub fn try_next(&mut self) -> Option<LossEvent> {
-        self.ring.lock().read(self.id)
+        if self.process.is_forked() { None } else { self.ring.lock().read(self.id) }
     }
 }
 
 impl Drop for Losses {
     fn drop(&mut self) {
-        self.ring.lock().leave(self.id);
+        if !self.process.is_forked() {
+            self.ring.lock().leave(self.id);
+        }
     }
 }
 
@@ -309,13 +317,13 @@ mod tests {
     #[test]
     fn who_falls_behind_is_told_how_many_were_missed() {
         let ring = Arc::<LossRing>::default();
-        let mut losses = Losses::new(ring.clone());
+        let mut losses = Losses::new(ring.clone(), Process::current());
         for n in 0..LOSSES_KEPT as u64 + 3 {
             ring.push(loss(n, "a"));
         }
         assert_eq!(missed(&mut losses), 3);
         assert_eq!(token(&mut losses), FencingToken::at_server_micros(3));
-        assert!(Losses::new(ring).try_next().is_none());
+        assert!(Losses::new(ring, Process::current()).try_next().is_none());
     }
 
     #[test]
@@ -323,7 +331,8 @@ mod tests {
         let ring = Arc::<LossRing>::default();
         ring.push(loss(1, "before any reader"));
         assert_eq!(kept(&ring), (0, 0));
-        let (mut one, mut two) = (Losses::new(ring.clone()), Losses::new(ring.clone()));
+        let (mut one, mut two) =
+            (Losses::new(ring.clone(), Process::current()), Losses::new(ring.clone(), Process::current()));
         (2..=4).for_each(|n| ring.push(loss(n, "abc")));
         assert_eq!(token(&mut one), FencingToken::at_server_micros(2));
         assert_eq!(kept(&ring), (3, 9), "the other has not read it");
@@ -339,7 +348,7 @@ mod tests {
     #[test]
     fn a_reader_that_never_reads_keeps_a_bounded_amount() {
         let ring = Arc::<LossRing>::default();
-        let mut losses = Losses::new(ring.clone());
+        let mut losses = Losses::new(ring.clone(), Process::current());
         let name = "x".repeat(8192);
         let fit = LOSS_NAME_BYTES_KEPT / name.len();
         (0..fit as u64 + 5).for_each(|n| ring.push(loss(n, &name)));

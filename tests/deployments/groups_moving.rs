@@ -96,7 +96,7 @@ async fn go_on(
     masters: &[std::sync::Arc<leasehold_tests::harness::node::Node>],
     version: ServerVersion,
 ) {
-    let mut cost = u64::MAX;
+    let mut cost = i64::MAX;
     // The topology follows the first redirect.
     for _ in 0..100 {
         let before = scripts(masters);

@@ -63,6 +63,8 @@ pub struct Gateway {
 struct Front {
     port: u16,
     shards: Vec<u16>,
+    /// The places of those that it routes to.
+    routed: Mutex<Vec<usize>>,
     habits: Habits,
     seen: Mutex<Vec<Request>>,
 }
@@ -71,14 +73,15 @@ struct Front {
 pub type Request = Vec<Vec<u8>>;
 
 impl Gateway {
-    /// In front of the servers at these ports. A command without a key goes to the first.
+    /// In front of the servers at these ports. A command without a key goes to the first that it routes to.
     ///
     /// # Errors
     /// When no port can be bound.
     pub fn start(shards: &[u16], habits: Habits) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let front = Arc::new(Front { port, shards: shards.to_vec(), habits, seen: Mutex::default() });
+        let routed = Mutex::new((0..shards.len()).collect());
+        let front = Arc::new(Front { port, shards: shards.to_vec(), routed, habits, seen: Mutex::default() });
         let accepting = front.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -93,6 +96,11 @@ impl Gateway {
     /// Where clients connect to, on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// From now on it routes to the servers at these places alone. Connections stay. All of them at first.
+    pub fn route_to(&self, places: &[usize]) {
+        *self.front.routed.lock().unwrap_or_else(PoisonError::into_inner) = places.to_vec();
     }
 
     /// The requests that came so far, in order.
@@ -155,7 +163,8 @@ impl Front {
     fn shard(&self, request: &Request) -> usize {
         let key = request.get(3).filter(|_| is_script(request) && keys(request) > 0);
         let hashed = |key| if self.habits.hash_tags { hash_tag(key) } else { key };
-        key.map_or(0, |key| shard_of(hashed(key), self.shards.len()))
+        let routed = self.routed.lock().unwrap_or_else(PoisonError::into_inner);
+        routed[key.map_or(0, |key| shard_of(hashed(key), routed.len()))]
     }
 
     fn one_node(&self, request: &Request) -> String {

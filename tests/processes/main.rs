@@ -5,5 +5,6 @@
 mod exclusion;
 mod fairness;
 mod faults;
+mod forks;
 mod lineup;
 mod servers;

@@ -2,13 +2,13 @@
 
 use std::{
     ffi::OsString,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, IsTerminal},
     os::unix::process::CommandExt,
     process::{Command, ExitStatus},
 };
 
 use rustix::{
-    process::{Pid, Signal, getpgrp, kill_process_group, test_kill_process_group},
+    process::{Pid, Signal, getpgrp, kill_process_group},
     stdio::stdin,
     termios::{tcgetpgrp, tcsetpgrp},
 };
@@ -21,38 +21,48 @@ use crate::{exit, failure::Failure, system_error::words};
 pub(crate) struct Group {
     child: Child,
     id: Pid,
+    /// What the environment of each of its processes has.
+    mark: String,
     status: Option<ExitStatus>,
     is_in_foreground: bool,
     is_released: bool,
 }
 
 impl Group {
-    /// Starts the command, with these variables in its environment. If this process is in the foreground of a terminal,
+    /// Starts the command, with these variables in its environment; those without a value are removed. If this process is in the foreground of a terminal,
     /// the command takes that place: it may read, and Ctrl-C reaches it.
     ///
     /// # Errors
     /// It is not found, or cannot be executed.
     pub(crate) fn start(
         command: &[OsString],
-        environment: Vec<(&'static str, String)>,
+        environment: Vec<(&'static str, Option<String>)>,
+        mark: String,
     ) -> Result<Self, Failure> {
         let (program, arguments) = command
             .split_first()
             .ok_or_else(|| Failure::new(exit::USAGE, "there is no command; give it behind --"))?;
         let mut starting = Command::new(program);
-        starting.args(arguments).envs(environment).process_group(0);
+        starting.args(arguments).process_group(0);
+        for (name, value) in environment {
+            match value {
+                Some(value) => starting.env(name, value),
+                None => starting.env_remove(name),
+            };
+        }
         let child =
             tokio::process::Command::from(starting).spawn().map_err(|error| cannot_start(program, &error))?;
         let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let id = id.ok_or_else(|| Failure::new(exit::CANNOT_START, "the command has no process id"))?;
-        let mut group = Self { child, id, status: None, is_in_foreground: false, is_released: false };
+        let mut group = Self { child, id, mark, status: None, is_in_foreground: false, is_released: false };
         group.is_in_foreground = group.take_terminal();
         Ok(group)
     }
 
-    // The shell takes the terminal back when this process ends. A command that has tried to read too early was stopped.
+    // Another process of this group, as a pager, may need the terminal if the output does not go there. The shell takes the terminal back when this process ends. A command that has tried to read too early was stopped.
     fn take_terminal(&self) -> bool {
-        let is_ours = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+        let is_all = io::stdout().is_terminal() && io::stderr().is_terminal();
+        let is_ours = is_all && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
         let taken = is_ours && tcsetpgrp(stdin(), self.id).is_ok();
         if taken {
             self.signal(Signal::CONT);
@@ -66,8 +76,20 @@ impl Group {
     }
 
     /// Sends a signal to all processes of the group. A group that has ended is no error.
+    /// One that is suspended goes on, so that the signal reaches it.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill_process_group(self.id, signal);
+        let _ = kill_process_group(self.id, Signal::CONT);
+    }
+
+    /// Sends a signal to everything that the command has started.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        process_table::signal_all(Some(self.id), &self.mark, signal);
+    }
+
+    /// Kills everything that the command has started.
+    pub(crate) fn kill_all(&self) {
+        process_table::kill_all(Some(self.id), &self.mark);
     }
 
     /// Waits until the command has ended. What it has started may go on.
@@ -88,9 +110,9 @@ impl Group {
         self.status
     }
 
-    /// Whether no process of the group is left.
+    /// Whether nothing that the command has started is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.status.is_some() && test_kill_process_group(self.id).is_err()
+        self.status.is_some() && !process_table::is_alive(Some(self.id), &self.mark)
     }
 
     /// Leaves what the command has started alone.
@@ -113,7 +135,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if !self.is_released {
-            self.signal(Signal::KILL);
+            self.kill_all();
         }
     }
 }

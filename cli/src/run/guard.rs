@@ -1,61 +1,98 @@
-//! A second process that ends the command if this one is killed.
+//! A second process that ends the command if this one is killed or stopped.
 //!
-//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`: a line with the grace before the
-//! command is started, a line with its process group afterwards, and a line when all is over. If the pipe ends without that
-//! last line, `run` was killed, and the lock is not renewed any more. If it was killed while it started the command, the
-//! guard finds the command by a variable in its environment.
+//! It is the same program, started as `leasehold guard`. Its stdin is a pipe from `run`: a line with the grace, the lead and
+//! the mark in the environment of the command; a line with each deadline, on the boot clock; a line with the process group
+//! of the command; and a line when all is over. If the last deadline comes near, `run` stands still; if the pipe ends without
+//! that last line, `run` was killed. The guard then ends all processes with the mark.
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead, ErrorKind, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
-    str::FromStr,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::Duration,
 };
 
-use leasehold::clock::Clock;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use leasehold::clock::{Clock, Instant};
+use rustix::{
+    io::ioctl_fionbio,
+    process::{Pid, Signal},
+};
+use tokio::signal::unix::SignalKind;
 
-use super::process_table;
+use super::{
+    process_table::{self, VARIABLE},
+    signals,
+    stop_plan::StopPlan,
+};
 use crate::{duration::millis, exit};
 
 /// The other process, as `run` has it. Dropping it says that the command is to live on without it, or has ended.
 pub(super) struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
+    plan: StopPlan,
+    mark: String,
+    deadline: Instant,
+    group: Option<Pid>,
 }
 
 impl Guard {
     /// Starts the other process, which does nothing yet.
-    pub(super) fn start() -> io::Result<Self> {
-        let mut starting = Command::new(ITSELF);
-        starting
-            .arg("guard")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut child = starting.spawn()?;
-        let pipe = child.stdin.take();
-        Ok(Self { child, pipe })
+    pub(super) fn start(plan: StopPlan) -> io::Result<Self> {
+        let (child, pipe) = spawn()?;
+        let mark = format!("{}-{}", std::process::id(), since_boot(Clock::Boot.now()));
+        Ok(Self { child, pipe, plan, mark, deadline: Instant::default(), group: None })
+    }
+
+    /// What the environment of every process below this run has.
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// A command is about to be started, with this variable in its environment. From now on the other process ends it if
-    /// this process is killed.
-    pub(super) fn announce(&mut self, grace: Duration) -> io::Result<(&'static str, String)> {
-        self.say(&format!("{}\n", millis(grace)))?;
-        Ok((VARIABLE, self.child.id().to_string()))
+    /// this process is killed or stopped.
+    pub(super) fn announce(&mut self, remaining: Duration) -> (&'static str, Option<String>) {
+        self.deadline = Clock::Boot.now() + remaining;
+        self.tell_all();
+        let marks = match std::env::var(VARIABLE) {
+            Ok(outer) if !outer.is_empty() => format!("{outer},{}", self.mark),
+            _ => self.mark.clone(),
+        };
+        (VARIABLE, Some(marks))
     }
 
     /// The command is this process group.
-    pub(super) fn watch(&mut self, group: Pid) -> io::Result<()> {
-        self.say(&format!("{}\n", group.as_raw_nonzero()))
+    pub(super) fn watch(&mut self, group: Pid) {
+        self.group = Some(group);
+        let _ = self.say(&group_line(group));
     }
 
-    fn say(&mut self, line: &str) -> io::Result<()> {
-        let pipe = self.pipe.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        pipe.write_all(line.as_bytes())
+    /// The lease lasts for this time. A guard that has ended is replaced.
+    pub(super) fn renewed(&mut self, remaining: Duration) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            if let Ok((child, pipe)) = spawn() {
+                (self.child, self.pipe) = (child, pipe);
+                self.tell_all();
+            }
+        }
+        let deadline = Clock::Boot.now() + remaining;
+        if deadline > self.deadline + STEP && self.say(&deadline_line(deadline)).is_ok() {
+            self.deadline = deadline;
+        }
+    }
+
+    fn tell_all(&mut self) {
+        let (grace, lead) = (millis(self.plan.grace()), millis(self.plan.lead()));
+        let mut text = format!("{grace} {lead} {}\n{}", self.mark, deadline_line(self.deadline));
+        text.extend(self.group.map(group_line));
+        let _ = self.say(&text);
+    }
+
+    // The pipe takes a short text whole or not at all, and never blocks.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        self.pipe.as_mut().ok_or(ErrorKind::BrokenPipe)?.write_all(text.as_bytes())
     }
 }
 
@@ -67,52 +104,119 @@ impl Drop for Guard {
     }
 }
 
+fn spawn() -> io::Result<(Child, Option<ChildStdin>)> {
+    let mut starting = Command::new(ITSELF);
+    starting.arg("guard").process_group(0);
+    starting.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = starting.spawn()?;
+    let pipe = child.stdin.take();
+    pipe.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
+    Ok((child, pipe))
+}
+
+fn group_line(group: Pid) -> String {
+    format!("group {}\n", group.as_raw_nonzero())
+}
+
+fn deadline_line(deadline: Instant) -> String {
+    format!("until {}\n", since_boot(deadline))
+}
+
+fn since_boot(at: Instant) -> u64 {
+    millis(at.since(Instant::default()))
+}
+
+/// What the other process has read.
+struct Watch {
+    grace: Duration,
+    lead: Duration,
+    mark: String,
+    deadline: Instant,
+    group: Option<Pid>,
+}
+
+impl Watch {
+    fn of(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let mut time = || words.next()?.parse().ok().map(Duration::from_millis);
+        let (grace, lead) = (time()?, time()?);
+        let mark = words.next().filter(|mark| !mark.is_empty())?.to_owned();
+        let deadline = Clock::Boot.now() + grace + lead;
+        Some(Self { grace, lead, mark, deadline, group: None })
+    }
+
+    /// Reads a line. Returns whether all is over.
+    fn read(&mut self, line: &str) -> bool {
+        match line.split_once(' ') {
+            Some(("until", at)) => {
+                self.deadline =
+                    at.parse().map_or(self.deadline, |at| Instant::default() + Duration::from_millis(at));
+            }
+            Some(("group", group)) => self.group = group_of(group),
+            _ => return line == "done",
+        }
+        false
+    }
+
+    /// Waits until `run` is killed or stands still. Returns whether the command must be ended.
+    fn wait(&mut self, lines: &Receiver<String>) -> bool {
+        loop {
+            // `run` is first, if it is free to act.
+            let left = self.deadline.before(self.grace + self.lead / 2).since(Clock::Boot.now());
+            match lines.recv_timeout(left) {
+                Ok(line) if self.read(&line) => return false,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return true,
+            }
+        }
+    }
+
+    fn end(&self) {
+        let now = Clock::Boot.now();
+        let until = (now + self.grace).min(self.deadline.before(self.lead / 2));
+        // The command may be between its fork and its own environment.
+        let look_until = if self.group.is_none() { now + STARTED_WITHIN } else { until };
+        let mut is_told = false;
+        while Clock::Boot.now() < if is_told { until } else { look_until } {
+            let is_alive = process_table::is_alive(self.group, &self.mark);
+            if is_alive && !is_told {
+                process_table::signal_all(self.group, &self.mark, Signal::TERM);
+            } else if is_told && !is_alive {
+                return;
+            }
+            is_told |= is_alive;
+            thread::sleep(LOOK);
+        }
+        process_table::kill_all(self.group, &self.mark);
+    }
+}
+
 /// The other process. Returns its exit code.
 pub(crate) fn guard() -> u8 {
-    let mut lines = io::stdin().lock().lines().map_while(Result::ok);
-    let Some(grace) = lines.next().and_then(|line| line.parse().ok()).map(Duration::from_millis) else {
-        return exit::SUCCESS;
-    };
-    let groups = match lines.next() {
-        None => groups_that_were_started(),
-        Some(line) if lines.next().is_none() => group_of(&line).into_iter().collect(),
-        Some(_over) => Vec::new(),
-    };
-    groups.into_iter().for_each(|group| end(group, grace));
+    let ends = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
+    let _ = signals::ignore(&ends).and_then(|()| signals::ignore(&signals::stops()));
+    // The program's own name would bring it the signals of `pkill leasehold`.
+    let _ = std::fs::write("/proc/self/comm", "lease-guard");
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let said = io::stdin().lock().lines().map_while(Result::ok);
+        said.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
+    });
+    let Some(mut watch) = lines.recv().ok().and_then(|line| Watch::of(&line)) else { return exit::SUCCESS };
+    if watch.wait(&lines) {
+        watch.end();
+    }
     exit::SUCCESS
 }
 
 fn group_of(line: &str) -> Option<Pid> {
-    let group = i32::from_str(line).ok().filter(|group| *group > 1)?;
-    Pid::from_raw(group)
-}
-
-// The command may be between its fork and its own environment.
-fn groups_that_were_started() -> Vec<Pid> {
-    let until = Clock::Boot.now() + STARTED_WITHIN;
-    loop {
-        let groups = process_table::groups_with(VARIABLE, &std::process::id().to_string());
-        if !groups.is_empty() || Clock::Boot.now() >= until {
-            return groups;
-        }
-        thread::sleep(LOOK);
-    }
-}
-
-fn end(group: Pid, grace: Duration) {
-    let until = Clock::Boot.now() + grace;
-    let _ = kill_process_group(group, Signal::TERM);
-    let _ = kill_process_group(group, Signal::CONT);
-    while Clock::Boot.now() < until && test_kill_process_group(group).is_ok() {
-        thread::sleep(LOOK);
-    }
-    let _ = kill_process_group(group, Signal::KILL);
+    line.parse().ok().filter(|group| *group > 1).and_then(Pid::from_raw)
 }
 
 /// The program of the process that starts another, also if its file was replaced meanwhile.
 const ITSELF: &str = "/proc/self/exe";
-/// In the command's environment: the process id of its guard.
-const VARIABLE: &str = "LEASEHOLD_GUARD";
+/// A deadline is told if it is later by this time.
+const STEP: Duration = Duration::from_millis(20);
 /// A command that was being started when `run` was killed has its environment within this time.
 const STARTED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);

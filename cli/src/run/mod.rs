@@ -141,12 +141,12 @@ async fn work(
     signals: &mut Signals,
     news: &News<'_>,
 ) -> Result<Ended, Failure> {
-    let mut guard = Guard::start().map_err(unguarded)?;
+    let mut guard = Guard::start(plan).map_err(unguarded)?;
     let mut environment = environment(run, held);
-    environment.push(guard.announce(plan.grace()).map_err(unguarded)?);
-    let group = Group::start(&run.command, environment)?;
-    guard.watch(group.id()).map_err(unguarded)?;
-    supervise(group, held, plan, signals, news).await
+    environment.push(guard.announce(held.remaining()));
+    let group = Group::start(&run.command, environment, guard.mark().to_owned())?;
+    guard.watch(group.id());
+    supervise((group, guard), held, plan, signals, news).await
 }
 
 fn unguarded(error: io::Error) -> Failure {
@@ -156,12 +156,13 @@ fn unguarded(error: io::Error) -> Failure {
     )
 }
 
-fn environment(run: &Run, held: &Held) -> Vec<(&'static str, String)> {
+fn environment(run: &Run, held: &Held) -> Vec<(&'static str, Option<String>)> {
     let deadline = unix_millis().saturating_add(millis(held.remaining()));
-    let mut environment =
-        vec![("LEASEHOLD_NAME", run.name.clone()), ("LEASEHOLD_DEADLINE", deadline.to_string())];
-    environment.extend(held.token().map(|token| ("LEASEHOLD_TOKEN", token.to_string())));
-    environment
+    vec![
+        ("LEASEHOLD_NAME", Some(run.name.clone())),
+        ("LEASEHOLD_DEADLINE", Some(deadline.to_string())),
+        ("LEASEHOLD_TOKEN", held.token().map(|token| token.to_string())),
+    ]
 }
 
 #[allow(clippy::disallowed_methods, reason = "what the command gets is a time of this machine's wall clock")]

@@ -1,8 +1,8 @@
 //! The processes of this machine, as `/proc` shows them.
 
-use std::fs;
+use std::{fs, thread, time::Duration};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 /// Whether a process of this group is suspended.
 pub(super) fn has_stopped(group: Pid) -> bool {
@@ -13,15 +13,18 @@ pub(super) fn has_stopped(group: Pid) -> bool {
     })
 }
 
-/// The process groups with a process that has this variable in the environment that it was started with.
+/// The process groups with a process that was started with this value in the list of this variable.
 pub(super) fn groups_with(variable: &str, value: &str) -> Vec<Pid> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let wanted = format!("{variable}={value}");
+    let is_wanted = |entry: &[u8]| {
+        let marks = entry.strip_prefix(variable.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        marks.is_some_and(|marks| marks.split(|byte| *byte == b',').any(|mark| mark == value.as_bytes()))
+    };
     let mut groups: Vec<i32> = processes
         .flatten()
         .filter(|process| {
             let environment = fs::read(process.path().join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+            environment.split(|byte| *byte == 0).any(is_wanted)
         })
         .filter_map(|process| group_of(&fs::read_to_string(process.path().join("stat")).ok()?))
         .collect();
@@ -29,6 +32,37 @@ pub(super) fn groups_with(variable: &str, value: &str) -> Vec<Pid> {
     groups.dedup();
     groups.into_iter().filter(|group| *group > 1).filter_map(Pid::from_raw).collect()
 }
+
+/// In the environment of a command: the marks of all runs that it is below, with commas between them.
+pub(super) const VARIABLE: &str = "LEASEHOLD_GUARD";
+
+/// Sends a signal to this group, and to every group with a process that has the mark. A suspended one goes on.
+pub(super) fn signal_all(group: Option<Pid>, mark: &str, signal: Signal) {
+    for group in groups_with(VARIABLE, mark).into_iter().chain(group) {
+        let _ = kill_process_group(group, signal);
+        let _ = kill_process_group(group, Signal::CONT);
+    }
+}
+
+/// Kills until nothing is found: a process may fork between the look and the signal.
+pub(super) fn kill_all(group: Option<Pid>, mark: &str) {
+    for _ in 0..KILL_ROUNDS {
+        signal_all(group, mark, Signal::KILL);
+        if groups_with(VARIABLE, mark).is_empty() {
+            return;
+        }
+        thread::sleep(BETWEEN_KILLS);
+    }
+}
+
+/// Whether the group, or a process with the mark, is there.
+pub(super) fn is_alive(group: Option<Pid>, mark: &str) -> bool {
+    group.is_some_and(|group| test_kill_process_group(group).is_ok())
+        || !groups_with(VARIABLE, mark).is_empty()
+}
+
+const KILL_ROUNDS: u32 = 100;
+const BETWEEN_KILLS: Duration = Duration::from_millis(2);
 
 /// Reads the group of `pid (name) state parent group ...`.
 fn group_of(stat: &str) -> Option<i32> {

@@ -13,6 +13,17 @@ pub(crate) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
 }
 
+/// These signals have no effect on this process from now on. A program that it starts has the default again.
+pub(super) fn ignore(kinds: &[SignalKind]) -> io::Result<()> {
+    // The handler stays when the listener is dropped.
+    kinds.iter().try_for_each(|kind| signal(*kind).map(drop))
+}
+
+/// The signals of a terminal that suspend a process.
+pub(super) fn stops() -> [SignalKind; 3] {
+    [Signal::TSTP, Signal::TTIN, Signal::TTOU].map(|signal| SignalKind::from_raw(signal.as_raw()))
+}
+
 impl Signals {
     /// Listens from now on.
     ///
@@ -34,6 +45,7 @@ impl Signals {
                 async move { while signals.recv().await.is_some() && sender.send(number).is_ok() {} },
             );
         }
+        ignore(&stops())?;
         Ok(Self { received })
     }
 

@@ -76,6 +76,11 @@ impl StopPlan {
         if left.is_zero() { Step::Kill } else { Step::Wait(left.min(TICK)) }
     }
 
+    /// How long before the deadline the command gets SIGKILL.
+    pub(crate) fn lead(&self) -> Duration {
+        self.lead
+    }
+
     /// How long the command has between SIGTERM and SIGKILL.
     pub(crate) fn grace(&self) -> Duration {
         self.grace

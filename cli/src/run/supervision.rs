@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use super::{
     group::Group,
+    guard::Guard,
     held::Held,
     news::News,
     signals::Signals,
@@ -33,6 +34,7 @@ impl Ended {
 
 struct Supervision<'a> {
     group: Group,
+    guard: Guard,
     held: &'a Held,
     plan: StopPlan,
     news: &'a News<'a>,
@@ -50,7 +52,7 @@ const SUSPENDED_LOOK: Duration = Duration::from_millis(500);
 /// # Errors
 /// The system does not say how it ended.
 pub(crate) async fn supervise(
-    group: Group,
+    (group, guard): (Group, Guard),
     held: &Held,
     plan: StopPlan,
     signals: &mut Signals,
@@ -58,7 +60,8 @@ pub(crate) async fn supervise(
 ) -> Result<Ended, Failure> {
     let (loss, terminated, was_in_jeopardy) = (None, None, false);
     let looked = Clock::Boot.now();
-    let mut supervision = Supervision { group, held, plan, news, loss, terminated, was_in_jeopardy, looked };
+    let mut supervision =
+        Supervision { group, guard, held, plan, news, loss, terminated, was_in_jeopardy, looked };
     supervision.run(signals).await.map_err(|error| Failure::new(exit::CANNOT_START, words(&error)))
 }
 
@@ -70,7 +73,7 @@ impl Supervision<'_> {
                 self.group.release();
                 return Ok(Ended { status, was_stopped: self.terminated.is_some() });
             }
-            self.tell_jeopardy();
+            self.guard.renewed(self.held.remaining());
             let pause = match self.plan.step(self.view()) {
                 Step::Wait(pause) => pause,
                 Step::Terminate => {
@@ -79,6 +82,7 @@ impl Supervision<'_> {
                 }
                 Step::Kill => return self.kill().await,
             };
+            self.tell_jeopardy();
             let is_running = self.group.status().is_none();
             tokio::select! {
                 biased;
@@ -101,15 +105,14 @@ impl Supervision<'_> {
     }
 
     fn terminate(&mut self) {
-        self.news.stopping(self.loss, self.plan.grace());
-        self.group.signal(Signal::TERM);
-        self.group.signal(Signal::CONT);
+        self.group.signal_all(Signal::TERM);
         self.terminated = Some(Clock::Boot.now());
+        self.news.stopping(self.loss, self.plan.grace());
     }
 
     async fn kill(&mut self) -> io::Result<Ended> {
+        self.group.kill_all();
         self.news.killing();
-        self.group.signal(Signal::KILL);
         let status = self.group.ended().await?;
         self.group.release();
         Ok(Ended { status, was_stopped: true })

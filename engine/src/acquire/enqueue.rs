@@ -267,7 +267,7 @@ impl QueueGuard {
 
 impl Drop for QueueGuard {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.answered && !self.inner.process.is_forked() {
             leave(&self.inner, &self.key, self.id);
         }
     }

@@ -120,7 +120,7 @@ impl AcceptedLease {
 
 impl Drop for AcceptedLease {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
+        if let Some(lease) = self.lease.take().filter(|_| !self.engine.core().process.is_forked()) {
             self.engine.clone().release(&lease, self.side);
         }
     }
@@ -137,7 +137,7 @@ pub(crate) enum Accept {
 
 impl Drop for PendingGrant {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
+        if let Some(lease) = self.lease.take().filter(|_| !self.engine.core().process.is_forked()) {
             self.engine.clone().give_back(&lease, self.side);
         }
     }

@@ -25,12 +25,14 @@ use crate::{
         shared::LeaseCore,
         state::{LeaseState, LossReason},
     },
+    process::Process,
     transport::BoxFuture,
 };
 
 /// The leases of one composition.
 pub(super) struct Holding {
     members: Mutex<Members<Lease>>,
+    process: Process,
     /// Counts the changes of `members`. For tasks of the engine.
     changed: watch::Sender<u64>,
     /// The same for tasks of the user. Their wakers may panic, and a panic keeps the wakers behind it from being called.
@@ -59,7 +61,10 @@ impl MemberHold for Lease {
 impl Holding {
     /// The holding of these leases; a member without a lease may join.
     pub(super) fn new(leases: Vec<Option<Lease>>, needed: usize) -> Arc<Self> {
+        let engine = leases.iter().flatten().next().map(Lease::engine);
+        let process = engine.map_or_else(Process::current, |engine| engine.process.clone());
         Arc::new(Self {
+            process,
             members: Mutex::new(Members::new(leases, needed)),
             changed: watch::Sender::new(0),
             changed_for_users: watch::Sender::new(0),
@@ -148,6 +153,9 @@ impl Holding {
     pub(super) async fn lost(self: Arc<Self>) -> LossReason {
         let mut changed = self.changed_for_users.subscribe();
         loop {
+            if self.process.is_forked() {
+                return LossReason::Forked;
+            }
             changed.mark_unchanged();
             match self.standing() {
                 Standing::Held => {}
@@ -189,8 +197,13 @@ impl Holding {
 
     /// Ends the holding and releases every member. The releases go on if the future is dropped.
     pub(super) fn release(&self) -> impl Future<Output = Result<(), ReleaseError>> + Send + use<> {
-        let (standing, leases) = self.give_back();
-        let needed = self.lock().needed();
+        let (standing, leases, needed) = match self.process.is_forked() {
+            true => (Standing::Lost(LossReason::Forked), Vec::new(), 0),
+            false => {
+                let (standing, leases) = self.give_back();
+                (standing, leases, self.lock().needed())
+            }
+        };
         // Every release begins here, before the first answer is waited for.
         let mut releases: Vec<_> = leases
             .into_iter()
@@ -244,6 +257,13 @@ impl Holding {
         let member =
             |lease: &Lease| MemberLease { core: lease.core().clone(), engine: lease.engine().clone() };
         self.lock().leases().map(member).collect()
+    }
+
+    /// Gives all members back, because the handle was dropped. A forked child gives nothing back: they are its parent's.
+    pub(super) fn drop_handle(&self) {
+        if !self.process.is_forked() {
+            drop(self.give_back());
+        }
     }
 
     fn tell_change(&self) {

@@ -198,7 +198,7 @@ impl MultiLease {
 
 impl Drop for MultiLease {
     fn drop(&mut self) {
-        drop(self.holding.give_back());
+        self.holding.drop_handle();
     }
 }
 

@@ -221,7 +221,7 @@ impl QuorumLease {
 
 impl Drop for QuorumLease {
     fn drop(&mut self) {
-        drop(self.holding.give_back());
+        self.holding.drop_handle();
     }
 }
 

@@ -237,6 +237,7 @@ impl QuorumLock {
     async fn ask(&self, only_try: bool) -> Result<Option<QuorumLease>, AcquireError> {
         let engines: Vec<_> = self.engines.iter().map(|engine| engine.inner().clone()).collect();
         let Some(first) = engines.first() else { return Err(AcquireError::ShuttingDown) }; // `over` takes 3 at least
+        first.process.check()?;
         let outcome = Outcome::begin(first, Composition::Quorum, &self.name);
         let span = outcome.span();
         let call = Call::new(self, &engines, first);

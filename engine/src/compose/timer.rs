@@ -14,10 +14,12 @@ use crate::inner::Inner;
 pub(crate) async fn sleep(engines: &[Arc<Inner>], time: Duration) {
     let Some(first) = engines.first() else { return };
     let end = first.clock.now() + time;
-    for engine in engines.iter().filter(|engine| engine.check_open().is_ok()) {
+    let is_open = |engine: &&Arc<Inner>| !engine.process.is_forked() && engine.check_open().is_ok();
+    for engine in engines.iter().filter(is_open) {
         let left = end - first.clock.now();
-        if started(engine, left).await.is_ok() {
-            return;
+        let slept = engine.process.here(started(engine, left)).await;
+        if !matches!(slept, Ok(Err(_))) {
+            return; // at once in a forked child
         } // else the engine ended, and its thread with it
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn dismiss_all(inner: &Inner) {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.answered {
+        if self.answered || self.inner.process.is_forked() {
             return;
         }
         let gone = self.inner.counters.with_known(&self.key, |slot| {
@@ -118,6 +118,9 @@ impl Drop for Place {
 
 impl TakesBack for Inner {
     fn take_back(self: Arc<Self>, key: &Arc<LockKey>, permits: u64) {
+        if self.process.is_forked() {
+            return;
+        }
         let start = self.counters.with(key, Counter::Semaphore, |slot| {
             slot.entry.give_back(permits);
             slot.poke.notify_one();

@@ -14,7 +14,9 @@ struct Alive {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.inner.end();
+        if !self.inner.process.is_forked() {
+            self.inner.end();
+        }
     }
 }
 

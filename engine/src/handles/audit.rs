@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::Serialize;
 
 use crate::{
+    error::Invalid,
     inner::Inner,
     lease::state,
     shown_time::ShownTime,
@@ -64,12 +65,18 @@ impl fmt::Display for AuditReport {
 
 /// Runs the audit on the calls thread, where the lane lives.
 pub(crate) async fn run(inner: Arc<Inner>) -> AuditReport {
+    if let Err(forked) = inner.process.check() {
+        return AuditReport::new(vec![elsewhere(&forked)]);
+    }
     let (sender, found) = tokio::sync::oneshot::channel();
     inner.spawn({
         let inner = inner.clone();
         async move { drop(sender.send(look(&inner).await)) }
     });
-    AuditReport::new(found.await.unwrap_or_else(|_| vec![not_running()]))
+    AuditReport::new(match inner.process.here(found).await {
+        Ok(found) => found.unwrap_or_else(|_| vec![not_running()]),
+        Err(forked) => vec![elsewhere(&forked)],
+    })
 }
 
 async fn look(inner: &Inner) -> Vec<Finding> {
@@ -96,6 +103,10 @@ fn not_connected(inner: &Inner) -> Finding {
 fn not_in_time(patience: Duration) -> Finding {
     let found = format!("the servers did not answer within {}", ShownTime(patience));
     Finding::new(AuditLevel::Error, "connection", found, "look at the servers' load and at the network")
+}
+
+fn elsewhere(forked: &Invalid) -> Finding {
+    Finding::new(AuditLevel::Error, "engine", forked.to_string(), "see there")
 }
 
 fn not_running() -> Finding {

@@ -558,6 +558,7 @@ fn shared_threads(engine: &Engine) -> Result<Threads, BuildError> {
     let remedy =
         "the engine has ended, and its threads with it; build this one before, or without threads_of";
     let ended = || BuildError::Invalid(Invalid::new("threads_of", "an engine", remedy));
+    engine.inner().process.check().map_err(BuildError::Invalid)?;
     engine.inner().threads().map(Threads::Shared).ok_or_else(ended)
 }
 

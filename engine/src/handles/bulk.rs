@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     hash::BuildHasherDefault,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
@@ -233,12 +233,19 @@ impl BulkAcquire {
     /// # }
     /// ```
     pub async fn next(&mut self) -> Option<(usize, Result<Lease, AcquireError>)> {
-        if let Some((place, error)) = self.refused.pop_front() {
-            self.left -= 1;
-            return Some((place, Err(error)));
-        }
         while self.left > 0 {
-            let told = self.told.recv().await?;
+            if let Some((place, error)) = self.refused.pop_front() {
+                self.left -= 1;
+                return Some((place, Err(error)));
+            }
+            let told = self.handle.inner().process.here(pin!(self.told.recv())).await;
+            let told = match told {
+                Ok(told) => told?,
+                Err(forked) => {
+                    self.refuse_all(&forked.into());
+                    continue;
+                }
+            };
             if let Some(outcome) = self.outcome(told) {
                 self.left -= 1;
                 return Some(outcome);
@@ -294,6 +301,7 @@ impl BulkAcquire {
         asked: ExplicitTerms,
     ) -> Result<(Option<Duration>, Terms), AcquireError> {
         let inner = self.handle.inner();
+        inner.process.check()?;
         inner.check_open()?;
         Ok((
             lock::checked_wait(inner, wait)?,
@@ -344,6 +352,9 @@ fn only_once(places: &mut Places, key: Arc<LockKey>, place: usize) -> Result<Arc
 impl Drop for BulkAcquire {
     fn drop(&mut self) {
         let inner = self.handle.inner();
+        if inner.process.is_forked() {
+            return;
+        }
         self.told.close();
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
         let untaken = told.filter_map(|told| match told.answer {

@@ -74,6 +74,7 @@ impl CounterHandle {
 
     fn begin(&self, work: Work, only_try: bool) -> Result<Call, CountError> {
         let inner = self.handle.inner();
+        inner.process.check()?;
         inner.check_open().map_err(|_| CountError::ShuttingDown)?;
         self.check_supported(inner)?;
         let joined = inner.clock.now();
@@ -105,7 +106,8 @@ impl CounterHandle {
     async fn answer(&self, call: &Call) -> Result<Option<Counted>, CountError> {
         let inner = self.handle.inner();
         let queued = call::join(inner, call)?;
-        told(queued.outcome().await, inner.clock.now() - call.joined)
+        let outcome = inner.process.here(pin!(queued.outcome())).await?;
+        told(outcome, inner.clock.now() - call.joined)
     }
 
     /// Reads the number, without waiting for other calls of this engine.
@@ -113,6 +115,7 @@ impl CounterHandle {
         let counter = self.clone();
         async move {
             let inner = counter.handle.inner().clone();
+            inner.process.check()?;
             inner.check_open().map_err(|_| InspectError::ShuttingDown)?;
             let (key, counter) = (counter.checked_key()?, counter.counter);
             let (sender, answer) = tokio::sync::oneshot::channel();
@@ -120,7 +123,8 @@ impl CounterHandle {
             inner.spawn(async move {
                 let _ = sender.send(read(&asking, key, counter).await);
             });
-            answer.await.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
+            let answer = inner.process.here(answer).await?;
+            answer.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
         }
     }
 }

@@ -434,7 +434,7 @@ impl Engine {
     /// # }
     /// ```
     pub fn losses(&self) -> Losses {
-        Losses::new(self.inner().losses.clone())
+        Losses::new(self.inner().losses.clone(), self.inner().process.clone())
     }
 
     /// Reads the engine's state and counters. The call visits all keys of the engine, so it is meant for a status page,
@@ -456,6 +456,9 @@ impl Engine {
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         let inner = self.inner();
+        if inner.process.is_forked() {
+            return Snapshot { label: inner.label, ..Snapshot::default() };
+        }
         let (totals, now) = (&inner.events.totals, inner.clock.now());
         let seen = Seen::of(inner, now);
         Snapshot {
@@ -522,7 +525,8 @@ impl Engine {
     /// # }
     /// ```
     pub fn most_contended(&self) -> Vec<ContendedLock> {
-        self.inner().hot.top()
+        let inner = self.inner();
+        if inner.process.is_forked() { Vec::new() } else { inner.hot.top() }
     }
 
     /// Checks the servers and the settings for what may cost a lock one day; see [`AuditReport`]. The audit sends about
@@ -589,7 +593,7 @@ impl Engine {
     /// ```
     pub async fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         let inner = self.inner().clone();
-        if !inner.begin_shutdown() {
+        if inner.process.is_forked() || !inner.begin_shutdown() {
             return ShutdownReport::default();
         }
         let (sender, report) = tokio::sync::oneshot::channel();
@@ -599,7 +603,8 @@ impl Engine {
             let inner = inner.clone();
             async move { drop(sender.send(shutdown::run(&inner, until).await)) }
         });
-        let report = report.await.unwrap_or_else(|_| if_cut_off.unwrap_or_default());
+        let Ok(report) = inner.process.here(report).await else { return ShutdownReport::default() };
+        let report = report.unwrap_or_else(|_| if_cut_off.unwrap_or_default());
         inner.end();
         report
     }

@@ -20,6 +20,7 @@ use crate::{
         state::{LeaseState, LossReason},
     },
     log::Span,
+    process::Process,
     release::{
         downgrade::{self, Downgrade},
         end::{self, Receipt},
@@ -194,8 +195,7 @@ impl Lease {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let core = self.core.clone();
-        async move { core.lost().await }
+        lost(self.core.clone(), self.handle().inner().process.clone())
     }
 
     /// A number that is higher than that of every earlier holder of this lock, as long as the server's clock does not step
@@ -260,6 +260,9 @@ impl Lease {
             inner.config.check_ttl("ttl", ttl, inner.capabilities.ttl_max).map_err(RenewError::Invalid)?;
             let (sender, answer) = oneshot::channel();
             let answer_to = AnswerTo::new(|answer| drop(sender.send(answer)));
+            if inner.process.is_forked() {
+                return Err(RenewError::Lost(LossReason::Forked));
+            }
             if let Some(reason) = core.loss() {
                 return Err(RenewError::Lost(reason));
             }
@@ -270,7 +273,7 @@ impl Lease {
             let answer = tokio::select! {
                 biased;
                 answer = answer => answer,
-                reason = core.lost() => return Err(RenewError::Lost(reason)),
+                reason = lost(core.clone(), inner.process.clone()) => return Err(RenewError::Lost(reason)),
                 () = inner.ended_for_users() => return Err(RenewError::ShuttingDown), // no task empties the inbox any more
             };
             match answer {
@@ -313,12 +316,17 @@ impl Lease {
     /// # }
     /// ```
     pub async fn downgrade(mut self) -> Result<Lease, DowngradeError> {
+        let process = self.handle().inner().process.clone();
+        if process.is_forked() {
+            return Err(DowngradeError::Lost(LossReason::Forked));
+        }
         match downgrade::begin(self.handle().inner(), &self.core, self.side) {
             Downgrade::Lost(reason) => return Err(DowngradeError::Lost(reason)),
             Downgrade::NotWriting => return Err(DowngradeError::NotAWriteLock(self)),
             Downgrade::Reads => self.side = HoldKind::Read,
         }
-        self.core.downgraded().await.map_err(DowngradeError::Lost)?;
+        let downgraded = process.here(pin!(self.core.downgraded())).await;
+        downgraded.unwrap_or(Err(LossReason::Forked)).map_err(DowngradeError::Lost)?;
         Ok(self)
     }
 
@@ -362,7 +370,7 @@ impl Lease {
         let handle = self.handle.take();
         let mut receipt = handle
             .as_ref()
-            .map(|handle| end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByCall));
+            .map(|handle| begin_release(handle.inner(), &self.core, self.side, ReleasedBy::ByCall));
         let core = self.core.clone();
         let span = Span::debug(|| {
             tracing::debug_span!(
@@ -390,7 +398,7 @@ impl Lease {
 
     /// Ends the lease and sends no release: the server keeps the lock until its ttl is over.
     pub(crate) fn leave_to_expire(mut self) {
-        if let Some(handle) = self.handle.take() {
+        if let Some(handle) = self.handle.take().filter(|handle| !handle.inner().process.is_forked()) {
             end::leave_to_expire(handle.inner(), &self.core, self.side);
         }
     }
@@ -404,7 +412,10 @@ impl Lease {
     ) -> impl Future<Output = Vec<Result<(), ReleaseError>>> + Send + use<> {
         let handle = handle.clone();
         let (cores, strange) = Self::take_cores(&handle, leases);
-        let receipts = end::release_in_turn(handle.inner(), cores.iter().cloned(), how);
+        let receipts = match handle.inner().process.is_forked() {
+            true => cores.iter().map(|_| forked()).collect(),
+            false => end::release_in_turn(handle.inner(), cores.iter().cloned(), how),
+        };
         async move {
             let mut results = Vec::with_capacity(cores.len() + strange.len());
             let (mut ours, mut strange) = (receipts.into_iter().zip(&cores), strange.into_iter().peekable());
@@ -460,6 +471,20 @@ fn renewal_restarted() -> TransportError {
 }
 
 /// The release of a lease of another engine, with its place in the list.
+/// Resolves once the lease is lost. In a forked child it resolves at once: no thread is there that would tell of a loss.
+pub(crate) async fn lost(core: Arc<LeaseCore>, process: Process) -> LossReason {
+    process.here(pin!(core.lost())).await.unwrap_or(LossReason::Forked)
+}
+
+// A forked child releases nothing: the lease is its parent's.
+fn begin_release(inner: &Arc<Inner>, core: &Arc<LeaseCore>, side: HoldKind, how: ReleasedBy) -> Receipt {
+    if inner.process.is_forked() { forked() } else { end::release(inner, core, side, how) }
+}
+
+fn forked() -> Receipt {
+    Receipt::Done(Err(ReleaseError::AlreadyLost(LossReason::Forked)))
+}
+
 type Strange = (usize, Pin<Box<dyn Future<Output = Result<(), ReleaseError>> + Send>>);
 
 // Takes the answer out of the receipt. A reference: an argument of an async function takes its memory twice.
@@ -473,7 +498,10 @@ async fn answer(receipt: &mut Receipt, core: &LeaseCore, handle: &Handle) -> Res
         Receipt::Pending(answer) => {
             // The engine ended before the answer came, so the result is unknown.
             let unanswered = |_| Err(send::unknown(core.gone_by(), handle.inner().clock.now(), None));
-            answer.await.unwrap_or_else(unanswered)
+            match handle.inner().process.here(answer).await {
+                Ok(answer) => answer.unwrap_or_else(unanswered),
+                Err(_) => Err(ReleaseError::AlreadyLost(LossReason::Forked)),
+            }
         }
     }
 }
@@ -494,7 +522,7 @@ fn tell_span(span: &Span, result: &Result<(), ReleaseError>) {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            drop(end::release(handle.inner(), &self.core, self.side, ReleasedBy::ByDrop));
+            drop(begin_release(handle.inner(), &self.core, self.side, ReleasedBy::ByDrop));
         }
     }
 }

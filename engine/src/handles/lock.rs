@@ -544,7 +544,8 @@ impl Lock {
     /// # }
     /// ```
     pub fn force_release(&self) -> impl Future<Output = Result<bool, InspectError>> + Send + use<> {
-        let forced = self.lock_key().map(|key| ForcedRelease::begin(self.engine().clone(), key));
+        let checked = self.engine().process.check().and_then(|()| self.lock_key());
+        let forced = checked.map(|key| ForcedRelease::begin(self.engine().clone(), key));
         self.on_calls(|lane, key| {
             Box::pin(async move {
                 match forced {
@@ -562,8 +563,9 @@ impl Lock {
         let inner = self.handle.inner().clone();
         let handle = self.handle.clone();
         let (sender, answer) = tokio::sync::oneshot::channel();
-        let key =
-            inner.check_open().map_err(|_| InspectError::ShuttingDown).and_then(|()| self.checked_key());
+        let open = || inner.check_open().map_err(|_| InspectError::ShuttingDown);
+        let checked = inner.process.check().map_err(InspectError::Invalid).and_then(|()| open());
+        let key = checked.and_then(|()| self.checked_key());
         let begun = key.map(|key| {
             let asking = inner.clone();
             inner.spawn(async move {
@@ -575,9 +577,9 @@ impl Lock {
             });
         });
         async move {
-            let _alive = handle;
             begun?;
-            answer.await.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
+            let answer = handle.inner().process.here(answer).await?;
+            answer.map_err(|_| InspectError::ShuttingDown)?.map_err(InspectError::Transport)
         }
     }
 
@@ -634,6 +636,7 @@ impl Lock {
 
     fn call(&self, only_try: bool) -> Result<Call, AcquireError> {
         let inner = self.handle.inner();
+        inner.process.check()?;
         inner.check_open()?;
         let joined = inner.clock.now();
         let wait = checked_wait(inner, self.wait)?.map(|time| joined + time);
@@ -673,7 +676,7 @@ impl Lock {
                 Enqueued::Held => return Ok(None),
                 Enqueued::Shared(pending_grant) => pending_grant,
                 Enqueued::Queued(answer, place) => {
-                    let answer = answer.await;
+                    let answer = inner.process.here(answer).await?;
                     place.answered();
                     match answer.map_err(|_| AcquireError::ShuttingDown)? {
                         Answer::PendingGrant(pending_grant) => pending_grant,

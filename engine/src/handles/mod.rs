@@ -26,6 +26,7 @@ pub use description::{
 };
 pub use engine::{Engine, Snapshot};
 pub use latch::Latch;
+pub(crate) use lease::lost;
 pub use lease::{DowngradeError, Lease};
 pub use lock::{Lock, ReentryScope};
 pub use permits::{Permit, Permits};

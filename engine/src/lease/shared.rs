@@ -243,7 +243,10 @@ impl LeaseCore {
     /// Ends the lease as lost. `true`: this call ended it. The caller then reports the loss, and calls
     /// [`tell_change`](Self::tell_change) last.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
-        let place = REASONS.iter().position(|known| *known == reason).expect("REASONS lists every reason");
+        let place = REASONS
+            .iter()
+            .position(|known| *known == reason)
+            .expect("REASONS lists every reason but that of a forked child");
         self.end((LOST + place) as u16)
     }
 

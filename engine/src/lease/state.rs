@@ -79,6 +79,8 @@ pub enum LossReason {
     Shutdown,
     /// The engine's renewal thread stopped working. This is a fault of this process.
     RenewalStopped,
+    /// This process is a forked child of the one that holds the lease. The parent still holds it.
+    Forked,
 }
 
 impl LossReason {
@@ -90,6 +92,7 @@ impl LossReason {
             LossReason::MaxHold => "max_hold",
             LossReason::Shutdown => "shutdown",
             LossReason::RenewalStopped => "renewal_stopped",
+            LossReason::Forked => "forked",
         }
     }
 }
@@ -102,6 +105,9 @@ impl fmt::Display for LossReason {
             LossReason::MaxHold => "max_hold was over",
             LossReason::Shutdown => "the engine was shut down",
             LossReason::RenewalStopped => "the renewal thread stopped working",
+            LossReason::Forked => {
+                "this process was forked from the one that holds the lease; build an engine after the fork"
+            }
         })
     }
 }

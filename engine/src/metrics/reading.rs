@@ -108,7 +108,8 @@ impl Metrics {
     /// # }
     /// ```
     pub fn read(&self) -> Vec<Family> {
-        let gauges = self.inner.upgrade().map(|inner| (Live::of(&inner), inner));
+        let gauges = self.inner.upgrade().filter(|inner| !inner.process.is_forked());
+        let gauges = gauges.map(|inner| (Live::of(&inner), inner));
         let gauges = gauges.as_ref().map(|(live, inner)| Gauges { live, inner });
         ALL.iter().map(|descriptor| self.family(descriptor, gauges.as_ref())).collect()
     }

@@ -31,6 +31,7 @@ impl Campaign {
     /// # Errors
     /// `Invalid`: the lock does not exclude other callers, or its name cannot be used.
     pub(super) fn stand(&self) -> Result<Arc<Candidacy>, AcquireError> {
+        self.lock.engine().process.check()?;
         self.lock.check_excludes()?;
         let key = self.lock.lock_key()?;
         Ok(Arc::new(self.lock.engine().events.elections.stand(key.name(), self.lock.labels())))

@@ -19,7 +19,9 @@ pub(super) struct JobRun {
 impl JobRun {
     /// `labels`: those of the job's lock.
     pub(super) fn new(engine: &Arc<Inner>, labels: LabelSet) -> Self {
-        engine.events.elections.note_job(labels);
+        if !engine.process.is_forked() {
+            engine.events.elections.note_job(labels);
+        }
         Self { engine: engine.clone(), labels, has_begun: false }
     }
 

@@ -92,7 +92,8 @@ impl Leader {
     /// # }
     /// ```
     pub fn of(lock: Lock) -> Self {
-        Self { lock, status: Status::new() }
+        let status = Status::new(lock.engine().process.clone());
+        Self { lock, status }
     }
 
     /// Returns a view of this candidate for other tasks: whether it leads, its changes, and resignation.

@@ -1,10 +1,10 @@
 //! Whether a candidate leads, for other tasks of its process.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, pin::pin, sync::Arc};
 
 use tokio::sync::{Notify, futures::Notified, watch};
 
-use crate::{clock::Clock, fencing::FencingToken, lease::shared::LeaseCore};
+use crate::{clock::Clock, fencing::FencingToken, lease::shared::LeaseCore, process::Process};
 
 /// What a candidate does. [`LeaderWatch::state`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub enum LeaderState {
 pub struct LeaderWatch {
     standing: watch::Receiver<Standing>,
     resign: Arc<Notify>,
+    process: Process,
 }
 
 /// What the candidate itself knows.
@@ -66,15 +67,17 @@ pub(super) enum Standing {
 pub(super) struct Status {
     standing: watch::Sender<Standing>,
     resign: Arc<Notify>,
+    process: Process,
 }
 
 impl Status {
-    pub(super) fn new() -> Self {
-        Self { standing: watch::Sender::new(Standing::Idle), resign: Arc::default() }
+    pub(super) fn new(process: Process) -> Self {
+        Self { standing: watch::Sender::new(Standing::Idle), resign: Arc::default(), process }
     }
 
     pub(super) fn watch(&self) -> LeaderWatch {
-        LeaderWatch { standing: self.standing.subscribe(), resign: self.resign.clone() }
+        let (standing, resign) = (self.standing.subscribe(), self.resign.clone());
+        LeaderWatch { standing, resign, process: self.process.clone() }
     }
 
     pub(super) fn set(&self, standing: Standing) {
@@ -165,7 +168,8 @@ impl LeaderWatch {
     /// # }
     /// ```
     pub async fn changed(&mut self) -> Option<LeaderState> {
-        self.standing.changed().await.ok()?;
+        let changed = self.process.here(pin!(self.standing.changed())).await;
+        changed.ok()?.ok()?;
         Some(self.state())
     }
 

@@ -5,7 +5,9 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use crate::{
     FencingToken, Lease, LeaseState, LossReason, NotHeld,
     clock::{Clock, Instant},
+    handles::lost,
     lease::shared::LeaseCore,
+    process::Process,
 };
 
 /// A view of the lease under which the work of a recipe runs: its fencing token, and whether it is still held. Clones
@@ -35,11 +37,13 @@ use crate::{
 pub struct LeaseView {
     core: Arc<LeaseCore>,
     clock: Clock,
+    process: Process,
 }
 
 impl LeaseView {
     pub(super) fn of(lease: &Lease) -> Self {
-        Self { core: lease.core().clone(), clock: lease.engine().clock }
+        let (clock, process) = (lease.engine().clock, lease.engine().process.clone());
+        Self { core: lease.core().clone(), clock, process }
     }
 
     /// The lock's name, without the engine's `name_prefix`.
@@ -105,8 +109,7 @@ impl LeaseView {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let core = self.core.clone();
-        async move { core.lost().await }
+        lost(self.core.clone(), self.process.clone())
     }
 
     fn now(&self) -> Instant {

@@ -1,6 +1,8 @@
 //! Acquires and releases of many locks in one command behind proxies that spread keys over servers: no key is ever
 //! written on a server that is not its own.
 
+use std::time::{Duration, Instant};
+
 use leasehold::transport::{Call, Op, Outcome};
 use leasehold_redis::{Address, RedisConfig};
 use leasehold_tests::harness::{
@@ -11,7 +13,9 @@ use leasehold_tests::harness::{
 
 use super::wrong_answers::OF_ITS_OWN;
 use crate::{
-    groups::{assert_granted, assert_released, call_together, learn, names, release_together, wishes},
+    groups::{
+        assert_granted, assert_released, call_together, learn, names, release_together, scripts_of, wishes,
+    },
     lanes::{Lanes, call},
 };
 
@@ -104,17 +108,76 @@ async fn behind_haproxy_before_one_server_locks_go_together() {
     let proxy = ProgramProxy::haproxy(&[server.port()]).expect("HAProxy");
     let lanes = Lanes::open(RedisConfig::single("127.0.0.1", proxy.port())).await;
     learn(&lanes).await;
-    let scripts = || {
-        let info = server.client().and_then(|mut client| client.command(&["INFO", "commandstats"]));
-        let info = info.expect("a reply").text().unwrap_or_default();
-        let calls = info.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
-        let calls = calls.filter_map(|line| line.split(['=', ',']).nth(1)?.parse::<u64>().ok());
-        calls.sum::<u64>()
-    };
-    let before = scripts();
+    let mut client = server.client().expect("a connection");
+    let before = scripts_of(&mut client);
     let held: Vec<Call> = call_together(&lanes, wishes(&lanes, &names("lock", 100))).await;
     assert_granted(&held);
     let again = held.iter().map(|hold| call(hold, Op::Release)).collect();
     assert_released(&call_together(&lanes, again).await);
-    assert_eq!(scripts() - before, 2);
+    assert_eq!(scripts_of(&mut client) - before, 2);
 }
+
+/// A server is added behind the proxy, or takes the place of another, while the connections stay. Groups are wrong until the next
+/// check of some keys. From the first answer of another run each lock goes alone.
+#[tokio::test]
+async fn s1_a_server_that_is_added_or_replaced_behind_a_proxy_ends_groups() {
+    for routed in [&[0, 1][..], &[1]] {
+        let servers = servers();
+        let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], PLAIN).expect("a proxy");
+        gateway.route_to(&[0]);
+        let lanes = Lanes::open(RedisConfig::single("127.0.0.1", gateway.port())).await;
+        learn(&lanes).await;
+        let round = async |name: &str| {
+            let before = gateway.scripts();
+            let held = call_together(&lanes, wishes(&lanes, &names(name, 100))).await;
+            let released = release_together(&lanes, &held).await;
+            (gateway.scripts() - before, held, released)
+        };
+        assert!(round("before").await.0 < 20, "two groups, and a few keys that are checked");
+        gateway.route_to(routed);
+        let patience = Instant::now() + PATIENCE;
+        while round("between").await.0 < 200 {
+            assert!(Instant::now() < patience, "groups go on to {routed:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for server in &servers {
+            server.client().and_then(|mut client| client.command(&["FLUSHALL"])).expect("a reply");
+        }
+        for number in 0..5 {
+            let (scripts, held, released) = round(&number.to_string()).await;
+            assert_eq!(scripts, 200);
+            assert_granted(&held);
+            assert_released(&released);
+        }
+    }
+}
+
+/// The holds of the names that the second server has now are gone. The batches of renewals find none of them for ever.
+#[tokio::test]
+async fn s1_a_server_that_is_added_behind_a_proxy_keeps_no_hold_of_the_first_alive() {
+    let servers = servers();
+    let gateway = Gateway::start(&[servers[0].port(), servers[1].port()], PLAIN).expect("a proxy");
+    gateway.route_to(&[0]);
+    let lanes = Lanes::open(RedisConfig::single("127.0.0.1", gateway.port())).await;
+    let place = |name: &str| shard_of(name.as_bytes(), 2);
+    let mut names = names("lock", 20);
+    names.sort_by_key(|name| place(name));
+    let mut holds = Vec::new();
+    for name in &names {
+        holds.push(lanes.held(name).await);
+    }
+    gateway.route_to(&[0, 1]);
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let answers = lanes.renew(&holds.iter().collect::<Vec<_>>()).await;
+        let is_lost = |outcome: &Outcome| matches!(outcome, Outcome::NotYours { .. });
+        let lost: Vec<_> = holds.iter().zip(&answers).filter(|(_, answer)| is_lost(answer)).collect();
+        assert!(lost.iter().all(|(hold, _)| place(hold.key.on_server()) == 1), "{lost:?}");
+        if lost.len() == names.iter().filter(|name| place(name) == 1).count() {
+            return;
+        }
+        assert!(Instant::now() < patience, "{lost:?}");
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -214,7 +214,8 @@ fn loss_reason(reason: LossReason) -> usize {
         LossReason::NotOurs => const { at(LOSS_REASON, "not_ours") },
         LossReason::MaxHold => const { at(LOSS_REASON, "max_hold") },
         LossReason::Shutdown => const { at(LOSS_REASON, "shutdown") },
-        LossReason::RenewalStopped => const { at(LOSS_REASON, "renewal_stopped") },
+        // A forked child records nothing.
+        LossReason::RenewalStopped | LossReason::Forked => const { at(LOSS_REASON, "renewal_stopped") },
     }
 }
 

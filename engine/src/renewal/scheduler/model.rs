@@ -257,7 +257,9 @@ impl World {
                 LossReason::NotOurs => assert!(life.refused),
                 LossReason::Expired => assert!(over),
                 LossReason::MaxHold => assert!(over && lease.terms().max_hold.is_some()),
-                LossReason::Shutdown | LossReason::RenewalStopped => panic!("{reason:?}"),
+                LossReason::Shutdown | LossReason::RenewalStopped | LossReason::Forked => {
+                    panic!("{reason:?}")
+                }
             }
             life.seen_over = true;
         }

@@ -20,7 +20,7 @@ use super::{
     link::Failure,
     node_connection::Connection,
     offset::Sample,
-    one_server::Together,
+    one_server::{CHECK_KEYS, Together},
     renewal::{NOT_HERE, answer_all, is_about_the_batch},
     renewal_scripts::{FEW, NUMBER_BYTES, declared, keys, names_bytes, push_number, undeclared},
     requests::{ONE, text},
@@ -98,6 +98,15 @@ impl Connection {
         join_all(keys.into_iter().map(|key| self.ask_for_run(key, until))).await;
     }
 
+    /// Returns the keys of these calls, which go together now, that are to be asked for again. Usually there are none.
+    pub(crate) fn keys_to_check(&self, calls: &[Call]) -> Vec<Arc<LockKey>> {
+        if calls.is_empty() || !self.must_check_group(calls.len()) {
+            return Vec::new();
+        }
+        let step = calls.len().div_ceil(CHECK_KEYS);
+        calls.iter().step_by(step).map(|call| call.key.clone()).collect()
+    }
+
     async fn ask_for_run(&self, key: &LockKey, until: Instant) {
         let (name, slot) = (key.on_server(), key.slot().number());
         let (Ok(_permit), Ok(limit)) = (self.permit(until).await, self.sent_now(until)) else { return };
@@ -110,6 +119,7 @@ impl Connection {
         };
         let is_second = self.one_server().handle_run(name, slot, run.as_deref());
         if is_second {
+            self.end_batches();
             self.warn_of_many_servers();
         }
     }

@@ -48,6 +48,9 @@ pub(crate) trait Link: Kill + Sized + 'static {
     /// Waits for the end of the connection.
     fn ended(&self) -> impl Future<Output = ()> + Send;
 
+    /// Why the connection has ended.
+    fn ended_by(&self) -> Lost;
+
     fn traffic(&self) -> &Traffic;
 }
 

@@ -13,10 +13,12 @@ pub(crate) mod features;
 mod files;
 mod group_commit;
 pub(crate) mod handshake;
+#[cfg(test)]
+mod hostile_tests;
 pub(crate) mod identity;
 pub(crate) mod link;
 mod local_socket;
-mod lost;
+pub(crate) mod lost;
 mod node_connection;
 pub(crate) mod notice_link;
 mod offset;

@@ -23,7 +23,7 @@ use super::{
     handshake,
     link::{Failure, Kill, Link},
     offset::{Offset, Sample},
-    one_server::OneServer,
+    one_server::{Checks, OneServer},
     traffic::Traffic,
     watchdog::{Probe, watch_over},
 };
@@ -44,6 +44,7 @@ pub(crate) struct Connection {
     /// Set when the server has confirmed scripts across slots after the handshake.
     spans_slots: AtomicBool,
     one_server: Mutex<OneServer>,
+    group_checks: Mutex<Checks>,
     /// Set when the server has said that it cannot acquire many locks at once.
     pub(super) acquires_alone: AtomicBool,
     /// Set when a command for many locks was refused because it was one for many.
@@ -87,6 +88,7 @@ impl Connection {
             sent_scripts: scripts::SentScripts::default(),
             spans_slots: AtomicBool::default(),
             one_server: Mutex::new(OneServer::of_run(run_id)),
+            group_checks: Mutex::default(),
             acquires_alone: AtomicBool::default(),
             refuses_groups: AtomicBool::default(),
             lost_role: AtomicBool::default(),
@@ -201,6 +203,17 @@ impl Connection {
 
     pub(super) fn one_server(&self) -> MutexGuard<'_, OneServer> {
         self.one_server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts locks that go together. Returns whether to check some of them; see [`Checks`].
+    pub(super) fn must_check_group(&self, locks: usize) -> bool {
+        let mut checks = self.group_checks.lock().unwrap_or_else(PoisonError::into_inner);
+        checks.is_due(locks, self.now())
+    }
+
+    /// Ends groups and batches on every connection to this server for ten minutes.
+    pub(super) fn end_batches(&self) {
+        self.terms.batch_limit.refute(self.terms.batches, self.now());
     }
 
     pub(super) fn with_offset<T>(&self, work: impl FnOnce(&mut Offset) -> T) -> T {

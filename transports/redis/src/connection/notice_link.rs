@@ -68,6 +68,10 @@ impl Link for NoticeLink {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
+    fn ended_by(&self) -> Lost {
+        self.lost(FredError::new(FredKind::Canceled, "connection lost"))
+    }
+
     fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -181,8 +185,12 @@ impl NoticeLink {
     fn failure(&self, error: FredError) -> Failure {
         match error.kind() {
             FredKind::Timeout => Failure::TimedOut,
-            _ => Failure::Lost(Lost::of_details(self.cause.or(error).details().to_owned())),
+            _ => Failure::Lost(self.lost(error)),
         }
+    }
+
+    fn lost(&self, error: FredError) -> Lost {
+        Lost::of_details(self.cause.or(error).details().to_owned())
     }
 }
 

@@ -1,10 +1,10 @@
 //! A relay between fred and the server's socket, for the connections that take subscriptions. It checks replies before
 //! fred decodes them, and notes when bytes arrive.
 //!
-//! fred decodes a reply by recursion without a limit. It also connects by itself, and neither its codec nor its
-//! socket can be replaced from outside. So fred connects to a local socket, whose other end is the relay. A reply
-//! that is nested too deep ends the connection. Without the relay it would overflow the stack and end the process,
-//! even as the first reply.
+//! fred keeps a reply until it is whole, however long it is, and decodes it by recursion without a limit. It also connects by
+//! itself, and neither its codec nor its socket can be replaced from outside. So fred connects to a local socket, whose other
+//! end is the relay. A reply above a limit ends the connection. Without the relay it would exhaust the memory or the stack of
+//! the process, even as the first reply.
 
 use std::{
     io,
@@ -21,10 +21,11 @@ use tokio::{
 };
 
 use super::{
+    command_link::invalid,
     local_socket::{Accepted, Credentials, Listener},
     traffic::Traffic,
 };
-use crate::wire::depth::{Depth, Unreadable};
+use crate::wire::reply_check::{Limits, ReplyCheck};
 
 /// The error that has ended a relay, if there was one. fred sees only that its local socket was closed.
 #[derive(Clone, Debug)]
@@ -116,14 +117,14 @@ async fn pass_replies(
     fred: &mut (impl AsyncWrite + Unpin),
     traffic: &Traffic,
 ) -> io::Result<()> {
-    let (mut depth, mut bytes) = (Depth::default(), vec![0; BUFFER_BYTES]);
+    let (mut check, mut bytes) = (ReplyCheck::new(Limits::NOTICES), vec![0; BUFFER_BYTES]);
     loop {
         let count = server.read(&mut bytes).await?;
         if count == 0 {
             return Ok(());
         }
-        traffic.handle_received();
-        depth.take(&bytes[..count]).map_err(unreadable)?;
+        let whole = check.take(&bytes[..count]).map_err(invalid)?;
+        traffic.handle_received(whole > 0);
         if fred.write_all(&bytes[..count]).await.is_err() {
             return Ok(()); // fred has closed its end, and knows the reason
         }
@@ -145,10 +146,6 @@ async fn pass_requests(
         server.write_all(&bytes[..count]).await?;
         server.flush().await?;
     }
-}
-
-fn unreadable(why: Unreadable) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.text())
 }
 
 const BUFFER_BYTES: usize = 16 * 1024;

@@ -1,4 +1,5 @@
-//! What a link has seen of its server: when the last byte came, the shortest round trip, and whether a request waits.
+//! What a link has seen of its server: when the last byte and the last whole reply came, the shortest round trip, and
+//! whether a request waits.
 
 use std::{
     sync::{
@@ -15,17 +16,20 @@ use leasehold::clock::{Clock, Instant};
 pub(crate) struct Traffic {
     clock: Clock,
     received_nanos: AtomicU64,
+    whole_nanos: AtomicU64,
     /// The shortest round trip so far. `u64::MAX` before the first reply.
     round_trip_nanos: AtomicU64,
     outstanding: AtomicUsize,
 }
 
 impl Traffic {
-    /// The traffic of a link that is opened now. It counts as if a byte had just been received.
+    /// The traffic of a link that is opened now. It counts as if a reply had just been received.
     pub(crate) fn new(clock: Clock) -> Arc<Self> {
+        let now = clock.now().as_nanos();
         Arc::new(Self {
             clock,
-            received_nanos: AtomicU64::new(clock.now().as_nanos()),
+            received_nanos: AtomicU64::new(now),
+            whole_nanos: AtomicU64::new(now),
             round_trip_nanos: AtomicU64::new(u64::MAX),
             outstanding: AtomicUsize::new(0),
         })
@@ -35,9 +39,18 @@ impl Traffic {
         self.clock.now()
     }
 
-    /// Records that bytes have just been received.
-    pub(crate) fn handle_received(&self) {
-        self.received_nanos.store(self.now().as_nanos(), Ordering::Relaxed);
+    /// Records that bytes have just been received, and whether a reply is whole with them.
+    pub(crate) fn handle_received(&self, is_whole: bool) {
+        let now = self.now().as_nanos();
+        self.received_nanos.store(now, Ordering::Relaxed);
+        if is_whole {
+            self.whole_nanos.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns when the last reply became whole.
+    pub(crate) fn last_whole(&self) -> Instant {
+        Instant::from_nanos(self.whole_nanos.load(Ordering::Relaxed))
     }
 
     /// Returns when the last byte was received.

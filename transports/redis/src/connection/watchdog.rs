@@ -2,13 +2,14 @@
 //!
 //! Only *received* bytes count: writes to a dead connection succeed until a buffer is full. The server is probed when a request waits and nothing was received for 200 ms, or when nothing was
 //! received for one second. Two probes in a row without an answer, and without any other byte received, end the
-//! connection. So a server that is busy for less than 600 ms keeps its connection.
+//! connection. So a server that is busy for less than 600 ms keeps its connection. Bytes of a reply that is not whole after ten
+//! seconds do not count.
 //!
 //! A server may be remote, so each of these times is at least twice the shortest round trip of the connection.
 
 use std::time::Duration;
 
-use leasehold::clock::Clock;
+use leasehold::clock::{Clock, Instant};
 
 use super::{link::Failure, traffic::Traffic};
 
@@ -37,11 +38,15 @@ pub(crate) async fn watch_over(connection: &impl Probe, clock: Clock) {
         missed = match connection.probe(timeouts.probe).await {
             // A refusal is an answer too.
             Ok(()) | Err(Failure::Refused(_)) => 0,
-            Err(Failure::TimedOut) if traffic.last_received() > received_before => 0,
+            Err(Failure::TimedOut) if has_received(traffic, clock, received_before) => 0,
             Err(Failure::TimedOut) => missed + 1,
             Err(Failure::Lost(_)) => return,
         };
     }
+}
+
+fn has_received(traffic: &Traffic, clock: Clock, since: Instant) -> bool {
+    traffic.last_received() > since && clock.now() - traffic.last_whole() < REPLY_MAX
 }
 
 fn is_due(traffic: &Traffic, clock: Clock, timeouts: Timeouts) -> bool {
@@ -71,6 +76,8 @@ const MISSED_MAX: u32 = 2;
 const TICK: Duration = Duration::from_millis(100);
 const QUIET_IDLE: Duration = Duration::from_secs(1);
 const QUIET_WAITING: Duration = Duration::from_millis(200);
+/// How long a reply may take from its first byte to its last.
+const REPLY_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -86,5 +93,40 @@ mod tests {
             [0, 100, 150, 320, 440].map(millis),
             [(200, 300), (200, 300), (300, 300), (640, 640), (880, 880)]
         );
+    }
+
+    /// A server that answers no probe, and says a byte each 100 ms meanwhile.
+    struct Drip {
+        traffic: std::sync::Arc<Traffic>,
+        /// Whether each byte ends a reply.
+        is_whole: bool,
+    }
+
+    impl Probe for Drip {
+        fn traffic(&self) -> &Traffic {
+            &self.traffic
+        }
+
+        async fn probe(&self, timeout: Duration) -> Result<(), Failure> {
+            for _ in 0..timeout.as_millis() / 100 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                self.traffic.handle_received(self.is_whole);
+            }
+            Err(Failure::TimedOut)
+        }
+    }
+
+    async fn watched_for(is_whole: bool, longest: Duration) -> Option<Duration> {
+        let drip = Drip { traffic: Traffic::new(Clock::Tokio), is_whole };
+        let begun = Clock::Tokio.now();
+        let watched = tokio::time::timeout(longest, watch_over(&drip, Clock::Tokio)).await;
+        watched.ok().map(|()| Clock::Tokio.now() - begun)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_drips_ends_its_connection_after_ten_seconds() {
+        let lasted = watched_for(false, Duration::from_secs(3600)).await.expect("it ends");
+        assert!((REPLY_MAX..REPLY_MAX + Duration::from_secs(2)).contains(&lasted), "{lasted:?}");
+        assert_eq!(watched_for(true, Duration::from_secs(3600)).await, None, "other replies came");
     }
 }

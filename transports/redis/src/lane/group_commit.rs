@@ -57,12 +57,23 @@ impl Nodes {
         }
         for Part { together, ready, alone } in parts {
             if let Some(ready) = ready {
+                self.check(&connection, &together);
                 let (nodes, answers_to) = (self.clone(), answers_to.clone());
                 connection.begin_together(together, ready, move |calls| nodes.give(calls, answers_to));
             }
             alone.into_iter().for_each(|call| self.begin_alone(call, answers_to.clone()));
         }
         None
+    }
+
+    // In a task, at times: no call waits for it.
+    fn check(&self, connection: &Arc<Connection>, together: &[Call]) {
+        let keys = connection.keys_to_check(together);
+        if !keys.is_empty() {
+            let (connection, until) = (connection.clone(), self.until());
+            let ask = async move { connection.ask_for_runs(keys.iter().map(AsRef::as_ref), until).await };
+            self.runtime().spawn(ask);
+        }
     }
 
     fn part(&self, connection: &Arc<Connection>, calls: Vec<Call>) -> Part {
@@ -99,6 +110,7 @@ impl Nodes {
         if together.len() < TOGETHER_MIN {
             return self.call_each_and_learn(&connection, [alone, together].concat()).await;
         }
+        self.check(&connection, &together);
         let group = async {
             connection.call_together(&mut together).await;
             self.call_each_pending(together).await

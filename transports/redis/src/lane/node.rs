@@ -130,8 +130,8 @@ impl Node {
         self.server.lost(connection.clock_id().epoch, self.now());
         self.topology_publisher.set_disconnected(self.server.id);
         self.deployment.request_refresh();
-        let (server, lane) = (self.server.name.clone(), self.lane.purpose);
-        log::line(Level::WARN, move || tracing::warn!(%server, ?lane, "lost the connection to redis"));
+        let (server, lane, why) = (self.server.name.clone(), self.lane.purpose, connection.link().ended_by());
+        log::line(Level::WARN, move || tracing::warn!(%server, ?lane, %why, "lost the connection to redis"));
     }
 
     /// Closes the current connection, if there is one, because the lane will not use it.

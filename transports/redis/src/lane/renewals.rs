@@ -50,10 +50,15 @@ impl Nodes {
             Batches::OneByOne => join_all(members.into_iter().map(|member| self.renew_alone(member))).await,
             Batches::BySlot => self.renew_by_slot_and_inquire(&connection, members).await,
             Batches::Declared | Batches::AcrossSlots => {
+                // A proxy looks at the first key. Another one each time shows which server has it.
+                let first = connection.now().as_nanos() as usize % members.len().max(1);
+                members.rotate_left(first);
                 if connection.renew(form, &mut members).await.is_err() {
                     answer_all(&mut members, &Outcome::Pending);
                 }
-                self.finish_batch(form, members).await
+                let mut members = self.finish_batch(form, members).await;
+                members.rotate_right(first);
+                members
             }
         }
     }

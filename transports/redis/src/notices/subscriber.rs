@@ -35,6 +35,7 @@ use crate::{
         backoff::Backoff,
         counter_channel,
         link::{Failure, Kill, Link},
+        lost::Lost,
         watchdog::watch_over,
     },
     discovery::{
@@ -136,17 +137,18 @@ impl Subscriber {
             let end = self.serve(&server, &subscribed).await;
             subscribed.link.kill();
             self.lock().connection_lost(server.id);
-            let backoff = self.pause_after(&server, end, self.clock().now() - since);
+            let why = subscribed.link.ended_by();
+            let backoff = self.pause_after(&server, (end, why), self.clock().now() - since);
             subscribed = self.reconnect(&server, backoff).await;
         }
     }
 
-    fn pause_after(&self, server: &Server, end: End, lasted: Duration) -> Backoff {
+    fn pause_after(&self, server: &Server, (end, why): (End, Lost), lasted: Duration) -> Backoff {
         let server = server.name.clone();
         match end {
             End::Lost => {
                 log::line(Level::WARN, move || {
-                    tracing::warn!(%server, "lost the connection for notices to redis");
+                    tracing::warn!(%server, %why, "lost the connection for notices to redis");
                 });
                 Backoff::after(lasted)
             }

@@ -3,7 +3,6 @@
 pub(crate) mod arg;
 pub(crate) mod client_list;
 pub(crate) mod cluster_nodes;
-pub(crate) mod depth;
 pub(crate) mod encode;
 pub(crate) mod error_reply;
 pub(crate) mod fair_reply;
@@ -14,6 +13,7 @@ pub(crate) mod msgpack;
 pub mod names;
 pub(crate) mod redirect;
 pub(crate) mod reply;
+pub(crate) mod reply_check;
 pub(crate) mod scripts;
 pub(crate) mod sentinel;
 pub(crate) mod shown;

@@ -272,7 +272,7 @@ impl Exchange {
             Ok(count) => replies.take(count),
             Err(error) => return Came::end(Lost::of_io(&error)),
         };
-        self.traffic.handle_received();
+        self.traffic.handle_received(!frames.is_empty());
         let (mut answers, mut error) = (Vec::with_capacity(frames.len()), error);
         let mut requests = self.lock();
         requests.begin_answers();

@@ -33,6 +33,7 @@ use leasehold::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::{net::TcpStream, sync::oneshot, task::AbortHandle};
 
+pub(super) use self::replies::invalid;
 use self::{direct::Direct, exchange::Exchange, follow::Follow, reply_to::ReplyTo};
 use super::{
     connect::{Socket, Target, cannot_connect, connect, read_password},
@@ -80,6 +81,10 @@ impl Link for CommandLink {
 
     async fn ended(&self) {
         self.exchange.ended().await;
+    }
+
+    fn ended_by(&self) -> Lost {
+        self.exchange.ended_by()
     }
 
     fn traffic(&self) -> &Traffic {

@@ -5,15 +5,20 @@ use std::io;
 use fred::{bytes::BytesMut, types::Resp3Frame as Frame};
 use redis_protocol::resp2::decode::decode_bytes_mut;
 
-use crate::wire::depth::Depth;
+use crate::wire::reply_check::{Limits, ReplyCheck};
 
 /// The replies that are not whole yet.
-#[derive(Default)]
 pub(super) struct Replies {
     bytes: BytesMut,
-    depth: Depth,
+    check: ReplyCheck,
     /// The bytes are no replies. Another task may read on until the connection has ended.
     is_broken: bool,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self { bytes: BytesMut::new(), check: ReplyCheck::new(Limits::COMMANDS), is_broken: false }
+    }
 }
 
 impl Replies {
@@ -43,16 +48,11 @@ impl Replies {
         Ok(())
     }
 
-    /// Looks at the last `count` bytes, and returns how many more replies are whole. So a reply in many pieces is decoded
-    /// once. The decoder calls itself once per level of nesting, without a limit: a deeper reply is refused here.
+    /// Checks the last `count` bytes, and returns how many more replies are whole. So a reply in many pieces is decoded once.
     fn count_whole(&mut self, count: usize) -> io::Result<usize> {
         let before = self.bytes.len().saturating_sub(count);
         let piece = self.bytes.get(before..).unwrap_or_default();
-        let whole = self.depth.take(piece).map_err(|why| invalid(why.text()))?;
-        if whole == 0 && self.bytes.len() > REPLY_BYTES_MAX {
-            return Err(invalid("a reply is longer than 64 MiB; the connection was closed"));
-        }
-        Ok(whole)
+        self.check.take(piece).map_err(invalid)
     }
 
     /// The next reply, which is whole.
@@ -63,10 +63,9 @@ impl Replies {
     }
 }
 
-pub(super) fn invalid(text: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text)
+/// The error that ends a connection because of what its server says.
+pub(in crate::connection) fn invalid(why: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
 const READ_BYTES: usize = 16 * 1024;
-/// Much more than any reply that a command of this crate gets.
-const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
