@@ -1,9 +1,7 @@
 //! The settings of a URL, as overrides. Pure.
 
-use url::Url;
-
 use super::{
-    super::{Password, RedisConfig, RedisTopology},
+    super::{Password, RedisConfig, RedisTopology, url::has_database},
     error::ConfigFileError,
     overrides::Override,
 };
@@ -39,11 +37,6 @@ fn named(url: &str, redis: &RedisConfig) -> Vec<(&'static str, &'static str)> {
         (redis.sentinel_password.is_some(), "sentinel_password", "a password of the sentinels"),
     ];
     keys.into_iter().filter(|(is_named, ..)| *is_named).map(|(_, key, what)| (key, what)).collect()
-}
-
-// Without a path it is database 0 by default.
-fn has_database(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| !url.path().trim_matches('/').is_empty())
 }
 
 /// The settings that the URL has.

@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use super::{
-    super::{super::credentials::without_credentials, error::ConfigFileError, expansion::Variables},
+    super::{
+        super::credentials::{is_connection_text, shown},
+        error::ConfigFileError,
+        expansion::Variables,
+    },
     keys,
     variables::expand,
 };
@@ -139,7 +143,7 @@ impl Node {
     }
 
     fn may_be_url(&self) -> bool {
-        self.written.contains("://") || self.written.contains('@') || self.name.contains("ddress")
+        is_connection_text(&self.written) || self.name.contains("ddress")
     }
 
     /// The value as it is written, without passwords and without the values of variables.
@@ -152,7 +156,7 @@ impl Node {
             Content::List(_) => "a list".to_owned(),
             Content::Null => "empty".to_owned(),
             Content::Text(_) if is_hidden => "***".to_owned(),
-            Content::Text(_) if self.may_be_url() => format!("{:?}", without_credentials(&self.written)),
+            Content::Text(_) if self.may_be_url() => format!("{:?}", shown(&self.written)),
             Content::Text(_) => format!("{:?}", self.written.chars().take(SHOWN_MAX).collect::<String>()),
         }
     }
