@@ -210,7 +210,11 @@ fn a_connection_string_in_place_of_a_url_is_refused_and_not_shown() {
 fn a_redisson_file_names_the_servers_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let yaml = format!("singleServerConfig:\n  address: {}\n  connectionPoolSize: 8\n", server());
-    let json = format!("{{\n  \"singleServerConfig\": {{ \"address\": \"{}\" }}\n}}\n", server());
+    let json = format!(
+        "\u{feff}{{\n\t\"singleServerConfig\":{{\"address\":\"{}\",\"clientName\":null}},\n\t\"nameMapper\":\
+         {{\"class\":\"org.redisson.config.DefaultNameMapper\"}}\n}}\n",
+        server()
+    );
     for (name, text) in [
         ("redisson.yaml", &yaml),
         ("redisson.json", &json),

@@ -3,7 +3,7 @@
 //! Such a text may be the connection string of another library, or a bare password. So it is shown only if it has the
 //! form of our own URLs and addresses, without login and query. Of every other text the scheme is shown at most.
 
-use super::address;
+use super::host::{is_host, split};
 
 /// The parts of a URL as they are written: `scheme://[login@]server[/path][?query][#fragment]`.
 pub(super) struct Parts<'u> {
@@ -71,8 +71,8 @@ pub(super) fn is_connection_text(text: &str) -> bool {
 
 // A longer number is no port, and may be a password.
 fn is_server(text: &str) -> bool {
-    let (host, port) = address::split(text.trim());
-    address::is_host(host.trim_matches(['[', ']'])) && port.is_none_or(|port| is_number(port, PORT_DIGITS))
+    let (host, port) = split(text.trim());
+    is_host(host.trim_matches(['[', ']'])) && port.is_none_or(|port| is_number(port, PORT_DIGITS))
 }
 
 fn is_number(text: &str, digits_max: usize) -> bool {

@@ -7,9 +7,10 @@
 use percent_encoding::percent_decode_str;
 
 use super::{
-    Address, RedisConfig, RedisTopology, address,
+    Address, RedisConfig, RedisTopology,
     credentials::{Parts, shown},
     error::ConfigError,
+    host,
     password::{Password, Secret},
     tls::TlsConfig,
 };
@@ -85,10 +86,10 @@ impl<'u> Reading<'u> {
     }
 
     fn first_address(&self) -> Result<Address, ConfigError> {
-        let (host, port) = address::split(self.parts.server);
+        let (host, port) = host::split(self.parts.server);
         let port = match port.map(|port| self.decoded(port)).transpose()?.as_deref() {
             None | Some("") => self.topology.default_port(),
-            Some(port) => address::port_of(port).ok_or_else(|| self.bad(PORT))?,
+            Some(port) => host::port_of(port).ok_or_else(|| self.bad(PORT))?,
         };
         let address = Address::new(self.decoded(host)?, port);
         if address.has_a_host() { Ok(address) } else { Err(self.bad(spelling(self.url))) }
@@ -161,11 +162,6 @@ fn of_scheme(scheme: &str) -> Option<(RedisTopology, bool)> {
         "rediss" | "valkeys" => Some((topology, true)),
         _ => None,
     }
-}
-
-/// Whether the URL has a database.
-pub(super) fn has_database(url: &str) -> bool {
-    Parts::of(url.trim()).is_some_and(|parts| !parts.path.trim_matches('/').is_empty())
 }
 
 // A text without a scheme may be a bare password, so nothing of it is shown.

@@ -1,7 +1,7 @@
 //! The settings of a URL, as overrides. Pure.
 
 use super::{
-    super::{Password, RedisConfig, RedisTopology, url::has_database},
+    super::{Password, RedisConfig, RedisTopology, credentials::Parts},
     error::ConfigFileError,
     overrides::Override,
 };
@@ -37,6 +37,11 @@ fn named(url: &str, redis: &RedisConfig) -> Vec<(&'static str, &'static str)> {
         (redis.sentinel_password.is_some(), "sentinel_password", "a password of the sentinels"),
     ];
     keys.into_iter().filter(|(is_named, ..)| *is_named).map(|(_, key, what)| (key, what)).collect()
+}
+
+// Without a path it is database 0 by default.
+fn has_database(url: &str) -> bool {
+    Parts::of(url.trim()).is_some_and(|parts| !parts.path.trim_matches('/').is_empty())
 }
 
 /// The settings that the URL has.
