@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 #[derive(Args)]
 struct Servers {
-    /// The configuration: `leasehold.toml`, or the YAML file of a Redisson client. Environment: LEASEHOLD_CONFIG,
+    /// The configuration: `leasehold.toml`, or the YAML or JSON file of a Redisson client. Environment: LEASEHOLD_CONFIG,
     /// or without a file LEASEHOLD_REDIS__ADDRESSES.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,

@@ -1,17 +1,19 @@
-//! Hides the credentials of URLs in a text. Pure.
+//! Credentials in arguments. Pure.
 
-/// The text with `***` in place of what stands between `://` and the last `@` of each word.
-pub(crate) fn hidden(text: &str) -> String {
-    text.split_inclusive(char::is_whitespace).map(hidden_in_word).collect()
+/// The text with `***` in place of each argument that it repeats and that may be a URL or a connection string.
+pub(crate) fn hidden(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
+    let parts = |argument: String| {
+        let value = argument.strip_prefix("--").and_then(|option| option.split_once('='));
+        value.map_or(argument.clone(), |(_, value)| value.to_owned())
+    };
+    let mut secrets: Vec<_> = arguments.into_iter().map(parts).filter(|text| may_be_secret(text)).collect();
+    // One that is a part of another is hidden after it.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
 }
 
-fn hidden_in_word(word: &str) -> String {
-    let parts = || {
-        let (scheme, rest) = word.split_once("://")?;
-        let (_, server) = rest.rsplit_once('@')?;
-        Some(format!("{scheme}://***@{server}"))
-    };
-    parts().unwrap_or_else(|| word.to_owned())
+fn may_be_secret(text: &str) -> bool {
+    text.contains("://") || text.contains(|c: char| c.is_whitespace() || "@=,;&|".contains(c))
 }
 
 /// Whether a URL has a password: a `:` before the last `@`, or a password among its parameters.
@@ -25,10 +27,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_hidden_wherever_they_stand() {
-        let text = "unrecognized 'redis://app:hunter2@h:1/0' and\nrediss://:hunter2@x@h";
-        assert_eq!(hidden(text), "unrecognized 'redis://***@h:1/0' and\nrediss://***@h");
-        assert_eq!(hidden("a@b redis://h:1"), "a@b redis://h:1");
+    fn an_argument_that_may_be_a_url_or_a_connection_string_is_hidden() {
+        for argument in [
+            "redis://app:hunter2@h:1/0",
+            "redis-sentinel://h?sentinelPassword=hunter2",
+            "cache,password=hunter2",
+            "host=cache password=hunter2",
+            "cache hunter2",
+            "--servers=cache;hunter2",
+        ] {
+            let value = argument.trim_start_matches("--servers=");
+            let said = hidden(&format!("unexpected '{value}', as '{value}'"), [argument.to_owned()]);
+            assert_eq!(said, "unexpected '***', as '***'", "{argument}");
+        }
+        let overlapping = ["a=b", "a=b,hunter2"].map(str::to_owned);
+        assert_eq!(hidden("'a=b,hunter2'", overlapping), "'***'");
+        assert_eq!(hidden("unexpected '--fast'", ["--fast".to_owned()]), "unexpected '--fast'");
     }
 
     #[test]

@@ -46,7 +46,8 @@ async fn main() -> ExitCode {
 /// Prints help, the version, or what is wrong with the arguments. An argument in the wrong place may be a URL with a
 /// password, which is hidden.
 fn tell_usage(error: &clap::Error) -> u8 {
-    let mut text = credentials::hidden(&error.to_string());
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let mut text = credentials::hidden(&error.to_string(), arguments);
     if error.kind() == ErrorKind::UnknownArgument && is_command_of_run() {
         text.push_str(COMMAND_TIP);
     }

@@ -1,6 +1,6 @@
 //! The configuration, and an engine or a transport for it.
 
-use std::{env, path::Path, time::Duration};
+use std::{env, ffi::OsStr, fs::File, io::Read, path::Path, time::Duration};
 
 use leasehold::{BuildError, Engine, clock::Clock};
 use leasehold_redis::{ConfigFile, ConfigFileError, RedisConfig, RedisTransport};
@@ -57,13 +57,24 @@ pub(crate) fn shown(redis: &RedisConfig) -> String {
 }
 
 fn read(file: &Path) -> Result<ConfigFile, Failure> {
-    let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-    if !is_yaml {
+    if !is_of_redisson(file) {
         return ConfigFile::read(file).map_err(refused);
     }
     // What has no effect on locks concerns the Java client alone.
     let (read, _ignored) = ConfigFile::from_redisson_yaml(file).map_err(refused)?;
     Ok(read)
+}
+
+/// Whether a file is that of a Redisson client: YAML by its name, or JSON, which is YAML too. No TOML begins with a brace. A
+/// pipe can be read once only, so its content decides nothing.
+fn is_of_redisson(file: &Path) -> bool {
+    let ending = file.extension().map(OsStr::to_ascii_lowercase).unwrap_or_default();
+    let begins_with_brace = || {
+        let mut start = String::new();
+        let opened = File::open(file).ok().map(|file| file.take(START_BYTES).read_to_string(&mut start));
+        opened.is_some() && start.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('{')
+    };
+    ["yaml", "yml", "json"].iter().any(|known| ending == *known) || (file.is_file() && begins_with_brace())
 }
 
 fn refused(error: ConfigFileError) -> Failure {
@@ -113,6 +124,9 @@ fn tell_wait(servers: &str, patience: Duration, output: Output) {
     let text = format!("not connected yet to {servers}; waiting for at most {}", shown_time(patience));
     output.event("waiting", &text, json!({ "servers": servers, "patience_ms": millis(patience) }));
 }
+
+/// How much of a file is looked at for its first brace.
+const START_BYTES: u64 = 1_024;
 
 /// How long a start may take without a word.
 const UNTIL_TOLD: Duration = Duration::from_millis(1_500);

@@ -26,6 +26,10 @@ fn unknown_and_missing_arguments_have_one_code() {
         &["list", "--rate", "0"],
         &["redis://:hunter2@127.0.0.1", "inspect"],
         &["inspect", "x", "redis://:hunter2@127.0.0.1"],
+        &["inspect", "x", "redis-sentinel://h?sentinelServiceName=m&sentinelPassword=hunter2"],
+        &["inspect", "x", "cache,password=hunter2"],
+        &["host=cache password=hunter2", "inspect"],
+        &["top", "--metrics", "cache:9464,password=hunter2"],
     ] {
         let ended = said(&[], arguments, 64);
         assert!(ended.stdout.is_empty() && ended.stderr.starts_with("error: "), "{ended:?}");
@@ -181,12 +185,46 @@ fn a_configuration_that_cannot_be_used_is_told_with_its_place() {
 }
 
 #[test]
+fn a_connection_string_in_place_of_a_url_is_refused_and_not_shown() {
+    for text in [
+        "cache.example.net:6380,password=hunter2,ssl=True",
+        "host=cache port=6379 password=hunter2",
+        "cache;password=hunter2",
+        "hunter2",
+        "redis://cache,password=hunter2",
+        "redis://cache&password=hunter2",
+        "redis://cache/0,password=hunter2",
+        "redis://app:57#hunter2@cache/0",
+        "redis-sentinel://h/m,password=hunter2",
+        "redis-sentinel://h?sentinelServiceName=m,password=hunter2",
+    ] {
+        said(&[("LEASEHOLD_URL", text)], &["list"], 78);
+        said(&[], &["list", "--url", text], 78);
+        if text.contains(['=', '#']) {
+            said(&[("LEASEHOLD_REDIS__ADDRESSES", text)], &["list", "--json"], 78);
+        }
+    }
+}
+
+#[test]
 fn a_redisson_file_names_the_servers_too() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("redisson.yaml");
-    let text = format!("singleServerConfig:\n  address: {}\n  connectionPoolSize: 8\n", server());
-    std::fs::write(&file, text).expect("written");
-    said(&[("LEASEHOLD_CONFIG", file.to_str().expect("UTF-8"))], &["inspect", "usage:x"], 0);
+    let yaml = format!("singleServerConfig:\n  address: {}\n  connectionPoolSize: 8\n", server());
+    let json = format!(
+        "\u{feff}{{\n\t\"singleServerConfig\":{{\"address\":\"{}\",\"clientName\":null}},\n\t\"nameMapper\":\
+         {{\"class\":\"org.redisson.config.DefaultNameMapper\"}}\n}}\n",
+        server()
+    );
+    for (name, text) in [
+        ("redisson.yaml", &yaml),
+        ("redisson.json", &json),
+        ("redisson.JSON", &json),
+        ("redisson.conf", &json),
+    ] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).expect("written");
+        said(&[("LEASEHOLD_CONFIG", file.to_str().expect("UTF-8"))], &["inspect", "usage:x"], 0);
+    }
 }
 
 #[test]

@@ -41,7 +41,8 @@ impl FromStr for Address {
         }
         let (host, port) = split(authority).ok_or_else(|| format!("the port is no number; {FORM}"))?;
         let is_strange = |text: &str| text.chars().any(|c| c.is_whitespace() || c.is_control());
-        if host.is_empty() || is_strange(authority) || is_strange(path) {
+        let is_of_host = |c: char| c.is_alphanumeric() || "-_.[]:".contains(c);
+        if host.is_empty() || !host.chars().all(is_of_host) || is_strange(path) {
             return Err(format!("is no http address; {FORM}"));
         }
         let path = if path.len() > 1 { path } else { METRICS };
@@ -95,7 +96,16 @@ mod tests {
         assert!(refused("https://a:1/metrics").starts_with("https is not supported; write http://"));
         assert!(refused("http://u:hunter2@a:1").starts_with("a user and a password are not supported"));
         assert!(refused("http://a:port").starts_with("the port is no number"));
-        for text in ["a:9464", "http://", "http://:1", "http://a b:1", "http://a:1/x y", "redis://a:1"] {
+        for text in [
+            "a:9464",
+            "http://",
+            "http://:1",
+            "http://a b:1",
+            "http://a:1/x y",
+            "redis://a:1",
+            "http://a,b=c/",
+            "http://a&b",
+        ] {
             assert!(refused(text).starts_with("is no http address; write"), "{text}");
         }
     }

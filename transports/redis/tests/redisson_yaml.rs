@@ -93,6 +93,31 @@ fn a_cluster_as_redisson_prints_it_is_read() {
 }
 
 #[test]
+fn what_redisson_itself_prints_is_read() {
+    let printed = files("printed", "yaml");
+    assert_eq!(printed.len(), 9, "three sections of three versions");
+    for path in printed {
+        let (file, _) = ConfigFile::from_redisson_yaml(&path).unwrap_or_else(|error| panic!("{error}"));
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let (topology, first) = match name.split('-').next() {
+            Some("single") => (RedisTopology::Single, "127.0.0.1:6399"),
+            Some("sentinel") => (RedisTopology::Sentinel, "127.0.0.1:26379"),
+            _ => (RedisTopology::Cluster, "127.0.0.1:7000"),
+        };
+        assert_eq!((file.redis.topology, addresses(&file)[0].as_str()), (topology, first), "{name}");
+    }
+}
+
+/// Their number is that of a file of some megabytes. With a comparison of each two of them it would take minutes.
+#[test]
+fn a_hundred_thousand_unknown_keys_are_answered_by_the_first() {
+    let mut yaml = String::from("singleServerConfig:\n  address: cache\n");
+    yaml.extend((0..100_000).map(|number| format!("unknown{number}: 1\n")));
+    let error = ConfigFile::parse_redisson_yaml(&yaml, "redisson.yaml").expect_err("unknown");
+    assert_eq!(error.line(), Some(3), "{error}");
+}
+
+#[test]
 fn each_bad_one_is_refused_with_the_words_beside_it() {
     let files = files("bad", "yaml");
     assert!(files.len() >= 25, "{} files", files.len());

@@ -1,10 +1,14 @@
 //! Server addresses. Pure.
 
-use std::{fmt, net::Ipv6Addr, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::{credentials::without_credentials, error::ConfigError};
+use super::{
+    credentials::shown,
+    error::ConfigError,
+    host::{is_host, port_of, split},
+};
 
 /// Host and port of a server. Written as `host:port`, `host` (port 6379) or `[::1]:port`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,15 +33,9 @@ impl Address {
 
     /// Parses an address that may be written without a port.
     pub(super) fn read(text: &str, default_port: u16) -> Option<Self> {
-        let (host, port) = match text.trim().rsplit_once(':') {
-            // More than one colon and no brackets: an IPv6 address without a port.
-            Some((host, _)) if host.contains(':') && !host.starts_with('[') => (text.trim(), None),
-            Some((_, port)) if port.ends_with(']') => (text.trim(), None),
-            Some((host, port)) => (host, Some(port)),
-            None => (text.trim(), None),
-        };
+        let (host, port) = split(text.trim());
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port != 0)?,
+            Some(port) => port_of(port)?,
             None => default_port,
         };
         Some(Address::new(host, port)).filter(Address::has_a_host)
@@ -45,11 +43,7 @@ impl Address {
 
     /// Whether the host can be valid. A URL or credentials are not.
     pub(crate) fn has_a_host(&self) -> bool {
-        let is_ipv6 = || self.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
-        let reads_as_a_name = !self
-            .host
-            .contains(|c: char| c.is_whitespace() || c.is_control() || ":/@?#[]\\\"',;".contains(c));
-        !self.host.is_empty() && (reads_as_a_name || is_ipv6())
+        is_host(&self.host)
     }
 }
 
@@ -58,7 +52,7 @@ impl fmt::Display for Address {
         if self.has_a_host() {
             write!(f, "{}:{}", self.bracketed_host(), self.port)
         } else {
-            write!(f, "{}:{}", without_credentials(&self.host), self.port)
+            write!(f, "{}:{}", shown(&self.host), self.port)
         }
     }
 }
@@ -74,7 +68,7 @@ impl FromStr for Address {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::new("address", format!("{:?}", without_credentials(text)), SPELLING);
+        let wrong = || ConfigError::new("address", format!("{:?}", shown(text)), SPELLING);
         Address::read(text, 6379).ok_or_else(wrong)
     }
 }
@@ -129,6 +123,14 @@ mod tests {
             "cache/0",
             "a,b",
             "a:1,b:1",
+            "a=b",
+            "a&b",
+            "a|b",
+            "a!",
+            "a;b",
+            "cache:+1",
+            "::1%a=b",
+            "a%2Cb",
         ] {
             assert!(wrong.parse::<Address>().unwrap_err().to_string().contains("host:port"), "{wrong}");
         }

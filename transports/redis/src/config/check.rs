@@ -6,7 +6,7 @@ use super::{
     RedisConfig, RedisTopology,
     address::SPELLING,
     choices::NoticeKind,
-    credentials::without_credentials,
+    credentials::{is_connection_text, shown, shown_of_other},
     error::{ConfigError, NOT_SET},
     tls::{SentinelTlsConfig, TlsConfig},
 };
@@ -60,6 +60,9 @@ impl RedisConfig {
         })?;
         refuse_if(name.is_some_and(|name| name.trim().is_empty()), || {
             ConfigError::new("service_name", quoted(name), needs_a_name)
+        })?;
+        refuse_if(name.is_some_and(is_connection_text), || {
+            ConfigError::new("service_name", quoted(name), ONLY_THE_NAME)
         })?;
         let password = self.sentinel_password.as_ref().map(|_| "set".to_owned());
         for (field, value) in [
@@ -190,11 +193,9 @@ impl TlsConfig {
         }
         let name = self.server_name.as_deref();
         refuse_if(name.is_some_and(|name| !is_server_name(name)), || {
-            ConfigError::new(
-                server_name,
-                quoted(name.map(without_credentials).as_deref()),
-                "give a host name or an IP address, without a port",
-            )
+            let shown = name.map(shown).unwrap_or_default();
+            let remedy = "give a host name or an IP address, without a port";
+            ConfigError::new(server_name, format!("{shown:?}"), remedy)
         })
     }
 }
@@ -237,8 +238,10 @@ fn refuse_if(wrong: bool, error: impl FnOnce() -> ConfigError) -> Checked {
 }
 
 fn quoted(text: Option<&str>) -> String {
-    format!("{:?}", text.unwrap_or_default())
+    format!("{:?}", shown_of_other(text.unwrap_or_default()))
 }
+
+const ONLY_THE_NAME: &str = "write only the name of the master, as `sentinel monitor` has it; options and passwords have settings of their own";
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -302,6 +305,16 @@ mod tests {
                 "`addresses` is \"redis://***@cache:6379\": ",
             ),
             (RedisConfig::single("cache", 0), "`addresses` is "),
+            (RedisConfig::single("cache,password=hunter2", 1), "`addresses` is \"***:1\": write host:port"),
+            (RedisConfig::single("cache&hunter2", 1), "`addresses` is \"***:1\": write host:port"),
+            (
+                RedisConfig { service_name: Some("m,password=hunter2".into()), ..sentinel() },
+                "`service_name` is \"***\": write only the name",
+            ),
+            (
+                RedisConfig { service_name: Some("m password=hunter2".into()), ..single() },
+                "`service_name` is \"***\": write only the name",
+            ),
             (RedisConfig::cluster([]), "`addresses` is []"),
             (
                 RedisConfig::cluster([Address::new("a", 1), Address::new("a", 1)]),
@@ -320,9 +333,13 @@ mod tests {
                 tls(TlsConfig { server_name: Some("a:1".into()), ..TlsConfig::default() }),
                 "`tls.server_name` is \"a:1\": give",
             ),
+            (
+                tls(TlsConfig { server_name: Some("a,password=hunter2".into()), ..TlsConfig::default() }),
+                "`tls.server_name` is \"***\": give",
+            ),
         ] {
             assert!(said(&config).starts_with(expected), "{expected} in {}", said(&config));
-            assert!(!format!("{config:?}").contains("hunter2"));
+            assert!(!said(&config).contains("hunter2"));
         }
     }
 

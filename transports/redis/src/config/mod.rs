@@ -9,6 +9,7 @@ mod credentials;
 mod error;
 #[cfg(feature = "config-file")]
 mod file;
+mod host;
 mod password;
 mod settings;
 mod system_error;

@@ -1,15 +1,16 @@
 //! URLs with the most common settings, in fred's format. Pure.
 //!
 //! They are not parsed by fred, because fred loads the system's certificates while it parses `rediss://`, ignores
-//! unknown parts, and puts the first node last. A test compares both parsers for URLs that both accept.
+//! unknown parts, and puts the first node last. A test compares both parsers for URLs that both accept. In every part `%XX`
+//! stands for a byte, and every other character for itself.
 
 use percent_encoding::percent_decode_str;
-use url::{ParseError, Url};
 
 use super::{
     Address, RedisConfig, RedisTopology,
-    credentials::without_credentials,
+    credentials::{Parts, shown},
     error::ConfigError,
+    host,
     password::{Password, Secret},
     tls::TlsConfig,
 };
@@ -25,14 +26,16 @@ impl RedisConfig {
     /// ```
     ///
     /// The schemes with `rediss` in place of `redis` use TLS with default settings. Every `redis` may be written
-    /// `valkey`. Characters with a meaning in URLs are written as `%XX`. The default port is 6379, that of a
-    /// sentinel 26379.
+    /// `valkey`. In every part `%XX` stands for a byte, and every other character for itself (`+`, too). `@`, `/`, `?`,
+    /// `#` and `%` in a password are written so: `%40`, `%2F`, `%3F`, `%23`, `%25`. A fragment (`#`) is refused. The
+    /// default port is 6379, that of a sentinel 26379.
     ///
     /// # Errors
     /// [`ConfigError`] if the URL is not valid, or its settings contradict each other. The text never contains a
     /// password.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let read = Reading { url, parsed: Url::parse(url).map_err(|error| unreadable(url, error))? };
+        let url = url.trim();
+        let read = Reading::of(url)?;
         let config = read.config()?;
         if config.username.is_some() && config.password.is_none() {
             return Err(bad_url(url, NO_PASSWORD)); // hidden: it may be a password in the wrong place
@@ -44,16 +47,31 @@ impl RedisConfig {
 
 struct Reading<'u> {
     url: &'u str,
-    parsed: Url,
+    topology: RedisTopology,
+    tls: bool,
+    parts: Parts<'u>,
 }
 
-impl Reading<'_> {
+impl<'u> Reading<'u> {
+    fn of(url: &'u str) -> Result<Self, ConfigError> {
+        let (scheme, _) = url.split_once(':').unwrap_or_default();
+        let (topology, tls) = of_scheme(scheme).ok_or_else(|| bad_url(url, SCHEMES))?;
+        let bad = |remedy| Err(bad_url(url, remedy));
+        match Parts::of(url) {
+            Some(parts) if parts.fragment.is_some() => bad(FRAGMENT),
+            Some(_) if url.contains(char::is_control) => bad(CONTROL),
+            Some(parts) if parts.scheme == scheme => Ok(Self { url, topology, tls, parts }),
+            _ => bad(spelling(url)),
+        }
+    }
+
     fn config(&self) -> Result<RedisConfig, ConfigError> {
-        let (topology, tls) = self.scheme()?;
-        let mut config = RedisConfig::of(topology, vec![self.first_address(topology)?]);
-        config.tls = tls.then(TlsConfig::default);
-        config.username = Some(self.decoded(self.parsed.username())?).filter(|name| !name.is_empty());
-        config.password = self.password(self.parsed.password().unwrap_or_default())?;
+        let mut config = RedisConfig::of(self.topology, vec![self.first_address()?]);
+        config.tls = self.tls.then(TlsConfig::default);
+        let login = self.parts.login.unwrap_or_default();
+        let (username, password) = login.split_once(':').unwrap_or((login, ""));
+        config.username = Some(self.decoded(username)?).filter(|name| !name.is_empty());
+        config.password = self.password(password)?;
         config.database = self.database()?;
         self.read_query(&mut config)?;
         self.check_service_name(&config)?;
@@ -67,54 +85,51 @@ impl Reading<'_> {
         if is_missing { Err(self.bad(SERVICE_NAME)) } else { Ok(()) }
     }
 
-    fn scheme(&self) -> Result<(RedisTopology, bool), ConfigError> {
-        let (base, topology) = match self.parsed.scheme().split_once('-') {
-            None => (self.parsed.scheme(), RedisTopology::Single),
-            Some((base, "sentinel")) => (base, RedisTopology::Sentinel),
-            Some((base, "cluster")) => (base, RedisTopology::Cluster),
-            Some(_) => return Err(self.bad(SCHEMES)),
+    fn first_address(&self) -> Result<Address, ConfigError> {
+        let (host, port) = host::split(self.parts.server);
+        let port = match port.map(|port| self.decoded(port)).transpose()?.as_deref() {
+            None | Some("") => self.topology.default_port(),
+            Some(port) => host::port_of(port).ok_or_else(|| self.bad(PORT))?,
         };
-        match base {
-            "redis" | "valkey" => Ok((topology, false)),
-            "rediss" | "valkeys" => Ok((topology, true)),
-            _ => Err(self.bad(SCHEMES)),
-        }
-    }
-
-    fn first_address(&self, topology: RedisTopology) -> Result<Address, ConfigError> {
-        let host = self.decoded(self.parsed.host_str().unwrap_or_default())?;
-        let address = Address::new(host, self.parsed.port().unwrap_or(topology.default_port()));
+        let address = Address::new(self.decoded(host)?, port);
         if address.has_a_host() { Ok(address) } else { Err(self.bad(spelling(self.url))) }
     }
 
     fn database(&self) -> Result<u8, ConfigError> {
-        match self.parsed.path().trim_start_matches('/') {
+        let number = self.decoded(self.parts.path.trim_start_matches('/'))?;
+        let is_digits = number.bytes().all(|byte| byte.is_ascii_digit());
+        match number.as_str() {
             "" => Ok(0),
-            number => number.parse().map_err(|_| self.bad(spelling(self.url))),
+            number => number.parse().ok().filter(|_| is_digits).ok_or_else(|| self.bad(spelling(self.url))),
         }
     }
 
     fn read_query(&self, config: &mut RedisConfig) -> Result<(), ConfigError> {
-        for (key, value) in self.parsed.query_pairs() {
-            match (key.as_ref(), config.topology) {
-                ("node", RedisTopology::Sentinel | RedisTopology::Cluster) => {
-                    let port = config.topology.default_port();
-                    config.addresses.push(Address::read(&value, port).ok_or_else(|| self.bad(NODE))?);
-                }
-                ("sentinelServiceName", RedisTopology::Sentinel) => config.service_name = Some(value.into()),
-                ("sentinelUsername", RedisTopology::Sentinel) => {
-                    config.sentinel_username = Some(value.into())
-                }
-                ("sentinelPassword", RedisTopology::Sentinel) if value.is_empty() => {
-                    return Err(self.bad(EMPTY_PASSWORD));
-                }
-                ("sentinelPassword", RedisTopology::Sentinel) => {
-                    config.sentinel_password = Some(Password::Value(Secret::new(value)));
-                }
-                (_, RedisTopology::Single) => return Err(self.bad(NO_QUERY)),
-                (_, RedisTopology::Cluster) => return Err(self.bad(CLUSTER_QUERY)),
-                (_, RedisTopology::Sentinel) => return Err(self.bad(SENTINEL_QUERY)),
+        let pairs = self.parts.query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        for pair in pairs {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            self.read_option(config, &self.decoded(key)?, self.decoded(value)?)?;
+        }
+        Ok(())
+    }
+
+    fn read_option(&self, config: &mut RedisConfig, key: &str, value: String) -> Result<(), ConfigError> {
+        match (key, config.topology) {
+            ("node", RedisTopology::Sentinel | RedisTopology::Cluster) => {
+                let port = config.topology.default_port();
+                config.addresses.push(Address::read(&value, port).ok_or_else(|| self.bad(NODE))?);
             }
+            ("sentinelServiceName", RedisTopology::Sentinel) => config.service_name = Some(value),
+            ("sentinelUsername", RedisTopology::Sentinel) => config.sentinel_username = Some(value),
+            ("sentinelPassword", RedisTopology::Sentinel) if value.is_empty() => {
+                return Err(self.bad(EMPTY_PASSWORD));
+            }
+            ("sentinelPassword", RedisTopology::Sentinel) => {
+                config.sentinel_password = Some(Password::Value(Secret::new(value)));
+            }
+            (_, RedisTopology::Single) => return Err(self.bad(NO_QUERY)),
+            (_, RedisTopology::Cluster) => return Err(self.bad(CLUSTER_QUERY)),
+            (_, RedisTopology::Sentinel) => return Err(self.bad(SENTINEL_QUERY)),
         }
         Ok(())
     }
@@ -134,14 +149,24 @@ impl Reading<'_> {
     }
 }
 
-fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
-    ConfigError::new("url", without_credentials(url), remedy)
+/// The topology of a scheme, and whether it uses TLS. `None`: it is none of ours.
+fn of_scheme(scheme: &str) -> Option<(RedisTopology, bool)> {
+    let (base, topology) = match scheme.split_once('-') {
+        None => (scheme, RedisTopology::Single),
+        Some((base, "sentinel")) => (base, RedisTopology::Sentinel),
+        Some((base, "cluster")) => (base, RedisTopology::Cluster),
+        Some(_) => return None,
+    };
+    match base {
+        "redis" | "valkey" => Some((topology, false)),
+        "rediss" | "valkeys" => Some((topology, true)),
+        _ => None,
+    }
 }
 
-// The port is shown with the URL if it is a number. Another text may be a password without its @.
-fn unreadable(url: &str, error: ParseError) -> ConfigError {
-    let is_port = error == ParseError::InvalidPort;
-    bad_url(url, if is_port { PORT } else { spelling(url) })
+// A text without a scheme may be a bare password, so nothing of it is shown.
+fn bad_url(url: &str, remedy: &'static str) -> ConfigError {
+    ConfigError::new("url", if url.contains("://") { shown(url) } else { "***".to_owned() }, remedy)
 }
 
 /// How a URL of the same scheme is spelled.
@@ -158,6 +183,9 @@ const SENTINEL_SPELLING: &str = "spell it redis-sentinel://[[username]:password@
 const CLUSTER_SPELLING: &str =
     "spell it redis-cluster://[[username]:password@]host[:port][?node=host:port[&node=host:port]...]";
 const SERVICE_NAME: &str = "add ?sentinelServiceName=name, as in redis-sentinel://host:port?sentinelServiceName=name&node=host:port; name is that of the master in `sentinel monitor`";
+const FRAGMENT: &str = "write a # in a password or a name as %23, and leave out what else begins with #: a fragment has no meaning here";
+const CONTROL: &str =
+    "a line break, a tab or another control character is in it; write it as %XX, or leave it out";
 const PORT: &str =
     "the port must be a number from 1 to 65535; write host:port, and a password as :password@host:port";
 const SCHEMES: &str = "start it with redis://, redis-sentinel:// or redis-cluster://, or over TLS with rediss://, rediss-sentinel:// or rediss-cluster://";
@@ -214,6 +242,17 @@ mod tests {
         let config = RedisConfig::from_url("valkey-cluster://n1?node=n2:7001&node=[::1]:7002").unwrap();
         assert_eq!((config.topology, config.tls.is_some()), (RedisTopology::Cluster, false));
         assert_eq!(addresses(&config), ["n1:6379", "n2:7001", "[::1]:7002"]);
+    }
+
+    #[test]
+    fn in_every_part_percent_stands_for_a_byte_and_every_other_character_for_itself() {
+        let url = "redis-sentinel://a+%2B%20b:c+%23%40 d@s%31:%37/%33?sentinelServiceName=m+%2D1&node=s2%3A8&sentinel%55sername=%26+e&sentinelPassword=f+%3D=";
+        let config = RedisConfig::from_url(&format!(" {url}\n")).unwrap();
+        assert_eq!((addresses(&config), config.database), (vec!["s1:7".into(), "s2:8".into()], 3));
+        let names = [&config.username, &config.service_name, &config.sentinel_username];
+        assert_eq!(names.map(|name| name.as_deref().unwrap()), ["a++ b", "m+-1", "&+e"]);
+        let passwords = [&config.password, &config.sentinel_password].map(|password| read(password).unwrap());
+        assert_eq!(passwords, ["c+#@ d", "f+=="]);
     }
 
     #[test]
@@ -277,8 +316,27 @@ mod tests {
             ("redis-sentinel://s1?sentinelServiceName=m&sentinelUsername=hunter2", "give the password too"),
             ("redis://u:p?hunter2@cache", "the port must be"),
             ("redis://u:12?hunter2@cache", "leave the query out"),
-            ("redis://u:p#hunter2@cache", "the port must be"),
             ("redis://cache/0?hunter2", "leave the query out"),
+            ("redis://u:p#hunter2@cache", "%23"),
+            ("redis://u:57#hunter2@cache/0", "%23"),
+            ("redis://cache#hunter2", "%23"),
+            ("redis-cluster://cache/#hunter2", "%23"),
+            ("redis://u:hun\tter2@cache", "control character"),
+            ("redis://cache/+3", "spell it"),
+            ("redis://cache:+1", "the port must be"),
+            ("redis://cache,password=hunter2", "spell it redis://"),
+            ("redis://cache;password=hunter2", "spell it redis://"),
+            ("redis://cache&password=hunter2", "spell it redis://"),
+            ("redis://cache password=hunter2", "spell it redis://"),
+            ("redis://cache/0,password=hunter2", "spell it redis://"),
+            ("redis-sentinel://h,password=hunter2?sentinelServiceName=m", "spell it redis-sentinel://"),
+            ("redis-sentinel://h/m,password=hunter2", "spell it redis-sentinel://"),
+            ("redis-sentinel://h?sentinelServiceName=m,password=hunter2", "only the name"),
+            ("redis-cluster://h?node=a,password=hunter2", "node=host:port"),
+            ("cache.example.net:6380,password=hunter2,ssl=True", "start it with redis://"),
+            ("host=cache port=6379 password=hunter2", "start it with redis://"),
+            ("redis:hunter2", "spell it redis://"),
+            ("hunter2", "start it with redis://"),
         ] {
             let error = RedisConfig::from_url(url).unwrap_err();
             let shown = format!("{error} {error:?}");

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::super::{error::ConfigError, system_error::words};
+use super::super::{credentials::shown_of_other, error::ConfigError, system_error::words};
 
 /// Why a configuration file cannot be used: file, line, column, key, value and remedy. The error never shows a
 /// password or the value of a `${NAME}`.
@@ -23,6 +23,8 @@ impl ConfigFileError {
     pub(super) fn unreadable(name: &str, error: &io::Error) -> Self {
         let why = words(error);
         let remedy = format!("cannot be read: {why}; correct the path, its rights, or its encoding (UTF-8)");
+        // A URL or a connection string may have been given in place of a path.
+        let name = if name.starts_with(['/', '.']) { name.to_owned() } else { shown_of_other(name) };
         Self::without_key(name.into(), remedy.into())
     }
 

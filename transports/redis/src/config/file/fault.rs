@@ -131,7 +131,13 @@ pub(super) fn nearest(name: &str, known: &'static [&'static str]) -> Option<&'st
     if let Some(with_unit) = known.iter().find(|key| key.strip_suffix("_ms") == Some(name)) {
         return Some(with_unit);
     }
+    // A longer name is near to none.
+    if name.len() > NAME_MAX {
+        return None;
+    }
     let wrong_letters = |key: &&&str| strsim::damerau_levenshtein(name, key);
     let nearest = known.iter().min_by_key(wrong_letters)?;
     (wrong_letters(&nearest) <= (nearest.len() / 3).max(1)).then_some(*nearest)
 }
+
+const NAME_MAX: usize = 64;

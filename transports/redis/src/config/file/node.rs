@@ -8,7 +8,10 @@ use toml::{
 };
 
 use super::{
-    super::credentials::without_credentials,
+    super::{
+        Address,
+        credentials::{is_connection_text, shown},
+    },
     expansion::{Variables, expand},
     fault::{Fault, Subject},
     keys,
@@ -150,6 +153,10 @@ impl Node {
             || is_secret(&self.path) && self.name == "file"
     }
 
+    fn is_host(&self, name: &str) -> bool {
+        ["addresses", "server_name"].contains(&name) || self.path.starts_with(ADDRESS_MAP)
+    }
+
     fn entry(&self, entry: Option<usize>) -> &Node {
         match (&self.content, entry) {
             (Content::List(entries), Some(entry)) => entries.get(entry).unwrap_or(self),
@@ -172,8 +179,8 @@ impl Node {
             Content::Table(_) => "a table".to_owned(),
             Content::Boolean(value) => value.to_string(),
             _ if is_hidden => "***".to_owned(),
-            Content::Text { text, .. } if text.contains("://") || text.contains('@') => {
-                format!("{:?}", without_credentials(self.written.trim_matches(['"', '\''])))
+            Content::Text { text, .. } if self.is_host(name) || is_connection_text(text) => {
+                format!("{:?}", shown(self.written.trim_matches(['"', '\''])))
             }
             Content::List(entries) => {
                 let entries: Vec<_> = entries.iter().map(|entry| entry.shown_as(name)).collect();
@@ -255,8 +262,8 @@ fn join(path: &str, name: &str) -> String {
         "" => name.to_owned(),
         // If the password was written as a key below this one, no error may show that key.
         _ if is_secret(path) => path.to_owned(),
-        // An address that is a URL may contain a password.
-        _ if path == ADDRESS_MAP && name.contains(['@', '/']) => format!("{path}.***"),
+        // A text that is no address may contain a password.
+        _ if path == ADDRESS_MAP && Address::read(name, 1).is_none() => format!("{path}.***"),
         _ => format!("{path}.{name}"),
     }
 }

@@ -98,6 +98,16 @@ fn passwords_are_not_shown_wherever_they_stand() {
         "[redis]\naddresses = [\"redis://:hunter2@a\"]",
         "[redis]\naddresses = \"redis://:hunter2@a\"",
         "[redis]\naddresses = [\"app:hunter2@a:1\"]",
+        "[redis]\naddresses = [\"cache.example.net,password=hunter2,ssl=True\"]",
+        "[redis]\naddresses = [\"cache hunter2\"]",
+        "[redis]\naddresses = [\"cache\\u003dhunter2\"]",
+        "[redis]\naddresses = \"cache;password=hunter2\"",
+        "[redis]\naddresses = [\"app:hunter2\"]",
+        "[redis]\naddresses = [\"a\"]\ntls.server_name = \"a,hunter2\"",
+        "[redis]\naddresses = [\"a\"]\ntopology = \"a,password=hunter2\"",
+        "[redis]\naddresses = [\"a\"]\nservice_name = \"m,password=hunter2\"",
+        "[redis]\naddresses = [\"a\"]\ntopology = \"cluster\"\naddress_map = { \"a,hunter2\" = \"b\" }",
+        "[redis]\naddresses = [\"a\"]\ntopology = \"cluster\"\naddress_map = { \"a\" = \"b hunter2\" }",
         "[redis]\naddresses = [{ password = \"hunter2\" }]",
         "[redis]\naddresses = [\"a\"]\nusername = { password = \"hunter2\" }",
         "[redis]\naddresses = [\"a\"]\npassword = \"${hunter2!}\"",
@@ -120,4 +130,8 @@ fn a_file_that_cannot_be_read_is_named() {
     let error = ConfigFile::read("/nowhere/leasehold.toml").unwrap_err();
     assert!(error.to_string().starts_with("/nowhere/leasehold.toml: cannot be read: "), "{error}");
     assert_eq!((error.line(), error.key()), (None, None));
+    for wrong in ["redis://u:hunter2@cache:port", "cache,password=hunter2"] {
+        let said = ConfigFile::read(wrong).unwrap_err().to_string();
+        assert!(said.contains("***: cannot be read: ") && !said.contains("hunter2"), "{said}");
+    }
 }

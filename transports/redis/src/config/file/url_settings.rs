@@ -1,9 +1,7 @@
 //! The settings of a URL, as overrides. Pure.
 
-use url::Url;
-
 use super::{
-    super::{Password, RedisConfig, RedisTopology},
+    super::{Password, RedisConfig, RedisTopology, credentials::Parts},
     error::ConfigFileError,
     overrides::Override,
 };
@@ -43,7 +41,7 @@ fn named(url: &str, redis: &RedisConfig) -> Vec<(&'static str, &'static str)> {
 
 // Without a path it is database 0 by default.
 fn has_database(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| !url.path().trim_matches('/').is_empty())
+    Parts::of(url.trim()).is_some_and(|parts| !parts.path.trim_matches('/').is_empty())
 }
 
 /// The settings that the URL has.

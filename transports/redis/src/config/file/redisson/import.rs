@@ -96,7 +96,9 @@ impl<'n> Import<'n> {
             Fate::Refused(_) if is_default_class(node) => self.ignore(node, "it is Redisson's default"),
             Fate::Refused(remedy) => return Err(node.refused_key(remedy)),
             Fate::Mapped(setting) => {
-                self.check_once(setting, node)?;
+                if self.is_there(setting, node)? {
+                    return Ok(());
+                }
                 self.origins.push((setting, node));
                 self.map(node)?;
             }
@@ -105,18 +107,20 @@ impl<'n> Import<'n> {
     }
 
     fn ignore(&mut self, node: &Node, reason: &'static str) {
-        self.ignored.push(IgnoredKey { line: node.line(), key: node.path().to_owned(), reason });
+        self.ignored.push(IgnoredKey { line: node.line(), key: node.path(), reason });
     }
 
-    // Redisson knows some keys in the section and at the root.
-    fn check_once(&self, setting: &str, node: &Node) -> Done {
+    // Redisson knows some keys in the section and at the root, and writes them to both. Two different values contradict each
+    // other.
+    fn is_there(&self, setting: &str, node: &Node) -> Result<bool, Fault> {
         let is_other = |(known, other): &&(&str, &Node)| *known == setting && other.name() == node.name();
         match self.origins.iter().find(is_other) {
+            Some((_, other)) if other.has_value_of(node) => Ok(true),
             Some((_, other)) => {
                 let remedy = format!("it is `{}` in line {} too; leave one out", other.path(), other.line());
                 Err(node.refused_key(remedy))
             }
-            None => Ok(()),
+            None => Ok(false),
         }
     }
 
@@ -133,6 +137,7 @@ impl<'n> Import<'n> {
             "masterName" => redis.service_name = Some(node.text()?.to_owned()),
             "database" => redis.database = u8::try_from(node.number(0, 255)?).unwrap_or(u8::MAX),
             "natMapper" => return self.take_nat_mapper(node),
+            "natMap" => return self.take_address_map(node),
             "shardedSubscriptionMode" => redis.notices = notices(node)?,
             "lockWatchdogTimeout" => engine.ttl_ms = node.number(1, MILLIS_MAX)?,
             "fairLockWaitTimeout" => engine.fair_wait_ms = node.number(1, MILLIS_MAX)?,
@@ -179,7 +184,10 @@ impl<'n> Import<'n> {
         let map = node.members().ok().and_then(|mut members| {
             members.find(|member| ["hostsPortMap", "hostsMap"].contains(&member.name()))
         });
-        let map = map.ok_or_else(|| node.refused_key(NAT_MAPPER))?;
+        self.take_address_map(map.ok_or_else(|| node.refused_key(NAT_MAPPER))?)
+    }
+
+    fn take_address_map(&mut self, map: &Node) -> Done {
         for entry in map.members()? {
             // In a map of hosts, port 0 stands for every port.
             let read = |text: &str| Address::read(text, 0).filter(Address::has_a_host);
@@ -230,12 +238,9 @@ fn servers(root: &Node) -> Result<(&Node, RedisTopology), Fault> {
 }
 
 fn unknown(node: &Node) -> Fault {
-    match keys::nearest(node.name()) {
-        Some(meant) => node.refused_hidden(format!("Redisson has no such key; did you mean `{meant}`?")),
-        None => {
-            node.refused_hidden("Redisson has no such key, or it is too new for this reader; leave it out")
-        }
-    }
+    let meant = keys::nearest(node.name());
+    let remedy = meant.map_or("leave it out".to_owned(), |meant| format!("did you mean `{meant}`?"));
+    node.refused_hidden(format!("no version of Redisson from 3.27 to 4.7 has such a key; {remedy}"))
 }
 
 fn check_place(key: &Key, node: &Node, section: Option<&Node>) -> Done {

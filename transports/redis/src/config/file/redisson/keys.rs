@@ -1,4 +1,5 @@
-//! The keys of a Redisson YAML, and what becomes of each. Pure.
+//! The keys of a Redisson YAML, and what becomes of each. They are the setters of Redisson 3.27 to 4.7, and some that other
+//! versions have. Pure.
 
 /// A key of a Redisson YAML.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,7 @@ pub(super) const KEYS: &[Key] = &[
     key("sentinelPassword", Only(SENTINEL), Mapped("redis.sentinel_password")),
     key("database", Section, Mapped("redis.database")),
     key("natMapper", Section, Mapped("redis.address_map")),
+    key("natMap", Section, Mapped("redis.address_map")),
     key("shardedSubscriptionMode", Only(CLUSTER), Mapped("redis.notices")),
     key("timeout", Anywhere, Mapped("engine.command_timeout_ms")),
     key("retryAttempts", Anywhere, Mapped("engine.unavailable_after_ms")),
@@ -75,6 +77,7 @@ pub(super) const KEYS: &[Key] = &[
     key("failedAttempts", Anywhere, Ignored(PAUSES)),
     key("connectTimeout", Anywhere, Ignored("each step of connecting has command_timeout_ms")),
     key("tcpUserTimeout", Anywhere, Mapped("redis.tcp_user_timeout_ms")),
+    key("tcpKeepAlive", Root, Ignored(PROBES)),
     key("tcpKeepAliveCount", Anywhere, Ignored(PROBES)),
     key("tcpKeepAliveIdle", Anywhere, Ignored(PROBES)),
     key("tcpKeepAliveInterval", Anywhere, Ignored(PROBES)),
@@ -107,6 +110,7 @@ pub(super) const KEYS: &[Key] = &[
     key("dnsMonitoringInterval", Section, Ignored(DNS)),
     key("dnsMonitoringTimes", Section, Ignored(DNS)),
     key("protocol", Root, Ignored("both versions of the protocol leave the same data")),
+    key("valkeyCapabilities", Root, Ignored("no capability of a client is announced")),
     key("useScriptCache", Root, Ignored("scripts are always sent by their digest")),
     key("keepPubSubOrder", Root, Ignored("notices are hints, and their order has no meaning")),
     key("lazyInitialization", Root, Ignored("an engine connects when it is built")),
@@ -166,10 +170,16 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 
 /// The known key that was probably meant.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    if name.len() > NAME_MAX {
+        return None;
+    }
     let wrong_letters = |key: &&Key| strsim::damerau_levenshtein(name, key.name);
     let nearest = KEYS.iter().min_by_key(wrong_letters)?;
     (wrong_letters(&nearest) <= (nearest.name.len() / 3).max(1)).then_some(nearest.name)
 }
+
+/// A longer name is near to none.
+const NAME_MAX: usize = 64;
 
 const MASTER_SLAVE: &str = "Leasehold does not choose among masters and replicas; write singleServerConfig with the \
     address of the master, or sentinelServersConfig";
@@ -225,5 +235,6 @@ mod tests {
     fn a_misspelt_key_is_recognized() {
         assert_eq!(nearest("nodeAdresses"), Some("nodeAddresses"));
         assert_eq!(nearest("xyz"), None);
+        assert_eq!(nearest(&"address".repeat(1_000_000)), None);
     }
 }

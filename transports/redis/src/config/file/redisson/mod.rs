@@ -6,7 +6,7 @@ mod keys;
 mod node;
 mod variables;
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use leasehold::{Invalid, transport::Transport};
 
@@ -17,13 +17,14 @@ use crate::RedisTransport;
 
 impl ConfigFile {
     /// Reads the YAML file of a Redisson client, so that Java and Rust services begin with the same settings. Returns
-    /// the settings, and the keys that have no effect, each with the reason. It needs the feature `redisson-yaml`.
+    /// the settings, and the keys that have no effect, each with the reason. JSON is read too. It needs the feature
+    /// `redisson-yaml`.
     ///
     /// Read are files with `singleServerConfig`, `sentinelServersConfig` or `clusterServersConfig`. A key becomes a
     /// setting, has no effect, or is refused; `COMPATIBILITY.md` has the table. Refused is what would change the meaning
     /// of a lock if it were left out, such as a `nameMapper`, and what Redisson does not know. Settings that the file
     /// does not have are those of Leasehold, not those of Redisson. `${NAME}` and `${NAME:-default}` in a value are
-    /// replaced by the environment variable.
+    /// replaced by the environment variable. A whole number with a leading 0 is octal, as Redisson reads it.
     ///
     /// # Errors
     /// The first problem, with file, line, column, key, value and remedy. The error never shows a password, the value of
@@ -76,12 +77,26 @@ impl ConfigFile {
 }
 
 fn read(text: &str, variables: Variables<'_>) -> Result<(ConfigFile, Vec<IgnoredKey>), ConfigFileError> {
-    let root = Node::parse(text, variables)?;
+    let root = Node::parse(&without_tabs(text), variables)?;
     let import = Import::of(&root)?;
     import.file.redis.check().map_err(|error| from_redis(&import, error))?;
     let capabilities = RedisTransport::new(import.file.redis.clone()).capabilities();
     import.file.engine.check(capabilities).map_err(|error| from_engine(&import, error))?;
     Ok((import.file, import.ignored))
+}
+
+/// The text without its mark of UTF-8. In JSON, which begins with a brace, the tabs before a line are blanks: YAML would refuse
+/// them.
+fn without_tabs(text: &str) -> Cow<'_, str> {
+    let text = text.trim_start_matches('\u{feff}');
+    if !text.trim_start().starts_with('{') || !text.contains('\t') {
+        return text.into();
+    }
+    let line = |line: &str| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        " ".repeat(line.len() - rest.len()) + rest
+    };
+    text.split_inclusive('\n').map(line).collect::<String>().into()
 }
 
 fn from_redis(import: &Import<'_>, error: ConfigError) -> ConfigFileError {

@@ -1,13 +1,17 @@
 //! A value of a Redisson YAML, with its place, its key, and how it may be shown. Pure.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use super::{
-    super::{super::credentials::without_credentials, error::ConfigFileError, expansion::Variables},
+    super::{
+        super::credentials::{is_connection_text, shown},
+        error::ConfigFileError,
+        expansion::Variables,
+    },
     keys,
-    variables::expand,
+    variables::{Refusal, expand},
 };
 
 type Fault = ConfigFileError;
@@ -15,7 +19,8 @@ type Fault = ConfigFileError;
 /// A value with its place.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The key with its section, such as `singleServerConfig.address`. Empty for the whole file.
+    /// The key with its section as they are in the file, with [`BETWEEN`] between them. Empty for the whole file. It is not
+    /// shown.
     path: String,
     /// The last part of the path as it is in the file. It is not shown.
     name: String,
@@ -25,6 +30,8 @@ pub(super) struct Node {
     class: Option<String>,
     /// As written, for errors.
     written: String,
+    /// Whether it is a text without quotes and without a tag.
+    is_plain: bool,
     pub(super) content: Content,
 }
 
@@ -54,17 +61,41 @@ impl Node {
         &self.name
     }
 
-    pub(super) fn path(&self) -> &str {
-        &self.path
+    /// The key with its section, such as `singleServerConfig.address`. It is made when it is asked for, because a file may
+    /// have very many keys.
+    pub(super) fn path(&self) -> String {
+        let mut shown = String::new();
+        for name in self.path.split(BETWEEN) {
+            // If the password was written as a key below this one, no error may show that key.
+            if is_secret(&shown) {
+                break;
+            }
+            let between = if shown.is_empty() { "" } else { "." };
+            shown.extend([between, shown_name(name)]);
+        }
+        shown
     }
 
     pub(super) fn line(&self) -> usize {
         self.spot.0
     }
 
-    /// The last part of the name of a Java class behind `!`.
+    /// The last part of the name of a Java class: behind `!`, or in JSON as the text of `class`.
     pub(super) fn class(&self) -> Option<&str> {
-        self.class.as_deref()
+        let of_json = || {
+            let class = self.members().ok()?.find(|member| member.name == "class")?;
+            last_part(class.text().ok()?)
+        };
+        self.class.as_deref().or_else(of_json)
+    }
+
+    /// Whether another node has the same value, which is a text or nothing.
+    pub(super) fn has_value_of(&self, other: &Node) -> bool {
+        match (&self.content, &other.content) {
+            (Content::Text(text), Content::Text(other)) => text == other,
+            (Content::Null, Content::Null) => true,
+            _ => false,
+        }
     }
 
     /// The keys below this one. Keys without a value are left out.
@@ -95,10 +126,18 @@ impl Node {
         }
     }
 
-    /// A whole number from `least` to `most`.
+    /// A whole number from `least` to `most`. With a leading 0 it is octal, as in YAML 1.1, which Redisson reads. In quotes,
+    /// or with another digit than those of octal numbers, the versions of Redisson differ, so it is refused.
     pub(super) fn number(&self, least: u64, most: u64) -> Result<u64, Fault> {
-        let number = self.text()?.parse().ok().filter(|number| (least..=most).contains(number));
-        number.ok_or_else(|| self.refused(format!("give a whole number from {least} to {most}")))
+        let text = self.text()?;
+        let has_zero = text.len() > 1 && text.starts_with('0');
+        let number = match has_zero {
+            true => u64::from_str_radix(text, 8).ok().filter(|_| self.is_plain),
+            false => text.parse().ok().filter(|_| !text.starts_with('+')),
+        };
+        let remedy = format!("give a whole number from {least} to {most}");
+        let remedy = if has_zero { format!("{remedy} without a leading 0: {OCTAL}") } else { remedy };
+        number.filter(|number| (least..=most).contains(number)).ok_or_else(|| self.refused(remedy))
     }
 
     pub(super) fn boolean(&self) -> Result<bool, Fault> {
@@ -124,8 +163,17 @@ impl Node {
         self.fault(None, remedy.into())
     }
 
+    fn refused_variable(&self, refusal: &Refusal<'_>) -> Fault {
+        let Refusal::NotSet(name) = refusal else { return self.refused_key(ONE_COLON) };
+        let is_name =
+            name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+        // A password may have `${` in it, and is not shown.
+        let name = if is_name || !is_secret(&self.path) { name } else { "in it" };
+        self.refused_key(format!("the variable {name} is not set (or no UTF-8); set it"))
+    }
+
     fn fault(&self, value: Option<String>, remedy: Box<str>) -> Fault {
-        let key = Some(&*self.path).filter(|path| !path.is_empty());
+        let key = Some(self.path()).filter(|path| !path.is_empty());
         let value = value.filter(|_| key.is_some()).map(String::into_boxed_str);
         Fault {
             file: "".into(),
@@ -139,7 +187,7 @@ impl Node {
     }
 
     fn may_be_url(&self) -> bool {
-        self.written.contains("://") || self.written.contains('@') || self.name.contains("ddress")
+        is_connection_text(&self.written) || self.name.contains("ddress")
     }
 
     /// The value as it is written, without passwords and without the values of variables.
@@ -152,7 +200,7 @@ impl Node {
             Content::List(_) => "a list".to_owned(),
             Content::Null => "empty".to_owned(),
             Content::Text(_) if is_hidden => "***".to_owned(),
-            Content::Text(_) if self.may_be_url() => format!("{:?}", without_credentials(&self.written)),
+            Content::Text(_) if self.may_be_url() => format!("{:?}", shown(&self.written)),
             Content::Text(_) => format!("{:?}", self.written.chars().take(SHOWN_MAX).collect::<String>()),
         }
     }
@@ -230,13 +278,8 @@ impl<'t> Builder<'t, '_> {
         if node.is_null() {
             return Ok(node);
         }
-        let expanded = expand(text, self.variables).map_err(|name| {
-            let is_name =
-                name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
-            // A password may have `${` in it, and is not shown.
-            let name = if is_name || !is_secret(&node.path) { name } else { "in it" };
-            node.refused_key(format!("the variable {name} is not set (or no UTF-8); set it"))
-        })?;
+        let expanded = expand(text, self.variables).map_err(|refusal| node.refused_variable(&refusal))?;
+        let node = Node { is_plain: style == ScalarStyle::Plain && tag.is_none(), ..node };
         Ok(Node { content: Content::Text(expanded.text), ..node })
     }
 
@@ -255,6 +298,7 @@ impl<'t> Builder<'t, '_> {
 
     fn map(&mut self, start: Start, tag: Option<&Tag>) -> Result<Node, Fault> {
         let mut members: Vec<Node> = Vec::new();
+        let mut places = HashMap::new();
         loop {
             let (key, span) = match self.next()? {
                 (Event::MappingEnd, _) => return Ok(start.node(tag, String::new(), Content::Map(members))),
@@ -262,12 +306,17 @@ impl<'t> Builder<'t, '_> {
                 (_, span) => return Err(misplaced(span, "a key must be a text")),
             };
             let member = Start { spot: spot(span), ..start.below(&join(&start.path, &key), &key) };
-            if let Some(twice) = members.iter().find(|twice| twice.name == key) {
-                let remedy = format!("it is in line {} too; leave one out", twice.line());
-                return Err(member.node(None, String::new(), Content::Null).refused_key(remedy));
-            }
             let (event, span) = self.next()?;
-            members.push(self.value(member, event, span)?);
+            let member = self.value(member, event, span)?;
+            let place = *places.entry(member.name.clone()).or_insert(members.len());
+            match members.get(place) {
+                None => members.push(member),
+                Some(twice) if twice.has_value_of(&member) => {}
+                Some(twice) => {
+                    let line = twice.line();
+                    return Err(member.refused_key(format!("it is in line {line} too; leave one out")));
+                }
+            }
         }
     }
 }
@@ -278,8 +327,9 @@ impl Start {
     }
 
     fn node(self, tag: Option<&Tag>, written: String, content: Content) -> Node {
-        let class = tag.and_then(|tag| tag.suffix.rsplit(['.', '$']).next()).map(str::to_owned);
-        Node { path: self.path, name: self.name, spot: self.spot, class, written, content }
+        let class = tag.and_then(|tag| last_part(&tag.suffix)).map(str::to_owned);
+        let Self { path, name, spot, .. } = self;
+        Node { path, name, spot, class, written, is_plain: false, content }
     }
 }
 
@@ -288,19 +338,27 @@ fn is_secret(path: &str) -> bool {
     path.to_ascii_lowercase().contains("password")
 }
 
-// A text that was mistyped into the place of a key may be a password.
 fn join(path: &str, name: &str) -> String {
-    match path {
-        _ if is_secret(path) => path.to_owned(),
-        "" => shown_name(name).into_owned(),
-        _ => format!("{path}.{}", shown_name(name)),
-    }
+    if path.is_empty() { name.to_owned() } else { format!("{path}{BETWEEN}{name}") }
 }
 
-/// A known key, or an address of a map. Every other text is shown only if it resembles a known key.
-fn shown_name(name: &str) -> Cow<'_, str> {
-    let is_known = keys::find(name).is_some() || keys::nearest(name).is_some();
-    if is_known || is_inner(name) { name.into() } else { "***".into() }
+/// The last part of the name of a Java class.
+fn last_part(class: &str) -> Option<&str> {
+    class.rsplit(['.', '$']).next()
+}
+
+/// A known key, or a name of that kind. Another text may be a password that was mistyped into the place of a key.
+fn shown_name(name: &str) -> &str {
+    let is_known = || keys::find(name).is_some() || is_inner(name) || keys::nearest(name).is_some();
+    if name.is_empty() || is_of_letters(name) || is_known() { name } else { "***" }
+}
+
+/// Whether a name is spelled as Redisson spells its keys of several words: `lockWatchdogTimeout`.
+fn is_of_letters(name: &str) -> bool {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
+    starts_well && name.len() <= KEY_MAX && name.bytes().all(|byte| byte.is_ascii_alphabetic()) && {
+        name.bytes().any(|byte| byte.is_ascii_uppercase())
+    }
 }
 
 /// Keys inside of the values of Redisson's classes that are read here.
@@ -323,5 +381,11 @@ fn at(spot: (usize, usize), remedy: &str) -> Fault {
 const SYNTAX: &str = "correct the YAML: `key: value`, the same indentation for keys of one section, text with `: ` or \
     ` #` in it in quotes";
 const ANCHORS: &str = "anchors and aliases (& and *) are not followed; write the value where it is used";
+const ONE_COLON: &str =
+    "Redisson does not fill in ${NAME:default}, and takes it as it stands; write ${NAME:-default}, with :-";
+const OCTAL: &str = "versions of Redisson read such a number differently";
+/// No key of Redisson has it.
+const BETWEEN: char = '\u{0}';
+const KEY_MAX: usize = 64;
 const DEPTH_MAX: usize = 16;
 const SHOWN_MAX: usize = 80;
