@@ -118,9 +118,10 @@ fn allocations(job: &str, times: usize) -> f64 {
     (count(2 * times) - count(times)) / times as f64
 }
 
-// Limits lie 1.5 to 4 % above the figures of 2026-11-23, those of the pair above the figures of 2026-11-24: the same code
-// differs by up to 2 %, as the compiler lays it out.
-const PAIR_INSTRUCTIONS_MAX: f64 = 18_400.0;
+// Limits lie 1.5 to 4 % above the figures of 2026-11-23, that of the pair's instructions above the figure of 2026-11-26, which
+// has the checks for a forked process and the time that a call waits unsent: the same code differs by up to 2 %, as the
+// compiler lays it out.
+const PAIR_INSTRUCTIONS_MAX: f64 = 18_750.0;
 /// Five events.
 const RECORDING_INSTRUCTIONS_MAX: f64 = 350.0;
 /// A table may grow once more in one than in the other.
