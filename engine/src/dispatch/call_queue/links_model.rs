@@ -129,13 +129,11 @@ impl World {
         self.queue.put(Caller { put_at: at, counts_from: at, closes });
     }
 
-    // Runs until nothing is left to do, at most for this time.
+    // Runs until nothing is left to do, at most until this time. Later events stay for the next run.
     fn run(&mut self, until: u64) {
-        while let Some(Reverse((time, number))) = self.events.pop() {
+        while self.events.peek().is_some_and(|Reverse((time, _))| *time <= until) {
+            let Some(Reverse((time, number))) = self.events.pop() else { return };
             self.now = time;
-            if time > until {
-                return;
-            }
             match self.of_event[number].take().expect("each event once") {
                 Event::Come(callers) => (0..callers).for_each(|_| {
                     self.put(false);
