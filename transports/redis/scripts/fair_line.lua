@@ -144,17 +144,15 @@ local function remove_silent(silent)
   end
 end
 
--- Brings the deadlines of our places forward, for the case that they are dead: while the lock is free, peers wait for them
--- for `wait` at most. A beat that comes in time sets the deadline of its place back. The last of these places keeps its
--- deadline, because whoever comes next counts from it.
+-- Brings the deadlines of our places forward, for the case that they are dead: while the lock is free, peers wait for each of
+-- them for `wait` at most. Each further place has `wait` more, because a peer that takes the lock lowers all deadlines by that.
 local function bring_forward(wait)
   if not is_mixed() then return end
   local owners, earlier = call('lrange', line, 0, heads_max), {}
-  table.remove(owners)
   local lives, found = scores(alive, owners), scores(deadlines, owners)
   for i, owner in ipairs(owners) do
-    if lives[i] and found[i] and found[i] > ms + wait then
-      earlier[#earlier + 1] = ms + wait
+    if lives[i] and found[i] and found[i] > ms + i * wait then
+      earlier[#earlier + 1] = ms + i * wait
       earlier[#earlier + 1] = owner
     end
   end

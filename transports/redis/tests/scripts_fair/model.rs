@@ -331,10 +331,10 @@ impl Model {
     }
 
     fn bring_forward(&mut self, latest: i64) {
-        let before_the_last = if self.is_mixed() { self.line.len() - 1 } else { 0 };
-        for actor in &self.line[..before_the_last] {
+        let places = if self.is_mixed() { self.line.len() } else { 0 };
+        for (actor, number) in self.line[..places].iter().zip(1..) {
             if self.alive.contains_key(actor) {
-                let deadline = self.deadlines[actor].min(latest);
+                let deadline = self.deadlines[actor].min(latest.saturating_mul(number));
                 self.deadlines.insert(*actor, deadline);
             }
         }

@@ -58,10 +58,14 @@ const MUTANTS: [(&str, &str, &str); 35] = [
     ("a head of ours is lowered", "is_too_late or deadline < ms + wait / 2", "deadline < ms + wait / 2"),
     (
         "places of ours behind the head are lowered",
-        "      earlier[#earlier + 1] = ms + wait\n      earlier[#earlier + 1] = owner\n",
+        "      earlier[#earlier + 1] = ms + i * wait\n      earlier[#earlier + 1] = owner\n",
         "",
     ),
-    ("the last place is not", "  table.remove(owners)\n", ""),
+    (
+        "and have `wait` each",
+        "      earlier[#earlier + 1] = ms + i * wait\n",
+        "      earlier[#earlier + 1] = ms + wait\n",
+    ),
     (
         "nor is a line of ours",
         "  if not is_mixed() then return end\n  local owners, earlier",
