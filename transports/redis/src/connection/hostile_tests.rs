@@ -24,10 +24,10 @@ use crate::config::RedisConfig;
 
 const LONG: Duration = Duration::from_secs(60);
 const MIB: usize = 1024 * 1024;
-/// What the buffers of the sockets hold, generously.
-const BUFFERS_MIB: usize = 24;
+/// What the buffers of the sockets hold, generously: 32 MiB is a usual limit of Linux for what was received and not read.
+const BUFFERS_MIB: usize = 64;
 /// How much a server says at most.
-const MOST_MIB: usize = 128;
+const MOST_MIB: usize = 256;
 
 /// How a reply begins, what it goes on with, and what the error says.
 type Attack = (&'static str, &'static str, &'static str);
