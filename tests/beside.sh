@@ -2,6 +2,8 @@
 
 declare -A job=() # process group of each job, by its name
 said=$(mktemp -d)
+mkdir "$said/tmp"
+export TMPDIR="$said/tmp" # what servers of a test that is killed leave there goes with the rest
 set -m # each job is a process group of its own, so that it is ended with all that it has started
 trap end_jobs EXIT
 trap 'exit 130' INT
