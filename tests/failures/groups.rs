@@ -177,8 +177,8 @@ async fn l3_every_caller_is_answered_while_the_server_stands_still_and_work_goes
 
 /// Many requests are on their way at once, so none is lost without its connection: each reply behind a lost one would be
 /// taken for that of the request before it. An answer that comes after the command timeout counts as none.
-/// So many that some wait to be sent to each of three masters, also if the machine is slow: at a far node a client has 512 calls
-/// unanswered before others wait (`dispatch/window.rs` in the engine).
+/// Callers of each engine. An engine has at most 512 calls of their own unanswered at a node (`dispatch/window.rs`); with three
+/// masters, more callers than that wait for each, and go together, also on a slow machine.
 const MANY: usize = 2_000;
 const FAULTS: [Fault; 4] =
     [Fault::CutBefore, Fault::CutAfter, Fault::DelayReply(SECOND), Fault::DelayRequest(SECOND)];
