@@ -175,11 +175,11 @@ async fn l3_every_caller_is_answered_while_the_server_stands_still_and_work_goes
     crowd.end(&fixture).await;
 }
 
-/// Many requests are on their way at once, so none is lost without its connection: each reply behind a lost one would be
-/// taken for that of the request before it. An answer that comes after the command timeout counts as none.
 /// Callers of each engine. An engine has at most 512 calls of their own unanswered at a node (`dispatch/window.rs`); with three
 /// masters, more callers than that wait for each, and go together, also on a slow machine.
 const MANY: usize = 2_000;
+/// Many requests are on their way at once, so none is lost without its connection: each reply behind a lost one would be
+/// taken for that of the request before it. An answer that comes after the command timeout counts as none.
 const FAULTS: [Fault; 4] =
     [Fault::CutBefore, Fault::CutAfter, Fault::DelayReply(SECOND), Fault::DelayRequest(SECOND)];
 const HOLD: Duration = Duration::from_millis(1);
